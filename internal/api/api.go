@@ -1,0 +1,161 @@
+// Package api is the contract between the daemon and whoever talks to it. The daemon implements
+// Service on the journal, the client implements it over the socket, and one suite (apitest) runs on
+// both. The types here are the wire's: change them only by adding.
+package api
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// Service is everything a person or a program can ask of a daemon. A ref is an id, a handle or an
+// unambiguous fragment of either.
+type Service interface {
+	Status(ctx context.Context) (Status, error)
+	AddTask(ctx context.Context, in AddTask) (td.Task, error)
+	Tasks(ctx context.Context, q TaskQuery) ([]td.Task, error)
+	Task(ctx context.Context, ref string) (td.Task, error)
+	// Command hands a person's wish to a task. It is durable when this returns, and acted on soon
+	// after; a wish that makes no sense in the task's present state is refused here.
+	Command(ctx context.Context, ref string, cmd Command) (td.Task, error)
+	History(ctx context.Context, ref string) (History, error)
+	// Events yields journaled events after a cursor and, when asked, what is not journaled: the
+	// pieces of a model's answer and of a command's output on their way.
+	Events(ctx context.Context, q EventQuery) iter.Seq2[Item, error]
+	Recovery(ctx context.Context) (td.Report, error)
+	Checkpoint(ctx context.Context, ref string) (Checkpoint, error)
+	Doctor(ctx context.Context, in DoctorRequest) (Diagnosis, error)
+	Stop(ctx context.Context) error
+}
+
+// AddTask is a new piece of work.
+type AddTask struct {
+	Key        string        `json:"key,omitempty" doc:"Idempotency key: the same key again returns the first task."`
+	Title      string        `json:"title,omitempty" doc:"One line; made from the prompt when empty."`
+	Prompt     string        `json:"prompt" doc:"What to do."`
+	Dir        string        `json:"dir" doc:"Absolute path of the workspace."`
+	Mode       td.Mode       `json:"mode,omitempty"`
+	Tier       td.Tier       `json:"tier,omitempty"`
+	Model      string        `json:"model,omitempty"`
+	Validator  string        `json:"validator,omitempty" doc:"Command that must exit 0 before the task counts as completed."`
+	Yes        bool          `json:"yes,omitempty" doc:"Grant permissions without asking."`
+	Priority   *int          `json:"priority,omitempty" doc:"0 (first) to 4; 2 when not given."`
+	Labels     []string      `json:"labels,omitempty"`
+	MaxTurns   int           `json:"max_turns,omitempty"`
+	Rehearsal  string        `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
+	Permission time.Duration `json:"permission_limit,omitempty" doc:"How long a permission request stays open, in nanoseconds."`
+	By         string        `json:"by,omitempty"`
+}
+
+// TaskQuery chooses tasks.
+type TaskQuery struct {
+	States []td.State `json:"states,omitempty"`
+	Dir    string     `json:"dir,omitempty"`
+	Limit  int        `json:"limit,omitempty"`
+}
+
+// Command is a person's wish. For an answer, Answer is the choice and Text the words that go with it;
+// Request may be empty when the task has one open request.
+type Command struct {
+	Key     string         `json:"key,omitempty"`
+	Type    td.CommandType `json:"type"`
+	Text    string         `json:"text,omitempty"`
+	Request string         `json:"request,omitempty"`
+	Answer  string         `json:"answer,omitempty"`
+	By      string         `json:"by,omitempty"`
+}
+
+// Status is the daemon at a glance.
+type Status struct {
+	Version   string             `json:"version"`
+	Pid       int                `json:"pid"`
+	StartedAt time.Time          `json:"started_at"`
+	State     string             `json:"state_dir"`
+	Provider  string             `json:"provider"`
+	Rehearsal bool               `json:"rehearsal"`
+	Models    map[td.Tier]string `json:"models"`
+	Tasks     map[td.State]int   `json:"tasks"`
+	Running   []td.Task          `json:"running,omitempty"`
+	Waiting   []td.Task          `json:"waiting,omitempty"`
+	Stopping  bool               `json:"stopping,omitempty"`
+	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so
+}
+
+// History is a task's conversation with its records.
+type History struct {
+	Task     td.Task      `json:"task"`
+	Messages []td.Message `json:"messages"`
+	Events   []td.Event   `json:"events"`
+}
+
+// EventQuery chooses what Events yields.
+type EventQuery struct {
+	Refs   []string       `json:"refs,omitempty"`
+	Types  []td.EventType `json:"types,omitempty"`
+	After  uint64         `json:"after,omitempty"` // only events with a greater cursor
+	Tail   bool           `json:"tail,omitempty"`  // start at the present end instead of After
+	Live   bool           `json:"live,omitempty"`
+	Follow bool           `json:"follow,omitempty"`
+	Since  time.Time      `json:"since,omitzero"`
+}
+
+// Item is one thing Events yields: exactly one field is set.
+type Item struct {
+	Event *td.Event `json:"event,omitempty"`
+	Live  *Live     `json:"live,omitempty"`
+}
+
+// LiveKind says what a live piece is.
+type LiveKind string
+
+// The kinds of live piece.
+const (
+	LiveText     LiveKind = "text"
+	LiveThinking LiveKind = "thinking"
+	LiveTool     LiveKind = "tool"   // the model begins a tool call; Text is its name
+	LiveOutput   LiveKind = "output" // of a running command
+	LiveGap      LiveKind = "gap"    // pieces were left out because the reader was slow
+)
+
+// Live is a piece of something on its way. It is not journaled: the record that follows has it whole.
+type Live struct {
+	Task td.TaskID  `json:"task"`
+	Step td.StepKey `json:"step,omitempty"`
+	Kind LiveKind   `json:"kind"`
+	Text string     `json:"text"`
+}
+
+// Checkpoint is where a task stands, everywhere.
+type Checkpoint struct {
+	Task     td.Task `json:"task"`
+	Seq      uint64  `json:"seq"`                // its newest journaled event
+	Cursor   uint64  `json:"cursor"`             // the journal's end
+	Branch   string  `json:"branch"`             // in the conversations' repository
+	Commit   string  `json:"commit"`             // its tip, brought up to date
+	Snapshot string  `json:"snapshot,omitempty"` // tree of the workspace, if it is under git
+	Repo     string  `json:"repo"`
+}
+
+// DoctorRequest says what doctor should do.
+type DoctorRequest struct {
+	Fix bool `json:"fix,omitempty"`
+}
+
+// Diagnosis is what doctor found.
+type Diagnosis struct {
+	Checks   []Check `json:"checks"`
+	Problems int     `json:"problems"`
+}
+
+// Check is one thing doctor looked at.
+type Check struct {
+	Name     string   `json:"name"`
+	OK       bool     `json:"ok"`
+	Detail   string   `json:"detail,omitempty"`
+	Findings []string `json:"findings,omitempty"`
+	Fix      string   `json:"fix,omitempty"`
+	Fixed    bool     `json:"fixed,omitempty"`
+}

@@ -1,0 +1,142 @@
+// Package llm is the contract between the loop and a model: one streamed call, its answer, and its
+// failures sorted by what may be done about them (L-4 to L-6).
+//
+// A Model makes exactly one attempt. Retrying, waiting and recording are the loop's business, so that
+// they are journaled. Implementations are safe for concurrent use.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// Model answers requests.
+type Model interface {
+	// Stream makes one call. Deltas reach emit, in order, as they arrive; emit must not block. The
+	// error, if any, is an *Error, except that a cancelled ctx gives its cause.
+	Stream(ctx context.Context, req Request, emit func(Delta)) (Response, error)
+
+	// Provider names the implementation: "anthropic", "rehearsal".
+	Provider() string
+}
+
+// Request is one call.
+type Request struct {
+	Model     string
+	System    string
+	Tools     []Tool
+	Messages  []td.Message
+	MaxTokens int
+	Thinking  int // budget in tokens; zero: off
+
+	// Attempt counts calls for the same answer, from 0. Only the rehearsal model looks at it.
+	Attempt int
+	// Script is the task's own rehearsal script. Only the rehearsal model looks at it.
+	Script string
+	// Wire keeps the encoded history between calls of one run; nil is allowed.
+	Wire *Wire
+}
+
+// Tool is what a model is told of a tool.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+// DeltaKind says what a delta adds to.
+type DeltaKind string
+
+// The kinds of delta.
+const (
+	TextDelta     DeltaKind = "text"
+	ThinkingDelta DeltaKind = "thinking"
+	ToolDelta     DeltaKind = "tool" // a tool call has begun; Text is its name
+)
+
+// Delta is a piece of an answer on its way.
+type Delta struct {
+	Kind DeltaKind
+	Text string
+}
+
+// Response is a complete answer, or what is left of a cut one.
+type Response struct {
+	Message    td.Message
+	StopReason td.StopReason
+	Model      string
+	Usage      td.Usage
+	FirstToken time.Duration
+	// Cut: the stream broke off after whole text had come. The message holds that text and no tool
+	// call; the loop keeps it and asks to go on.
+	Cut bool
+}
+
+// Error is a call that gave no answer.
+type Error struct {
+	Class      td.FailureClass
+	Status     int
+	RetryAfter time.Duration // what the provider asked for, or zero
+	Hint       string        // what a person can do
+	Err        error
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("model: %d: %v", e.Status, e.Err)
+	}
+	return fmt.Sprintf("model: %v", e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOfStatus sorts an HTTP status into its class.
+func ClassOfStatus(status int) td.FailureClass {
+	switch {
+	case status == 429:
+		return td.RateLimited
+	case status == 529:
+		return td.Overloaded
+	case status == 401 || status == 403:
+		return td.AuthFailed
+	case status == 408 || status >= 500:
+		return td.Network
+	default:
+		return td.BadRequest
+	}
+}
+
+// Wire keeps the messages of a growing conversation in a provider's encoding, so that each call only
+// encodes what is new and the bytes before it cannot change.
+type Wire struct {
+	buf []byte
+	n   int
+}
+
+// Extend encodes messages that are not in the buffer yet and returns all of them, joined by commas.
+// A conversation that got shorter is encoded anew. The result is valid until the next call.
+func (w *Wire) Extend(messages []td.Message, encode func(dst []byte, m td.Message) ([]byte, error)) ([]byte, error) {
+	if len(messages) < w.n {
+		w.Reset()
+	}
+	for ; w.n < len(messages); w.n++ {
+		at := len(w.buf)
+		if at > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		buf, err := encode(w.buf, messages[w.n])
+		if err != nil {
+			w.buf = w.buf[:at]
+			return nil, err
+		}
+		w.buf = buf
+	}
+	return w.buf, nil
+}
+
+// Reset forgets everything: the conversation was rewritten.
+func (w *Wire) Reset() { w.buf, w.n = w.buf[:0], 0 }

@@ -1,0 +1,29 @@
+package td
+
+import "time"
+
+// CommandType is what a person wants of a task. Values are on disk.
+type CommandType string
+
+// The commands.
+const (
+	CmdMessage CommandType = "message"
+	CmdAnswer  CommandType = "answer"
+	CmdPause   CommandType = "pause"
+	CmdResume  CommandType = "resume"
+	CmdCancel  CommandType = "cancel"
+	CmdRetry   CommandType = "retry" // drop the last answer and call the model again
+	CmdModel   CommandType = "model" // use another model or tier from the next call on
+	CmdExpire  CommandType = "expire"
+)
+
+// Command waits in a task's inbox until the holder of its claim takes it. It is posted without a claim
+// and counts once, by key.
+type Command struct {
+	Key    string      `json:"key"`
+	Type   CommandType `json:"type"`
+	At     time.Time   `json:"at"`
+	By     string      `json:"by,omitempty"`
+	Text   string      `json:"text,omitempty"`   // message: the words; cancel: the reason; model: its name
+	Answer *Answer     `json:"answer,omitempty"` // answer, expire
+}

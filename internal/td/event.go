@@ -1,0 +1,270 @@
+package td
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Event is one record of the journal.
+type Event struct {
+	Cursor uint64    // place in the whole journal, given by the store
+	Seq    uint64    // place in its stream, from 1 without gaps
+	Task   TaskID    // the stream
+	At     time.Time // when it was decided, on the clock of its writer
+	Takes  string    // key of the inbox command this event consumes
+	Body   Body
+}
+
+// Body is what an event says.
+type Body interface{ Type() EventType }
+
+// EventType names a body on disk and on the wire: never rename, never reuse.
+type EventType string
+
+// The bodies of a task's stream.
+type (
+	// Created is the first event of a task.
+	Created struct {
+		Spec Spec `json:"spec"`
+	}
+	// Moved changes the state; only a Move makes one.
+	Moved struct {
+		Verb   Verb   `json:"verb"`
+		From   State  `json:"from"`
+		Status Status `json:"status"`
+	}
+	// ContextSet opens an iteration: what stands before the conversation, word for word, so that the
+	// prefix is the same bytes in every later call and life.
+	ContextSet struct {
+		Iteration int             `json:"iteration"`
+		Provider  string          `json:"provider"`
+		System    string          `json:"system"`
+		Tools     json.RawMessage `json:"tools"` // the tools' names, descriptions and schemas
+		Opening   Message         `json:"opening"`
+	}
+	// StepIntended is written before a step runs.
+	StepIntended struct {
+		Intent
+	}
+	// StepEnded is written after a step ran.
+	StepEnded struct {
+		Outcome
+	}
+	// Said is a message to the model from a person, or from taskdaemon itself (a reminder, a nudge).
+	Said struct {
+		Text string `json:"text"`
+		By   string `json:"by"`
+	}
+	// Discarded drops the model's last answer, its tool results and all that followed, so that it is
+	// asked again.
+	Discarded struct {
+		By string `json:"by,omitempty"`
+	}
+	// ModelChosen overrides the model from the next call on.
+	ModelChosen struct {
+		Model string `json:"model"`
+		By    string `json:"by,omitempty"`
+	}
+	// Decided is a decision of policy or permission about a tool call.
+	Decided struct {
+		Step     StepKey `json:"step"`
+		Tool     string  `json:"tool"`
+		Decision string  `json:"decision"` // allow or deny
+		Rule     string  `json:"rule"`
+	}
+	// RequestOpened asks a person.
+	RequestOpened struct {
+		Request Request `json:"request"`
+	}
+	// RequestAskedAgain restarts an open request's clock: after a restart, or when a task is resumed.
+	RequestAskedAgain struct {
+		ID RequestID `json:"id"`
+	}
+	// RequestAnswered closes a request with an answer.
+	RequestAnswered struct {
+		Answer Answer `json:"answer"`
+	}
+	// RequestExpired closes a request that nobody answered in time.
+	RequestExpired struct {
+		ID RequestID `json:"id"`
+	}
+	// JobsEnded records background jobs that are no more.
+	JobsEnded struct {
+		Jobs []JobID `json:"jobs"`
+		Why  string  `json:"why,omitempty"`
+	}
+	// Ignored consumes an inbox command that had no effect, and says why.
+	Ignored struct {
+		Command CommandType `json:"command"`
+		Why     string      `json:"why"`
+	}
+)
+
+// The bodies of the daemon's own stream.
+type (
+	// DaemonStarted is written when a daemon takes over the state folder.
+	DaemonStarted struct {
+		Version string `json:"version"`
+		Holder  Holder `json:"holder"`
+	}
+	// DaemonStopped is written at a clean stop.
+	DaemonStopped struct {
+		Left int `json:"left"` // tasks left in flight for recovery
+	}
+	// Recovered is the report of what was found at a start.
+	Recovered struct {
+		Report Report `json:"report"`
+	}
+	// Retained records a clean-up of old bodies.
+	Retained struct {
+		Tasks  int `json:"tasks"`
+		Events int `json:"events"`
+	}
+)
+
+// Unreadable stands for a record whose body cannot be decoded. It is reported, never acted on.
+type Unreadable struct {
+	Was EventType
+	Raw []byte
+	Err string
+}
+
+// Trimmed stands for a record whose body was removed by retention; the git mirror still has it.
+type Trimmed struct {
+	Was EventType
+}
+
+func (Created) Type() EventType           { return "created" }
+func (Moved) Type() EventType             { return "moved" }
+func (ContextSet) Type() EventType        { return "context_set" }
+func (StepIntended) Type() EventType      { return "step_intended" }
+func (StepEnded) Type() EventType         { return "step_ended" }
+func (Said) Type() EventType              { return "said" }
+func (Discarded) Type() EventType         { return "discarded" }
+func (ModelChosen) Type() EventType       { return "model_chosen" }
+func (Decided) Type() EventType           { return "decided" }
+func (RequestOpened) Type() EventType     { return "request_opened" }
+func (RequestAskedAgain) Type() EventType { return "request_asked_again" }
+func (RequestAnswered) Type() EventType   { return "request_answered" }
+func (RequestExpired) Type() EventType    { return "request_expired" }
+func (JobsEnded) Type() EventType         { return "jobs_ended" }
+func (Ignored) Type() EventType           { return "ignored" }
+func (DaemonStarted) Type() EventType     { return "daemon_started" }
+func (DaemonStopped) Type() EventType     { return "daemon_stopped" }
+func (Recovered) Type() EventType         { return "recovered" }
+func (Retained) Type() EventType          { return "retained" }
+
+// Type is that of the record that could not be read.
+func (u Unreadable) Type() EventType { return u.Was }
+
+// Type is that of the record whose body is gone.
+func (t Trimmed) Type() EventType { return t.Was }
+
+// Audited reports whether records of this type belong to the audit log (S-7).
+func (t EventType) Audited() bool {
+	switch t {
+	case "created", "moved", "decided", "request_opened", "request_answered", "request_expired",
+		"model_chosen", "daemon_started", "daemon_stopped", "recovered":
+		return true
+	}
+	return false
+}
+
+var decoders = map[EventType]func([]byte) (Body, error){}
+
+func init() {
+	register[Created]()
+	register[Moved]()
+	register[ContextSet]()
+	register[StepIntended]()
+	register[StepEnded]()
+	register[Said]()
+	register[Discarded]()
+	register[ModelChosen]()
+	register[Decided]()
+	register[RequestOpened]()
+	register[RequestAskedAgain]()
+	register[RequestAnswered]()
+	register[RequestExpired]()
+	register[JobsEnded]()
+	register[Ignored]()
+	register[DaemonStarted]()
+	register[DaemonStopped]()
+	register[Recovered]()
+	register[Retained]()
+}
+
+func register[B Body]() {
+	var zero B
+	decoders[zero.Type()] = func(raw []byte) (Body, error) {
+		var b B
+		err := json.Unmarshal(raw, &b)
+		return b, err
+	}
+}
+
+// EncodeBody is the form of a body on disk and on the wire.
+func EncodeBody(b Body) ([]byte, error) {
+	switch u := b.(type) {
+	case Unreadable:
+		return u.Raw, nil
+	case Trimmed:
+		return []byte("null"), nil
+	}
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", b.Type(), err)
+	}
+	return raw, nil
+}
+
+// DecodeBody reads a body. It never fails: what it cannot read it returns as Unreadable, and an empty
+// body as Trimmed, so that one bad record stops nothing else.
+func DecodeBody(t EventType, raw []byte) Body {
+	if len(raw) == 0 || string(raw) == "null" {
+		return Trimmed{Was: t}
+	}
+	dec, ok := decoders[t]
+	if !ok {
+		return Unreadable{Was: t, Raw: raw, Err: "unknown type"}
+	}
+	b, err := dec(raw)
+	if err != nil {
+		return Unreadable{Was: t, Raw: raw, Err: err.Error()}
+	}
+	return b
+}
+
+// wireEvent is an event on the wire.
+type wireEvent struct {
+	Cursor uint64          `json:"cursor,omitempty"`
+	Seq    uint64          `json:"seq"`
+	Task   TaskID          `json:"task"`
+	At     time.Time       `json:"at"`
+	Type   EventType       `json:"type"`
+	Takes  string          `json:"takes,omitempty"`
+	Body   json.RawMessage `json:"body"`
+}
+
+// MarshalJSON writes the event with its body's type beside it.
+func (e Event) MarshalJSON() ([]byte, error) {
+	raw, err := EncodeBody(e.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(raw) {
+		raw = []byte("null")
+	}
+	return json.Marshal(wireEvent{e.Cursor, e.Seq, e.Task, e.At, e.Body.Type(), e.Takes, raw})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Event) UnmarshalJSON(raw []byte) error {
+	var w wireEvent
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return err
+	}
+	*e = Event{w.Cursor, w.Seq, w.Task, w.At, w.Takes, DecodeBody(w.Type, w.Body)}
+	return nil
+}

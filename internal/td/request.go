@@ -1,0 +1,69 @@
+package td
+
+import "time"
+
+// RequestKind says what a person is asked for. Values are on disk.
+type RequestKind string
+
+// The kinds of request.
+const (
+	AskConversation RequestKind = "conversation" // the next message of an interactive task
+	AskPermission   RequestKind = "permission"
+	AskQuestion     RequestKind = "question"
+	AskCredential   RequestKind = "credential"
+)
+
+// Request is a durable question to a person. It is answered once, by id, and survives restarts.
+type Request struct {
+	ID      RequestID   `json:"id"`
+	Kind    RequestKind `json:"kind"`
+	Prompt  string      `json:"prompt"`
+	Options []string    `json:"options,omitempty"`
+	Step    StepKey     `json:"step,omitempty"` // the step that waits for it
+	About   About       `json:"about,omitempty"`
+	Tool    string      `json:"tool,omitempty"`
+	Detail  string      `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
+	AskedAt time.Time   `json:"asked_at"`
+	// Limit is how long an answer may take before the request counts as denied; zero: for ever.
+	Limit time.Duration `json:"limit,omitempty"`
+}
+
+// Handle is the request's short name.
+func (r Request) Handle() string { return r.ID.Handle() }
+
+// ExpiresAt is when the request lapses, or zero.
+func (r Request) ExpiresAt() time.Time {
+	if r.Limit <= 0 {
+		return time.Time{}
+	}
+	return r.AskedAt.Add(r.Limit)
+}
+
+// About says which decision a request serves. Values are on disk.
+type About string
+
+// The decisions.
+const (
+	AboutTool    About = "tool"    // may this call run?
+	AboutUnknown About = "unknown" // what became of a step cut off by the loss of its host?
+	AboutAge     About = "age"     // go on with a task that lay too long?
+	AboutModel   About = "model"   // the Ask tool: the model's own question
+	AboutTurn    About = "turn"    // an interactive turn ended
+)
+
+// The answers that mean something to taskdaemon itself.
+const (
+	Yes   = "yes"
+	No    = "no"
+	Retry = "retry"
+	Skip  = "skip"
+	Done  = "done"
+)
+
+// Answer is what a person said to a request.
+type Answer struct {
+	Request RequestID `json:"request"`
+	Choice  string    `json:"choice"`          // one of the options, or free text for a question
+	Words   string    `json:"words,omitempty"` // for the model, with a no
+	By      string    `json:"by,omitempty"`
+}

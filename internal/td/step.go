@@ -1,0 +1,139 @@
+package td
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Effect says what a step may do to the world, and so what may be done about it when a crash leaves
+// its outcome unknown. Values are on disk.
+type Effect string
+
+// The effects.
+const (
+	Pure   Effect = "pure"   // only looks: run again
+	Keyed  Effect = "keyed"  // leaves evidence: probe, then record or run
+	Opaque Effect = "opaque" // never run again by itself: adopt its process, else ask
+)
+
+// StepKind says what a step is. Values are on disk.
+type StepKind string
+
+// The kinds of step.
+const (
+	ModelStep     StepKind = "model"
+	ToolStep      StepKind = "tool"
+	ValidatorStep StepKind = "validator"
+)
+
+// StepKey names a step within its task, the same in every life of the daemon.
+type StepKey string
+
+// Intent is the record before a step runs.
+type Intent struct {
+	Key       StepKey         `json:"key"`
+	Kind      StepKind        `json:"kind"`
+	Name      string          `json:"name"` // the model's or the tool's
+	Effect    Effect          `json:"effect"`
+	Attempt   int             `json:"attempt,omitempty"` // 0 for the first
+	InputHash string          `json:"input_hash,omitempty"`
+	Evidence  json.RawMessage `json:"evidence,omitempty"` // the state before, for the probe
+	Boot      string          `json:"boot,omitempty"`     // boot id of the host, for opaque steps
+}
+
+// Via says how an outcome came to be known. Values are on disk.
+type Via string
+
+// The ways.
+const (
+	Ran      Via = "ran"
+	Reran    Via = "reran"    // pure, cut off by a crash and run again
+	Probed   Via = "probed"   // keyed, found done after a crash
+	Adopted  Via = "adopted"  // its process outlived the daemon
+	Answered Via = "answered" // a person said what became of it
+)
+
+// Outcome is the record after a step ran. Exactly one of Model, Failure and Tool is set.
+type Outcome struct {
+	Key     StepKey       `json:"key"`
+	Via     Via           `json:"via"`
+	Took    time.Duration `json:"took,omitempty"`
+	Model   *ModelResult  `json:"model,omitempty"`
+	Failure *ModelFailure `json:"failure,omitempty"`
+	Tool    *ToolResult   `json:"tool,omitempty"`
+}
+
+// ModelResult is a model's complete answer.
+type ModelResult struct {
+	Message    Message       `json:"message"`
+	StopReason StopReason    `json:"stop_reason"`
+	Model      string        `json:"model"`
+	Usage      Usage         `json:"usage"`
+	Cost       Money         `json:"cost,omitempty"`
+	FirstToken time.Duration `json:"first_token,omitempty"`
+	// Cut is set when the stream broke off: Message holds only whole text and no tool call.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// StopReason is why a model stopped. Values are the API's and are on disk.
+type StopReason string
+
+// The stop reasons of L-5.
+const (
+	EndTurn        StopReason = "end_turn"
+	StopSequence   StopReason = "stop_sequence"
+	StopToolUse    StopReason = "tool_use"
+	MaxTokens      StopReason = "max_tokens"
+	PauseTurn      StopReason = "pause_turn"
+	WindowExceeded StopReason = "model_context_window_exceeded"
+	Refusal        StopReason = "refusal"
+)
+
+// ModelFailure is a model call that gave no answer, and when to try again.
+type ModelFailure struct {
+	Class   FailureClass `json:"class"`
+	Status  int          `json:"status,omitempty"`
+	Message string       `json:"message"`
+	Hint    string       `json:"hint,omitempty"`
+	RetryAt time.Time    `json:"retry_at,omitzero"` // zero: not retried
+}
+
+// FailureClass sorts failures of model calls by what is done about them (L-6). Values are on disk.
+type FailureClass string
+
+// The classes.
+const (
+	Network     FailureClass = "network"      // and timeouts, 408, 500, 502, 503, 504, a cut stream
+	Overloaded  FailureClass = "overloaded"   // 529 and overloaded_error in a stream
+	RateLimited FailureClass = "rate_limited" // 429
+	BadRequest  FailureClass = "bad_request"  // 400, 404, 413
+	AuthFailed  FailureClass = "auth"         // 401, 403
+)
+
+// ToolResult is what a tool call gave back.
+type ToolResult struct {
+	Content string   `json:"content"`
+	IsError bool     `json:"is_error,omitempty"`
+	Files   []string `json:"files,omitempty"`  // the model knows the content of these now
+	Exit    *int     `json:"exit,omitempty"`   // of a command
+	Job     *Job     `json:"job,omitempty"`    // a background job that was started
+	Killed  []JobID  `json:"killed,omitempty"` // background jobs known to have ended
+}
+
+// JobID names a background job within its task.
+type JobID string
+
+// Job is a command that runs on after its tool call returned.
+type Job struct {
+	ID      JobID     `json:"id"`
+	Command string    `json:"command"`
+	Spool   string    `json:"spool"` // the shim's folder, relative to the state folder's spool
+	Since   time.Time `json:"since"`
+}
+
+// Evidence is what the finish rule saw when it accepted a nomination (L-11).
+type Evidence struct {
+	Tree    string `json:"tree,omitempty"` // hash of the workspace's content, if it is under git
+	Command string `json:"command,omitempty"`
+	Exit    int    `json:"exit"`
+}

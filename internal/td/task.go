@@ -1,0 +1,226 @@
+package td
+
+import (
+	"slices"
+	"time"
+)
+
+// TaskKind is what sort of work a task is. Values are on disk.
+type TaskKind string
+
+// The kinds of task.
+const (
+	KindTask TaskKind = "task"
+	KindSpec TaskKind = "spec"
+	KindPRD  TaskKind = "prd"
+)
+
+// Mode is who ends a turn. Values are on disk.
+type Mode string
+
+// The modes.
+const (
+	Autonomous  Mode = "autonomous"  // goes on until it nominates itself done or failed
+	Interactive Mode = "interactive" // the end of a turn waits for the person
+)
+
+// Tier is a class of model; config maps it to one. Values are on disk.
+type Tier string
+
+// The tiers.
+const (
+	Small  Tier = "small"
+	Worker Tier = "worker"
+	Expert Tier = "expert"
+)
+
+// Spec is what a person asked for. It does not change after the task was created.
+type Spec struct {
+	ID        TaskID    `json:"id"`
+	Handle    string    `json:"handle"`
+	Kind      TaskKind  `json:"kind"`
+	Title     string    `json:"title"`
+	Prompt    string    `json:"prompt"`
+	Dir       string    `json:"dir"` // the workspace, absolute, symlinks resolved
+	Mode      Mode      `json:"mode"`
+	Tier      Tier      `json:"tier"`
+	Model     string    `json:"model,omitempty"` // overrides the tier's
+	Validator string    `json:"validator,omitempty"`
+	Yes       bool      `json:"yes,omitempty"` // permissions are granted without asking
+	Priority  int       `json:"priority"`      // 0 first, 4 last
+	Labels    []string  `json:"labels,omitempty"`
+	MaxTurns  int       `json:"max_turns,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by,omitempty"`
+	// PermissionLimit overrides how long a permission request stays open; zero: the config's.
+	PermissionLimit time.Duration `json:"permission_limit,omitempty"`
+	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
+	Rehearsal string `json:"rehearsal,omitempty"`
+}
+
+// Live is what changes while a task lives: the fold of its events.
+type Live struct {
+	Status    Status    `json:"status"`
+	Head      uint64    `json:"head"` // sequence of the newest event
+	UpdatedAt time.Time `json:"updated_at"`
+	Run       RunID     `json:"run,omitempty"`
+	Iteration int       `json:"iteration"`
+	Turns     int       `json:"turns"` // answers of the model, in all iterations
+	// TurnsAtResume is Turns when a person last let the task go on; limits count from there.
+	TurnsAtResume int           `json:"turns_at_resume,omitempty"`
+	Resets        int           `json:"resets,omitempty"`
+	Recoveries    int           `json:"recoveries,omitempty"`
+	Usage         Usage         `json:"usage"`
+	Cost          Money         `json:"cost"`
+	LastModel     string        `json:"last_model,omitempty"`     // the model that answered last
+	ModelOverride string        `json:"model_override,omitempty"` // set by /model
+	Requests      []Request     `json:"requests,omitempty"`       // open ones
+	InFlight      []StepRef     `json:"in_flight,omitempty"`      // intents without an outcome
+	Jobs          []Job         `json:"jobs,omitempty"`           // background jobs not known to have ended
+	Retrying      *ModelFailure `json:"retrying,omitempty"`       // the model call is waiting to be tried again
+}
+
+// StepRef names a step in flight.
+type StepRef struct {
+	Key    StepKey   `json:"key"`
+	Kind   StepKind  `json:"kind"`
+	Name   string    `json:"name"`
+	Effect Effect    `json:"effect"`
+	At     time.Time `json:"at"`
+}
+
+// Task is a unit of work with one state.
+type Task struct {
+	Spec
+	Live
+}
+
+// Request is the open request with this id.
+func (t Task) Request(id RequestID) (Request, bool) {
+	i := slices.IndexFunc(t.Requests, func(r Request) bool { return r.ID == id })
+	if i < 0 {
+		return Request{}, false
+	}
+	return t.Requests[i], true
+}
+
+// NewTask is the task as its Created event leaves it.
+func NewTask(s Spec) Task {
+	return Task{Spec: s, Live: Live{
+		Status: Status{State: Queued, Since: s.CreatedAt}, UpdatedAt: s.CreatedAt,
+	}}
+}
+
+// Apply folds one event into the task. It fails when the event does not follow from the task's state,
+// which an append turns into a conflict and a rebuild into a quarantined record.
+func (t Task) Apply(ev Event) (Task, error) {
+	if ev.Seq != t.Head+1 {
+		return t, Errorf(Conflict, "event %d does not follow head %d", ev.Seq, t.Head)
+	}
+	switch b := ev.Body.(type) {
+	case Created:
+		t = NewTask(b.Spec)
+	case Moved:
+		if b.From != t.Status.State || !Legal(b.Verb, b.From, b.Status.State) {
+			return t, Errorf(Conflict, "cannot %s %s from %s: it is %s", b.Verb, t.Handle, b.From, t.Status.State)
+		}
+		t.moved(b)
+	case ContextSet:
+		t.Iteration = b.Iteration
+		t.phase(AssemblingContext, "")
+	case StepIntended:
+		t.InFlight = append(slices.Clone(t.InFlight), StepRef{b.Key, b.Kind, b.Name, b.Effect, ev.At})
+		t.Retrying = nil
+		t.phase(phaseOf(b.Kind), b.Name)
+	case StepEnded:
+		t.ended(b.Outcome)
+	case RequestOpened:
+		t.Requests = append(slices.Clone(t.Requests), b.Request)
+	case RequestAskedAgain:
+		t.Requests = slices.Clone(t.Requests)
+		for i := range t.Requests {
+			if t.Requests[i].ID == b.ID {
+				t.Requests[i].AskedAt = ev.At
+			}
+		}
+	case RequestAnswered:
+		t.Requests = without(t.Requests, b.Answer.Request)
+	case RequestExpired:
+		t.Requests = without(t.Requests, b.ID)
+	case ModelChosen:
+		t.ModelOverride = b.Model
+	case JobsEnded:
+		t.endJobs(b.Jobs)
+	}
+	t.Head, t.UpdatedAt = ev.Seq, ev.At
+	return t, nil
+}
+
+func (t *Task) moved(b Moved) {
+	t.Status = b.Status
+	switch b.Verb {
+	case VerbStart:
+		t.Run = b.Status.Running.Run
+	case VerbRecover:
+		t.Recoveries++
+	case VerbResume:
+		t.TurnsAtResume = t.Turns
+	case VerbReset:
+		t.Resets++
+		t.TurnsAtResume = t.Turns
+	}
+	if b.Status.State.Terminal() {
+		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
+	}
+}
+
+func (t *Task) ended(o Outcome) {
+	t.InFlight = slices.DeleteFunc(slices.Clone(t.InFlight), func(s StepRef) bool { return s.Key == o.Key })
+	switch {
+	case o.Model != nil:
+		t.Turns++
+		t.Usage = t.Usage.Add(o.Model.Usage)
+		t.Cost += o.Model.Cost
+		t.LastModel = o.Model.Model
+		t.phase(Processing, "")
+	case o.Failure != nil:
+		if !o.Failure.RetryAt.IsZero() {
+			t.Retrying = o.Failure
+		}
+	case o.Tool != nil:
+		if o.Tool.Job != nil {
+			t.Jobs = append(slices.Clone(t.Jobs), *o.Tool.Job)
+		}
+		t.endJobs(o.Tool.Killed)
+	}
+}
+
+func (t *Task) endJobs(ids []JobID) {
+	if len(ids) > 0 {
+		t.Jobs = slices.DeleteFunc(slices.Clone(t.Jobs), func(j Job) bool { return slices.Contains(ids, j.ID) })
+	}
+}
+
+func (t *Task) phase(p Phase, step string) {
+	if r := t.Status.Running; r != nil {
+		next := *r
+		next.Phase, next.Step = p, step
+		next.Iteration = max(t.Iteration, 1)
+		t.Status.Running = &next
+	}
+}
+
+func phaseOf(k StepKind) Phase {
+	switch k {
+	case ModelStep:
+		return LLMRequest
+	case ValidatorStep:
+		return Verifying
+	default:
+		return ToolExecution
+	}
+}
+
+func without(rs []Request, id RequestID) []Request {
+	return slices.DeleteFunc(slices.Clone(rs), func(r Request) bool { return r.ID == id })
+}

@@ -1,0 +1,176 @@
+// Package tool is the contract between the loop and a tool, and the registry of them.
+//
+// A call goes in two halves, so that what was judged is exactly what runs (L-7): Prepare checks the
+// input, resolves every path and says what the call would do; only then is it judged, recorded and
+// run. After a crash Resolve finds out from evidence what became of a call that was in flight.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+// Tool is one tool a model may call.
+type Tool struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage
+	Timeout     time.Duration // zero: the config's default
+	Control     Control       // set: the loop itself carries the call out
+
+	// Prepare checks a call and readies it. Its error is told to the model as the call's result.
+	Prepare func(ctx context.Context, env *Env, input json.RawMessage) (Call, error)
+
+	// Resolve finds what became of a keyed or opaque call that was in flight when the daemon died.
+	Resolve func(ctx context.Context, env *Env, input json.RawMessage, intent td.Intent) (Resolution, error)
+}
+
+// Control marks the tools that speak to the loop instead of the world.
+type Control string
+
+// The controls.
+const (
+	NoControl       Control = ""
+	AskControl      Control = "ask"
+	CompleteControl Control = "complete"
+	FailControl     Control = "fail"
+)
+
+// Call is a prepared call.
+type Call struct {
+	Effect   td.Effect
+	Evidence json.RawMessage // the state before, for Resolve
+	Title    string          // one line for people: what will happen
+	Asks     bool            // needs a person's permission
+	// Run does it. A result the tool itself calls an error is a ToolResult with IsError; an error
+	// returned is a failure to run at all, and is told to the model as well.
+	Run func(ctx context.Context) (td.ToolResult, error)
+}
+
+// Resolution is what Resolve found.
+type Resolution struct {
+	State  ResolutionState
+	Via    td.Via        // Probed or Adopted, when done
+	Result td.ToolResult // when done
+	Detail string        // when unsure: what changed since, for the person who is asked
+}
+
+// ResolutionState says whether a call in flight took place.
+type ResolutionState int
+
+// The states.
+const (
+	NotDone ResolutionState = iota // it left no trace: run it
+	Done                           // it happened, and Result says how it ended
+	Unsure                         // nobody can tell: ask
+)
+
+// Env is what a call may touch.
+type Env struct {
+	Task    td.TaskID
+	Run     td.RunID
+	Step    td.StepKey
+	Root    *Workspace
+	Spool   Spool
+	Jobs    []td.Job               // background jobs of the task
+	Known   func(path string) bool // has the model seen this file's content?
+	Emit    func(output []byte)    // live output, for viewers; must not block
+	Now     func() time.Time
+	Timeout time.Duration // of this call
+}
+
+// Spool starts and finds the processes of tools. The daemon gives a sandbox.Spool.
+type Spool interface {
+	// Start runs cmd under a shim that outlives the daemon, in the spool folder of this name.
+	Start(ctx context.Context, name string, cmd Command) (Process, error)
+	// Find looks for what became of the process started under this name.
+	Find(name string) (Process, ProcessState, error)
+	// Remove forgets a process that has ended.
+	Remove(name string) error
+}
+
+// Command is what to run.
+type Command struct {
+	Shell   string   // given to the shell with -c
+	Dir     string   // the workspace
+	Env     []string // added to the scrubbed environment
+	Timeout time.Duration
+	// Background keeps the process alive after the call; Timeout then bounds its whole life.
+	Background bool
+	Task       td.TaskID
+	Run        td.RunID
+	Step       td.StepKey
+}
+
+// ProcessState is what became of a process.
+type ProcessState int
+
+// The states of a process.
+const (
+	NeverStarted ProcessState = iota // and it never will: the name is void now
+	StillRunning
+	Finished
+	Lost // it began, and neither it nor its result is there
+)
+
+// Process is a command under its shim.
+type Process interface {
+	// Wait returns the result when the process has ended. Output is handed to emit as it comes, if
+	// emit is not nil. When ctx ends, Wait returns at once and the process goes on.
+	Wait(ctx context.Context, emit func([]byte)) (ProcessResult, error)
+	// Output is what was written from offset on, at most limit bytes, and the offset to go on from.
+	Output(offset int64, limit int) ([]byte, int64, error)
+	// Kill ends the whole process tree and returns when it is gone.
+	Kill(ctx context.Context) error
+}
+
+// ProcessResult is how a process ended.
+type ProcessResult struct {
+	Exit     int // 128+n for signal n
+	Signal   string
+	TimedOut bool
+	Killed   bool // by Kill
+	Took     time.Duration
+	Head     []byte // the first part of the output
+	Tail     []byte // the last part, when the middle is left out
+	Omitted  int64  // bytes between head and tail
+}
+
+// Registry is the set of tools of a run.
+type Registry struct{ tools []Tool }
+
+// NewRegistry makes a registry; a name given twice panics.
+func NewRegistry(tools ...Tool) *Registry {
+	r := &Registry{}
+	for _, t := range tools {
+		if _, ok := r.Get(t.Name); ok {
+			panic(fmt.Sprintf("tool: %s registered twice", t.Name))
+		}
+		r.tools = append(r.tools, t)
+	}
+	return r
+}
+
+// Get finds a tool by name.
+func (r *Registry) Get(name string) (Tool, bool) {
+	i := slices.IndexFunc(r.tools, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		return Tool{}, false
+	}
+	return r.tools[i], true
+}
+
+// Describe is what the model is told, in a fixed order.
+func (r *Registry) Describe() []llm.Tool {
+	out := make([]llm.Tool, len(r.tools))
+	for i, t := range r.tools {
+		out[i] = llm.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package tool
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"taskdaemon/internal/td"
+)
+
+// Workspace is the folder a task may touch. Access goes through an os.Root, so that a symlink changed
+// between check and use cannot lead outside.
+type Workspace struct {
+	dir  string
+	root *os.Root
+}
+
+// OpenWorkspace opens the folder. Blocked-worthy trouble (it is gone, it is a file) is td.Unavailable.
+func OpenWorkspace(dir string) (*Workspace, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, td.Errorf(td.Unavailable, "open workspace %s: %w", dir, err)
+	}
+	return &Workspace{dir: dir, root: root}, nil
+}
+
+// Close lets go of the folder.
+func (w *Workspace) Close() error { return w.root.Close() }
+
+// Dir is the folder's path.
+func (w *Workspace) Dir() string { return w.dir }
+
+// Root gives access confined to the folder.
+func (w *Workspace) Root() *os.Root { return w.root }
+
+// Rel is path, absolute or relative to the workspace, as a clean path relative to the workspace.
+// Refused when it lies outside or resolves outside through a symlink.
+func (w *Workspace) Rel(path string) (string, error) {
+	if path == "" {
+		return "", td.Errorf(td.Invalid, "the path is empty")
+	}
+	if strings.IndexByte(path, 0) >= 0 {
+		return "", td.Errorf(td.Invalid, "the path contains a NUL byte")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(w.dir, path)
+	}
+	rel, err := filepath.Rel(w.dir, filepath.Clean(path))
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return "", outside(path, w.dir)
+	}
+	resolved, err := resolveExisting(filepath.Join(w.dir, rel))
+	if err != nil {
+		return "", err
+	}
+	inner, err := filepath.Rel(w.dir, resolved)
+	if err != nil || inner == ".." || strings.HasPrefix(inner, ".."+string(filepath.Separator)) {
+		return "", outside(path, w.dir)
+	}
+	return inner, nil
+}
+
+func outside(path, dir string) error {
+	return td.Errorf(td.Refused, "%s is outside the workspace %s", path, dir)
+}
+
+// resolveExisting follows the symlinks of the longest part of path that exists.
+func resolveExisting(path string) (string, error) {
+	rest := ""
+	for p := path; ; {
+		real, err := filepath.EvalSymlinks(p)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if !os.IsNotExist(err) {
+			return "", td.Errorf(td.Refused, "resolve %s: %w", path, err)
+		}
+		// A symlink whose target is missing exists itself: where it points is what would be made.
+		if target, lerr := os.Readlink(p); lerr == nil {
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(p), target)
+			}
+			return filepath.Join(target, rest), nil
+		}
+		parent := filepath.Dir(p)
+		if parent == p {
+			return "", td.Errorf(td.Refused, "resolve %s: %w", path, err)
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+		p = parent
+	}
+}
