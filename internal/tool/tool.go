@@ -8,11 +8,13 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
 
@@ -87,60 +89,19 @@ type Env struct {
 
 // Spool starts and finds the processes of tools. The daemon gives a sandbox.Spool.
 type Spool interface {
-	// Start runs cmd under a shim that outlives the daemon, in the spool folder of this name.
-	Start(ctx context.Context, name string, cmd Command) (Process, error)
+	// Start runs cmd under a shim that outlives the daemon, in the spool folder of this name. A name
+	// that was used before is refused unless its command never started.
+	Start(ctx context.Context, name string, cmd sandbox.Command) (sandbox.Process, error)
 	// Find looks for what became of the process started under this name.
-	Find(name string) (Process, ProcessState, error)
+	Find(name string) (sandbox.Process, sandbox.ProcessState, error)
 	// Remove forgets a process that has ended.
 	Remove(name string) error
 }
 
-// Command is what to run.
-type Command struct {
-	Shell   string   // given to the shell with -c
-	Dir     string   // the workspace
-	Env     []string // added to the scrubbed environment
-	Timeout time.Duration
-	// Background keeps the process alive after the call; Timeout then bounds its whole life.
-	Background bool
-	Task       td.TaskID
-	Run        td.RunID
-	Step       td.StepKey
-}
-
-// ProcessState is what became of a process.
-type ProcessState int
-
-// The states of a process.
-const (
-	NeverStarted ProcessState = iota // and it never will: the name is void now
-	StillRunning
-	Finished
-	Lost // it began, and neither it nor its result is there
-)
-
-// Process is a command under its shim.
-type Process interface {
-	// Wait returns the result when the process has ended. Output is handed to emit as it comes, if
-	// emit is not nil. When ctx ends, Wait returns at once and the process goes on.
-	Wait(ctx context.Context, emit func([]byte)) (ProcessResult, error)
-	// Output is what was written from offset on, at most limit bytes, and the offset to go on from.
-	Output(offset int64, limit int) ([]byte, int64, error)
-	// Kill ends the whole process tree and returns when it is gone.
-	Kill(ctx context.Context) error
-}
-
-// ProcessResult is how a process ended.
-type ProcessResult struct {
-	Exit     int // 128+n for signal n
-	Signal   string
-	TimedOut bool
-	Killed   bool // by Kill
-	Took     time.Duration
-	Head     []byte // the first part of the output
-	Tail     []byte // the last part, when the middle is left out
-	Omitted  int64  // bytes between head and tail
-}
+// ErrDetach is the cause a daemon that shuts down cancels a call with: what runs under a shim is left
+// running, to be adopted by the next daemon, and the call returns this error. Any other cancellation
+// of a call ends what it started.
+var ErrDetach = errors.New("the daemon is shutting down; the command goes on")
 
 // Registry is the set of tools of a run.
 type Registry struct{ tools []Tool }

@@ -1,0 +1,28 @@
+// Package sandbox runs the commands of tools under a shim that outlives the daemon, and finds out after
+// a crash what became of each of them.
+//
+// A command is started at most once. The daemon makes a folder under the spool, named by the step, and
+// starts the shim: the same binary, as `taskdaemon exec`. The two share nothing but that folder and a
+// pipe, so that either may be killed at any instant:
+//
+//	spec.json    what to run, written by the daemon before the folder gets its name
+//	lock         flocked exclusively by the shim for its whole life; holds the shim's identity
+//	started      made by the shim, under the lock, before the command is executed
+//	void         made by the daemon, under a shared lock: a shim that finds it runs nothing
+//	out          the output as it comes, up to OutputCap bytes
+//	claim        touched by a daemon that adopts the command: the time limit counts anew from there
+//	result.json  how it ended; on disk (fsync, rename, fsync of the folder) before the daemon is told
+//
+// Find reads this as: lock held, running; result there, finished; started without either, lost;
+// otherwise never started, and void from now on. Nothing here is synced before the result is, because
+// the page cache survives the death of a process; it does not survive that of the host, so a folder of
+// another boot that holds no result is lost, whatever else it says. A folder that never reached the
+// disk cannot be found at all: whoever keeps the intent of an opaque step compares boot ids as well.
+//
+// The shim is a session leader and the subreaper of all that the command starts. When the command's
+// main process ends, whatever it left behind is killed, daemonised or not, so that a command that has
+// ended is over. The shim enforces the time limit itself, and ends the tree on SIGTERM. When the daemon
+// dies the shim goes on, at most to its limit: a command that nobody claims does not live for ever.
+//
+// The package is for Linux: it relies on /proc, pidfds and subreapers.
+package sandbox
