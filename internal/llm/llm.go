@@ -110,33 +110,19 @@ func ClassOfStatus(status int) td.FailureClass {
 	}
 }
 
-// Wire keeps the messages of a growing conversation in a provider's encoding, so that each call only
-// encodes what is new and the bytes before it cannot change.
-type Wire struct {
-	buf []byte
-	n   int
-}
-
-// Extend encodes messages that are not in the buffer yet and returns all of them, joined by commas.
-// A conversation that got shorter is encoded anew. The result is valid until the next call.
-func (w *Wire) Extend(messages []td.Message, encode func(dst []byte, m td.Message) ([]byte, error)) ([]byte, error) {
-	if len(messages) < w.n {
-		w.Reset()
+// ClassOfType sorts the type of an error that came inside a stream into its class. A type nobody knows
+// counts as trouble on the way: it is tried again, a bounded number of times.
+func ClassOfType(errorType string) td.FailureClass {
+	switch errorType {
+	case "overloaded_error":
+		return td.Overloaded
+	case "rate_limit_error":
+		return td.RateLimited
+	case "authentication_error", "permission_error", "billing_error":
+		return td.AuthFailed
+	case "invalid_request_error", "not_found_error", "request_too_large":
+		return td.BadRequest
+	default:
+		return td.Network
 	}
-	for ; w.n < len(messages); w.n++ {
-		at := len(w.buf)
-		if at > 0 {
-			w.buf = append(w.buf, ',')
-		}
-		buf, err := encode(w.buf, messages[w.n])
-		if err != nil {
-			w.buf = w.buf[:at]
-			return nil, err
-		}
-		w.buf = buf
-	}
-	return w.buf, nil
 }
-
-// Reset forgets everything: the conversation was rewritten.
-func (w *Wire) Reset() { w.buf, w.n = w.buf[:0], 0 }
