@@ -1,0 +1,192 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Key is one setting: its name in the file, what it means, and where it lives in a Config.
+type Key struct {
+	Name  string   // dotted, as in timeouts.tool
+	Doc   string   // one sentence
+	Enum  []string // the only values, if set
+	Env   []string // variables beside the one made from Name
+	path  bool     // a file's path: ~ and relative paths are resolved
+	check func(c *Config) error
+	field func(c *Config) any // a pointer to the value
+}
+
+// Keys is every setting, in the order of the reference.
+var Keys = []Key{
+	{Name: "provider", Doc: "Who answers: anthropic, the built-in rehearsal model, or auto: anthropic if a key is in the environment, else rehearsal.",
+		Enum: []string{Auto, Anthropic, RehearsalProvider}, field: func(c *Config) any { return &c.Provider }},
+	{Name: "base_url", Doc: "Address of the API, when it is not the provider's own.", Env: []string{"ANTHROPIC_BASE_URL"},
+		field: func(c *Config) any { return &c.BaseURL }, check: checkURL},
+	{Name: "api_key_env", Doc: "Name of the environment variable that holds the API key. The key itself never stands in a file.",
+		field: func(c *Config) any { return &c.APIKeyEnv }, check: checkKeyEnv},
+	{Name: "models.small", Doc: "Model for small jobs.", field: func(c *Config) any { return &c.Models.Small },
+		check: filled(func(c *Config) string { return c.Models.Small })},
+	{Name: "models.worker", Doc: "Model that does the work unless a task says otherwise.", field: func(c *Config) any { return &c.Models.Worker },
+		check: filled(func(c *Config) string { return c.Models.Worker })},
+	{Name: "models.expert", Doc: "Model for hard work.", field: func(c *Config) any { return &c.Models.Expert },
+		check: filled(func(c *Config) string { return c.Models.Expert })},
+	{Name: "max_tokens", Doc: "Longest answer, in tokens.", field: func(c *Config) any { return &c.MaxTokens },
+		check: atLeast(1, func(c *Config) int { return c.MaxTokens })},
+	{Name: "thinking", Doc: "Budget for thinking, in tokens; 0 is off.", field: func(c *Config) any { return &c.Thinking },
+		check: checkThinking},
+
+	{Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.RequestHeaders })},
+	{Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut.", field: func(c *Config) any { return &c.Timeouts.StreamIdle },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.StreamIdle })},
+	{Name: "timeouts.tool", Doc: "How long a tool call may take, unless the tool says otherwise.", field: func(c *Config) any { return &c.Timeouts.Tool },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.Tool })},
+	{Name: "timeouts.permission", Doc: "How long a permission request stays open before it counts as no.", field: func(c *Config) any { return &c.Timeouts.Permission },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.Permission })},
+	{Name: "timeouts.shutdown", Doc: "How long a stop waits for steps in flight; what is left is for recovery.", field: func(c *Config) any { return &c.Timeouts.Shutdown }},
+	{Name: "timeouts.background_job", Doc: "How long a background job may live.", field: func(c *Config) any { return &c.Timeouts.BackgroundJob },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.BackgroundJob })},
+
+	{Name: "limits.loops", Doc: "Tasks that run at the same time.", field: func(c *Config) any { return &c.Limits.Loops },
+		check: atLeast(1, func(c *Config) int { return c.Limits.Loops })},
+	{Name: "limits.turns", Doc: "Turns of a task before it pauses and asks.", field: func(c *Config) any { return &c.Limits.Turns },
+		check: atLeast(1, func(c *Config) int { return c.Limits.Turns })},
+	{Name: "limits.reminders", Doc: "Reminders to an agent that stops without saying whether it is done.", field: func(c *Config) any { return &c.Limits.Reminders }},
+
+	{Name: "retry.network", Doc: "Waits before each new attempt after a network error, a time-out or a 5xx.", field: func(c *Config) any { return &c.Retry.Network }},
+	{Name: "retry.overloaded", Doc: "Waits before each new attempt when the provider is overloaded (529).", field: func(c *Config) any { return &c.Retry.Overloaded }},
+	{Name: "retry.rate_limited_max", Doc: "Attempts after a rate limit (429); each waits as long as the provider asks.", field: func(c *Config) any { return &c.Retry.RateLimitedMax }},
+	{Name: "retry.rate_limited_wait", Doc: "Wait after a rate limit for which the provider names no time.", field: func(c *Config) any { return &c.Retry.RateLimitedWait }},
+
+	{Name: "recovery.mode", Doc: "After a crash: auto goes on with everything, ask asks first.", Enum: []string{RecoverAuto, RecoverAsk},
+		field: func(c *Config) any { return &c.Recovery.Mode }},
+	{Name: "recovery.max_age", Doc: "Work that lay longer than this is asked about before it goes on.", field: func(c *Config) any { return &c.Recovery.MaxAge },
+		check: positive(func(c *Config) time.Duration { return c.Recovery.MaxAge })},
+
+	{Name: "retention.completed", Doc: "How long the journal keeps the bodies of completed and cancelled tasks; the git mirror keeps them on.", field: func(c *Config) any { return &c.Retention.Completed }},
+	{Name: "retention.failed", Doc: "The same for failed and abandoned tasks.", field: func(c *Config) any { return &c.Retention.Failed }},
+	{Name: "retention.audit", Doc: "How long audit records are kept.", field: func(c *Config) any { return &c.Retention.Audit }},
+
+	{Name: "cassette.mode", Doc: "Record model traffic to a file, or replay it from there.", Enum: []string{CassetteOff, CassetteRecord, CassetteReplay},
+		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette},
+	{Name: "cassette.path", Doc: "The cassette's file.", path: true, field: func(c *Config) any { return &c.Cassette.Path }},
+	{Name: "rehearsal.script", Doc: "Script the rehearsal model plays for tasks that bring none.", path: true,
+		field: func(c *Config) any { return &c.Rehearsal.Script }},
+
+	{Name: "log.level", Doc: "What the daemon's log tells.", Enum: []string{"debug", "info", "warn", "error"},
+		field: func(c *Config) any { return &c.Log.Level }},
+	{Name: "log.max_size", Doc: "Size at which the log is rotated; three old ones are kept.", field: func(c *Config) any { return &c.Log.MaxSize },
+		check: func(c *Config) error {
+			if c.Log.MaxSize < 64<<10 {
+				return fmt.Errorf("must be at least 64KiB")
+			}
+			return nil
+		}},
+}
+
+// EnvName is the variable that sets the key: TASKDAEMON_ and its name.
+func (k Key) EnvName() string {
+	return "TASKDAEMON_" + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
+}
+
+// Value is the key's value in c as it would be written in the file.
+func (k Key) Value(c Config) string { return format(k.field(&c)) }
+
+// Kind says in words what a value looks like.
+func (k Key) Kind() string {
+	if len(k.Enum) > 0 {
+		return strings.Join(k.Enum, " or ")
+	}
+	if k.path {
+		return "path"
+	}
+	return kindOf(k.field(&Config{}))
+}
+
+func find(name string) (Key, bool) {
+	i := slices.IndexFunc(Keys, func(k Key) bool { return k.Name == name })
+	if i < 0 {
+		return Key{}, false
+	}
+	return Keys[i], true
+}
+
+// isSection reports whether keys stand below this name.
+func isSection(name string) bool {
+	return slices.ContainsFunc(Keys, func(k Key) bool { return strings.HasPrefix(k.Name, name+".") })
+}
+
+func checkURL(c *Config) error {
+	if c.BaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("want http://host or https://host")
+	}
+	if u.User != nil {
+		return fmt.Errorf("must not hold a user or password")
+	}
+	return nil
+}
+
+// checkKeyEnv refuses what looks like the key itself, without repeating it.
+func checkKeyEnv(c *Config) error {
+	for _, r := range c.APIKeyEnv {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			c.APIKeyEnv = ""
+			return fmt.Errorf("want the name of a variable, not the key itself")
+		}
+	}
+	if c.APIKeyEnv == "" {
+		return fmt.Errorf("must not be empty")
+	}
+	return nil
+}
+
+func checkThinking(c *Config) error {
+	if c.Thinking < 0 {
+		return fmt.Errorf("must not be negative")
+	}
+	if c.Thinking >= c.MaxTokens {
+		return fmt.Errorf("must be less than max_tokens (%d)", c.MaxTokens)
+	}
+	return nil
+}
+
+func checkCassette(c *Config) error {
+	if c.Cassette.Mode != CassetteOff && c.Cassette.Path == "" {
+		return fmt.Errorf("%s needs cassette.path", c.Cassette.Mode)
+	}
+	return nil
+}
+
+func filled(get func(*Config) string) func(*Config) error {
+	return func(c *Config) error {
+		if strings.TrimSpace(get(c)) == "" {
+			return fmt.Errorf("must not be empty")
+		}
+		return nil
+	}
+}
+
+func atLeast(least int, get func(*Config) int) func(*Config) error {
+	return func(c *Config) error {
+		if get(c) < least {
+			return fmt.Errorf("must be at least %d", least)
+		}
+		return nil
+	}
+}
+
+func positive(get func(*Config) time.Duration) func(*Config) error {
+	return func(c *Config) error {
+		if get(c) <= 0 {
+			return fmt.Errorf("must be more than 0s")
+		}
+		return nil
+	}
+}
