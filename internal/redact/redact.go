@@ -1,0 +1,171 @@
+// Package redact takes secrets out of bytes: values it was told, and anything shaped like a key (G-9).
+//
+// The promise: what comes out contains no registered value of MinLength bytes or more, whole, in any
+// place, even one that only came together because something between its halves was taken out. Shapes
+// are a second net for secrets nobody registered; they are guesses and make no promise.
+package redact
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// MinLength is the shortest value that is looked for. Shorter ones would blot out ordinary words.
+const MinLength = 6
+
+// Redactor knows the secrets. The zero value and nil know only shapes. It is safe for concurrent use.
+type Redactor struct {
+	mu    sync.Mutex
+	known atomic.Pointer[known]
+}
+
+// known is an immutable set of values and the mark that replaces them.
+type known struct {
+	values [][]byte
+	mark   []byte
+}
+
+var noValues = &known{mark: []byte(marks[0])}
+
+// New makes a redactor of these values.
+func New(values ...string) *Redactor {
+	r := &Redactor{}
+	r.Add(values...)
+	return r
+}
+
+// Add registers more values. Space around a value is not part of it; short ones are left out.
+func (r *Redactor) Add(values ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := &known{values: slices.Clone(r.get().values)}
+	for _, v := range values {
+		b := []byte(strings.TrimSpace(v))
+		if len(b) >= MinLength && !slices.ContainsFunc(next.values, func(o []byte) bool { return bytes.Equal(o, b) }) {
+			next.values = append(next.values, b)
+		}
+	}
+	next.mark = markFor(next.values)
+	r.known.Store(next)
+}
+
+func (r *Redactor) get() *known {
+	if r == nil {
+		return noValues
+	}
+	if k := r.known.Load(); k != nil {
+		return k
+	}
+	return noValues
+}
+
+// String is s without secrets.
+func (r *Redactor) String(s string) string {
+	k := r.get()
+	b := []byte(s)
+	if out, changed := k.clean(b); changed {
+		return string(out)
+	}
+	return s
+}
+
+// Bytes is b without secrets: b itself when it holds none, else a new slice.
+func (r *Redactor) Bytes(b []byte) []byte {
+	out, _ := r.get().clean(b)
+	return out
+}
+
+func (k *known) clean(b []byte) ([]byte, bool) {
+	spans := k.spans(b)
+	if len(spans) == 0 {
+		return b, false
+	}
+	out := k.replace(b, spans)
+	for len(k.mark) == 0 { // with nothing in between, what is left may have come together anew
+		if spans = k.spans(out); len(spans) == 0 {
+			break
+		}
+		out = k.replace(out, spans)
+	}
+	return out, true
+}
+
+func (k *known) replace(b []byte, spans []span) []byte {
+	out := make([]byte, 0, len(b))
+	at := 0
+	for _, s := range spans {
+		out = append(out, b[at:s.from]...)
+		out = append(out, k.mark...)
+		at = s.to
+	}
+	return append(out, b[at:]...)
+}
+
+// span is a part of a text that holds a secret.
+type span struct{ from, to int }
+
+// spans are the secrets in b, sorted, those that touch joined.
+func (k *known) spans(b []byte) []span {
+	var found []span
+	for _, v := range k.values {
+		// Occurrences that overlap count: a value may repeat its own beginning.
+		for at := 0; ; at++ {
+			i := bytes.Index(b[at:], v)
+			if i < 0 {
+				break
+			}
+			at += i
+			found = append(found, span{at, at + len(v)})
+		}
+	}
+	found = appendShapes(found, b)
+	return join(found)
+}
+
+func join(found []span) []span {
+	if len(found) < 2 {
+		return found
+	}
+	slices.SortFunc(found, func(a, b span) int { return a.from - b.from })
+	out := found[:1]
+	for _, s := range found[1:] {
+		last := &out[len(out)-1]
+		if s.from <= last.to {
+			last.to = max(last.to, s.to)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+var marks = []string{"[redacted]", "<redacted>", "{redacted}", "***", "###", "___"}
+
+// markFor finds a mark that can be no part of a value, so that putting it into a text cannot make one.
+func markFor(values [][]byte) []byte {
+	for _, m := range marks {
+		if safeMark([]byte(m), values) {
+			return []byte(m)
+		}
+	}
+	for c := range 256 {
+		if m := []byte{byte(c)}; safeMark(m, values) {
+			return m
+		}
+	}
+	return nil // the values use every byte there is: take secrets out and put nothing in
+}
+
+// safeMark: a value that overlaps a mark from outside would hold its first or last byte; one inside it
+// would be a part of it.
+func safeMark(m []byte, values [][]byte) bool {
+	for _, v := range values {
+		if bytes.IndexByte(v, m[0]) >= 0 || bytes.IndexByte(v, m[len(m)-1]) >= 0 || bytes.Contains(m, v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,206 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestString(t *testing.T) {
+	r := New("hunter2hunter2", "short", "  padded-value\n", "aXbXcXdX")
+	for _, c := range []struct{ name, in, want string }{
+		{"value", "pw=hunter2hunter2;", "pw=[redacted];"},
+		{"overlapping values", "hunter2hunter2hunter2", "[redacted]"},
+		{"short values are words", "short", "short"},
+		{"trimmed", "a padded-value b", "a [redacted] b"},
+		{"nothing", "plain text", "plain text"},
+		{"anthropic", "key sk-ant-api03-abc_DEF-123 end", "key [redacted] end"},
+		{"openai", "sk-proj-abcdefghijklmnopqrstuv", "[redacted]"},
+		{"not a key", "task-force and risk-taking sk-1", "task-force and risk-taking sk-1"},
+		{"github", "ghp_abcdefghijklmnopqrst0123456789", "[redacted]"},
+		{"github fine", "github_pat_11ABCDEFG0abcdefghijkl", "[redacted]"},
+		{"slack", "xoxb-1234567890-abcdef", "[redacted]"},
+		{"aws", "AKIAIOSFODNN7EXAMPLE", "[redacted]"},
+		{"bearer", "Authorization: Bearer abc.def-ghi_jkl", "Authorization: Bearer [redacted]"},
+		{"bearer of news", "the bearer of news", "the bearer of news"},
+		{"basic", "Authorization: Basic dXNlcjpwYXNzd29yZA==", "Authorization: Basic [redacted]"},
+		{"url", "https://bob:s3cr3t@example.com/x", "https://bob:[redacted]@example.com/x"},
+		{"url without password", "https://bob@example.com:8080/x", "https://bob@example.com:8080/x"},
+		{"jwt", "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl", "[redacted]"},
+		{"private key", "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb", "a\n[redacted]\nb"},
+		{"open private key", "a -----BEGIN PRIVATE KEY-----\nMIIE", "a [redacted]"},
+		{"certificate", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := r.String(c.in); got != c.want {
+				t.Errorf("String(%q) = %q, want %q", c.in, got, c.want)
+			}
+			if got := string(r.Bytes([]byte(c.in))); got != c.want {
+				t.Errorf("Bytes(%q) = %q, want %q", c.in, got, c.want)
+			}
+			for _, size := range []int{1, 2, 3, 7, 1000} {
+				if got := stream(t, r, c.in, size); got != c.want {
+					t.Errorf("in pieces of %d: %q, want %q", size, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestNilKnowsShapes(t *testing.T) {
+	var r *Redactor
+	if got := r.String("sk-ant-api03-abcdefgh"); got != "[redacted]" {
+		t.Errorf("nil: %q", got)
+	}
+}
+
+func TestMarkIsNeverPartOfAValue(t *testing.T) {
+	r := New("redacted", "ed]abc", "<x>{y}***")
+	for _, in := range []string{"redacted", "redactedabc", "xredactedabcdef ed]abc <x>{y}***"} {
+		out := r.String(in)
+		for _, v := range []string{"redacted", "ed]abc", "<x>{y}***"} {
+			if strings.Contains(out, v) {
+				t.Errorf("String(%q) = %q holds %q", in, out, v)
+			}
+		}
+	}
+}
+
+func TestEveryByteUsed(t *testing.T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	r := New("x"+string(all)+"x", "secret")
+	if got := r.String("a secsecretret b"); got != "a  b" {
+		t.Errorf("got %q", got)
+	}
+	if got := stream(t, r, "a secsecretret b", 3); got != "a  b" {
+		t.Errorf("in pieces: %q", got)
+	}
+}
+
+func TestWriterHoldsNoMoreThanItMust(t *testing.T) {
+	var out bytes.Buffer
+	w := New("topsecretvalue").Writer(&out)
+	for _, s := range []struct{ in, want string }{
+		{"hello world\n", "hello world\n"},
+		{"tops", "hello world\n"},
+		{"ecretvalue\n", "hello world\n[redacted]\n"},
+		{"-----BEGIN CERTIFICATE-----\nMIIE\n", "hello world\n[redacted]\n-----BEGIN CERTIFICATE-----\nMIIE\n"},
+	} {
+		if _, err := w.Write([]byte(s.in)); err != nil || out.String() != s.want {
+			t.Fatalf("after %q: %q, %v; want %q", s.in, out.String(), err, s.want)
+		}
+	}
+}
+
+func TestWriterLetsALongWordGo(t *testing.T) {
+	var out bytes.Buffer
+	w := New("topsecretvalue").Writer(&out)
+	for range 100 {
+		_, _ = w.Write(bytes.Repeat([]byte("a"), 1000))
+	}
+	if len(w.held) > maxHeld {
+		t.Errorf("%d bytes held", len(w.held))
+	}
+}
+
+func TestWriterReportsItsWriter(t *testing.T) {
+	boom := errors.New("boom")
+	w := New().Writer(failing{boom})
+	if _, err := w.Write([]byte("a line\n")); !errors.Is(err, boom) {
+		t.Errorf("Write: %v", err)
+	}
+	if err := w.Close(); !errors.Is(err, boom) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func stream(t testing.TB, r *Redactor, in string, size int) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := r.Writer(&out)
+	for b := []byte(in); len(b) > 0; {
+		n := min(size, len(b))
+		if _, err := w.Write(b[:n]); err != nil {
+			t.Fatal(err)
+		}
+		b = b[n:]
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// A small alphabet makes values overlap, repeat themselves and touch the marks.
+func TestNoValueEverComesOut(t *testing.T) {
+	letters := rapid.SampledFrom([]byte("ab[]re*#"))
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.SliceOfN(letters, MinLength, 9), 1, 4).Draw(t, "values")
+		pieces := rapid.SliceOfN(rapid.OneOf(
+			rapid.SliceOfN(letters, 0, 8),
+			rapid.SampledFrom(values),
+		), 0, 12).Draw(t, "pieces")
+		r := New()
+		for _, v := range values {
+			r.Add(string(v))
+		}
+		in := bytes.Join(pieces, nil)
+		whole := r.String(string(in))
+		var out bytes.Buffer
+		w := r.Writer(&out)
+		for _, p := range pieces {
+			if _, err := w.Write(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			if strings.Contains(whole, string(v)) {
+				t.Fatalf("String(%q) = %q holds %q", in, whole, v)
+			}
+			if bytes.Contains(out.Bytes(), v) {
+				t.Fatalf("written %q came out as %q and holds %q", pieces, &out, v)
+			}
+		}
+		if whole != out.String() {
+			t.Fatalf("whole %q, in pieces %q", whole, &out)
+		}
+	})
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("secret-value", "a secret-value b", uint8(3))
+	f.Add("[redacted]", "x[redacted]y", uint8(1))
+	f.Add("-----BEGIN", "-----BEGIN PRIVATE KEY-----", uint8(5))
+	f.Fuzz(func(t *testing.T, value, text string, size uint8) {
+		r := New(value)
+		text += value + text
+		v := strings.TrimSpace(value)
+		for _, out := range []string{r.String(text), stream(t, r, text, int(size)+1)} {
+			if len(v) >= MinLength && strings.Contains(out, v) {
+				t.Errorf("%q came out in %q", v, out)
+			}
+		}
+	})
+}
+
+func BenchmarkPlainText(b *testing.B) {
+	r := New("topsecretvalue")
+	text := bytes.Repeat([]byte("an ordinary line of a transcript, with words and 123 numbers\n"), 1000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		r.Bytes(text)
+	}
+}
