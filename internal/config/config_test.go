@@ -77,7 +77,8 @@ func TestErrorsNameThePlaceAndTheNearestKey(t *testing.T) {
 		{"cassette", "cassette: {mode: record}\n", `cassette.mode: record needs cassette.path`},
 		{"key itself", "api_key_env: sk-ant-verysecret\n", `want the name of a variable, not the key itself`},
 		{"password", "base_url: https://me:verysecret@host\n", `must not hold a user or password`},
-		{"deep", strings.Repeat("[", 500) + "\n", `too many brackets`},
+		{"deep", strings.Repeat("[", 500) + "\n", `nested too deep`},
+		{"deep list", strings.Repeat("- ", 500) + "\n", `nested too deep`},
 		{"large", "# " + strings.Repeat("x", MaxFileSize), `larger than 1MiB`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -112,6 +113,12 @@ func TestEnvAndFlagErrors(t *testing.T) {
 	}
 	if _, err := Load(LoadOptions{File: filepath.Join(t.TempDir(), "absent.yaml")}); err != nil {
 		t.Errorf("an absent file that nobody named is an error: %v", err)
+	}
+}
+
+func TestRulerInACommentIsNoNesting(t *testing.T) {
+	if _, err := Load(LoadOptions{File: write(t, "# "+strings.Repeat("-", 200)+"\nprovider: auto\n")}); err != nil {
+		t.Error(err)
 	}
 }
 

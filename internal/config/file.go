@@ -21,7 +21,7 @@ import (
 // MaxFileSize is the largest config file that is read.
 const MaxFileSize = 1 << 20
 
-// maxNesting bounds brackets within brackets: the reader of YAML recurses.
+// maxNesting bounds what stands within what: the reader of YAML recurses, and slows with the square.
 const maxNesting = 100
 
 // readFile sets c from the file, if it exists, and reports whether it does.
@@ -49,7 +49,7 @@ func readFile(c *Config, path string) (bool, error) {
 func parse(c *Config, path string, data []byte) error {
 	r := reader{c: c, path: path, seen: map[string]bool{}}
 	if nesting(data) > maxNesting {
-		return r.fail(nil, "too many brackets within brackets")
+		return r.fail(nil, "nested too deep")
 	}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -72,16 +72,23 @@ func parse(c *Config, path string, data []byte) error {
 	return nil
 }
 
+// nesting is how deep the text can nest at most, counted without understanding it: brackets within
+// brackets, and list dashes in a row.
 func nesting(data []byte) int {
-	depth, deepest := 0, 0
-	for _, b := range data {
-		switch b {
-		case '[', '{':
+	depth, dashes, deepest := 0, 0, 0
+	for i, b := range data {
+		switch {
+		case b == '[' || b == '{':
 			depth++
-			deepest = max(deepest, depth)
-		case ']', '}':
+		case b == ']' || b == '}':
 			depth--
+		case b == '-' && (i == 0 || data[i-1] == ' '):
+			dashes++ // a ruler of dashes is not a list
 		}
+		if b != '-' && b != ' ' {
+			dashes = 0
+		}
+		deepest = max(deepest, depth, dashes)
 	}
 	return deepest
 }
