@@ -1,0 +1,173 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// notExecuted is the exit code of a command whose shell could not be executed, as shells have it.
+const notExecuted = 126
+
+// execute runs the command to its end and the end of all it started.
+func (s *shim) execute() ProcessResult {
+	begin := time.Now()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return s.unable(fmt.Errorf("make pipe: %w", err))
+	}
+	defer r.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return s.unable(err)
+	}
+	pid, err := syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", s.spec.Script}, &syscall.ProcAttr{
+		Dir:   s.spec.Dir,
+		Env:   s.spec.Env,
+		Files: []uintptr{null.Fd(), w.Fd(), w.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	null.Close()
+	w.Close()
+	if err != nil {
+		return s.unable(fmt.Errorf("run %s in %s: %w", s.spec.Shell, s.spec.Dir, err))
+	}
+	fpShimAfterExec.Hit()
+
+	pumped := make(chan struct{})
+	go func() {
+		defer close(pumped)
+		s.pump(r)
+	}()
+	ended := make(chan syscall.WaitStatus, 1)
+	childless := make(chan struct{})
+	go func() {
+		defer close(childless)
+		reap(pid, ended)
+	}()
+
+	var res ProcessResult
+	status := s.supervise(begin, ended, &res)
+	fpShimAfterExit.Hit()
+	killRest(childless)
+	res.Took = time.Since(begin)
+
+	// No process of the command is left, so the pipe has ended, unless one of them handed its end to a
+	// stranger: then what is in it by now is all that counts.
+	_ = r.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	<-pumped
+	if status.Signaled() {
+		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
+	} else {
+		res.Exit = status.ExitStatus()
+	}
+	return res
+}
+
+// unable is the result of a command that could not be executed: it says so in place of its output.
+func (s *shim) unable(err error) ProcessResult {
+	_, _ = fmt.Fprintf(s.rec, "taskdaemon: %v\n", err)
+	return ProcessResult{Exit: notExecuted}
+}
+
+// pump takes in the output until no one can write any more.
+func (s *shim) pump(r *os.File) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			grows := !s.rec.full
+			_, _ = s.rec.Write(buf[:n])
+			if grows {
+				s.tell(tellMore, "")
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// reap waits for every child, adopted ones included, until none is left. The main one's status goes to
+// ended.
+func reap(main int, ended chan<- syscall.WaitStatus) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return // no children left
+		case pid == main:
+			ended <- status
+		}
+	}
+}
+
+// supervise waits for the main process, and ends the tree when its time is over or it is told to.
+func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *ProcessResult) syscall.WaitStatus {
+	deadline := time.NewTimer(s.spec.Timeout)
+	defer deadline.Stop()
+	for !res.TimedOut && !res.Killed {
+		select {
+		case status := <-ended:
+			return status
+		case <-deadline.C:
+			if left := s.claimed(begin); left > 0 {
+				deadline.Reset(left)
+				continue
+			}
+			res.TimedOut = true
+		case <-s.signals:
+			res.Killed = true
+		}
+	}
+	signalTree(os.Getpid(), syscall.SIGTERM)
+	select {
+	case status := <-ended:
+		return status
+	case <-time.After(killGrace):
+	}
+	for {
+		signalTree(os.Getpid(), syscall.SIGKILL)
+		select {
+		case status := <-ended:
+			return status
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// claimed is how much time a claim made after begin leaves. It is never more than the whole limit, so
+// that a clock set back does not make a command immortal.
+func (s *shim) claimed(begin time.Time) time.Duration {
+	info, err := os.Stat(filepath.Join(s.dir, claimFile))
+	if err != nil || !info.ModTime().After(begin) {
+		return 0
+	}
+	return min(time.Until(info.ModTime().Add(s.spec.Timeout)), s.spec.Timeout)
+}
+
+// killRest ends whatever the command left behind, until childless says that nothing is. In the common
+// case that is so at once, and /proc is not looked at.
+func killRest(childless <-chan struct{}) {
+	tick := time.NewTimer(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-childless:
+			return
+		case <-tick.C:
+		}
+		signalTree(os.Getpid(), syscall.SIGKILL)
+		for range 20 {
+			killChildren()
+		}
+		tick.Reset(time.Millisecond)
+	}
+}

@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+// The files of a spool folder; the package comment says who writes them and when.
+const (
+	specFile    = "spec.json"
+	lockFile    = "lock"
+	startedFile = "started"
+	voidFile    = "void"
+	outFile     = "out"
+	claimFile   = "claim"
+	resultFile  = "result.json"
+)
+
+// maxFile bounds what is read of a spool file: a result holds at most the head and tail of the output.
+const maxFile = 1 << 20
+
+var (
+	fpBeforeVoid = failpoint.New("sandbox.find.before_void")
+	fpAfterVoid  = failpoint.New("sandbox.find.after_void")
+)
+
+// spec is what the shim is told to run.
+type spec struct {
+	ID         string        `json:"id"` // a shim started for an earlier use of the folder's name has another
+	Boot       string        `json:"boot"`
+	Shell      string        `json:"shell"`
+	Script     string        `json:"script"`
+	Dir        string        `json:"dir"`
+	Env        []string      `json:"env"`
+	Timeout    time.Duration `json:"timeout"`
+	Background bool          `json:"background,omitempty"`
+	Task       td.TaskID     `json:"task"`
+	Run        td.RunID      `json:"run"`
+	Step       td.StepKey    `json:"step"`
+	Since      time.Time     `json:"since"`
+}
+
+func decodeSpec(raw []byte) (spec, error) {
+	var s spec
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return spec{}, td.Errorf(td.Corrupt, "parse %s: %w", specFile, err)
+	}
+	if s.ID == "" || s.Boot == "" || s.Shell == "" || s.Timeout <= 0 {
+		return spec{}, td.Errorf(td.Corrupt, "parse %s: it is not complete", specFile)
+	}
+	return s, nil
+}
+
+func decodeResult(raw []byte) (ProcessResult, error) {
+	var r ProcessResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return ProcessResult{}, td.Errorf(td.Corrupt, "parse %s: %w", resultFile, err)
+	}
+	if r.Exit < 0 || r.Exit > 255 || r.Omitted < 0 || r.Took < 0 || len(r.Head) > headSize || len(r.Tail) > tailSize {
+		return ProcessResult{}, td.Errorf(td.Corrupt, "parse %s: it is out of bounds", resultFile)
+	}
+	return r, nil
+}
+
+func decodeHolder(raw []byte) (td.Holder, error) {
+	var h td.Holder
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return td.Holder{}, td.Errorf(td.Corrupt, "parse %s: %w", lockFile, err)
+	}
+	if h.Pid <= 1 || h.Start == "" || h.Boot == "" {
+		return td.Holder{}, td.Errorf(td.Corrupt, "parse %s: it names no process", lockFile)
+	}
+	return h, nil
+}
+
+// load reads one file of a folder and decodes it.
+func load[T any](dir, name string, decode func([]byte) (T, error)) (T, error) {
+	var none T
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return none, fmt.Errorf("open %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return none, fmt.Errorf("stat %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return none, td.Errorf(td.Corrupt, "read %s: not a file of this size", name)
+	}
+	raw := make([]byte, info.Size())
+	n, err := f.ReadAt(raw, 0)
+	if n < len(raw) {
+		return none, fmt.Errorf("read %s: %w", name, err)
+	}
+	return decode(raw)
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// create makes an empty file; that it is there already is as good.
+func create(dir, name string) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make %s: %w", name, err)
+	}
+	return f.Close()
+}
+
+// probe finds what became of the command in dir. With void set a command that never started never will.
+// The shared lock keeps a shim from starting between the look and the mark; two probes do not disturb
+// each other.
+func probe(dir string, void bool) (ProcessState, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return NeverStarted, nil // no folder: no shim was ever told of it
+	}
+	if err != nil {
+		return Lost, td.Errorf(td.Corrupt, "open spool folder %s: %w", dir, err)
+	}
+	defer lock.Close()
+	switch err := unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK) && exists(dir, resultFile):
+		return Finished, nil // the shim is on its way out
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return StillRunning, nil
+	case err != nil:
+		return Lost, td.Errorf(td.Storage, "lock spool folder %s: %w", dir, err)
+	}
+
+	if exists(dir, resultFile) {
+		if _, err := load(dir, resultFile, decodeResult); err != nil {
+			return Lost, fmt.Errorf("read spool folder %s: %w", dir, err)
+		}
+		return Finished, nil
+	}
+	if exists(dir, startedFile) {
+		return Lost, nil
+	}
+	s, err := load(dir, specFile, decodeSpec)
+	if err != nil {
+		return Lost, fmt.Errorf("read spool folder %s: %w", dir, err)
+	}
+	boot, err := BootID()
+	if err != nil {
+		return Lost, err
+	}
+	if s.Boot != boot {
+		return Lost, nil // the mark of its start may have died with the page cache
+	}
+	if void {
+		fpBeforeVoid.Hit()
+		if err := create(dir, voidFile); err != nil {
+			return Lost, fmt.Errorf("void spool folder %s: %w", dir, err)
+		}
+		fpAfterVoid.Hit()
+	}
+	return NeverStarted, nil
+}
+
+// writeResult puts the result on disk: after it returns nil, no crash of process or host loses it.
+func writeResult(dir string, r ProcessResult) error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	path := filepath.Join(dir, resultFile)
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make result: %w", err)
+	}
+	_, err = f.Write(raw)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("write result: %w", err)
+	}
+	fpShimBeforeRename.Hit()
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("name result: %w", err)
+	}
+	return syncFolder(dir)
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open folder: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// TestMain makes the test binary its own shim, as taskdaemon is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "exec" {
+		os.Exit(ExecMain(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// open makes a spool that is closed, and whose commands are killed, at the end of the test.
+func open(t testing.TB) *Spool {
+	t.Helper()
+	return openAt(t, t.TempDir())
+}
+
+func openAt(t testing.TB, dir string) *Spool {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Spool{Dir: dir, Self: self}
+	t.Cleanup(func() {
+		s.Close()
+		entries, err := s.List()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range entries {
+			if e.State == StillRunning {
+				if err := (adopted{dir + "/" + e.Name}).Kill(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		orphans, err := Orphans(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, o := range orphans {
+			t.Errorf("orphan left: %+v", o)
+			_ = KillOrphan(o)
+		}
+	})
+	return s
+}
+
+func command(t testing.TB, script string) Command {
+	return Command{
+		Shell: script, Dir: t.TempDir(), Timeout: 30 * time.Second,
+		Task: td.NewTaskID(), Run: td.NewRunID(), Step: td.StepKey(strings.ReplaceAll(t.Name(), "/", ".")),
+	}
+}
+
+func start(t testing.TB, s *Spool, name string, cmd Command) Process {
+	t.Helper()
+	p, err := s.Start(t.Context(), name, cmd)
+	if err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	return p
+}
+
+func wait(t testing.TB, p Process) ProcessResult {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	res, err := p.Wait(ctx, nil)
+	if err != nil {
+		t.Fatalf("wait: %v", err)
+	}
+	return res
+}
+
+// run is start and wait.
+func run(t testing.TB, s *Spool, script string) ProcessResult {
+	t.Helper()
+	return wait(t, start(t, s, "cmd", command(t, script)))
+}
+
+// eventually polls until ok, and fails the test if that takes too long.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		_ = sleep(t.Context(), 2*time.Millisecond)
+	}
+}

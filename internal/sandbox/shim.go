@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	ossignal "os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/failpoint"
+)
+
+// What the shim tells the daemon through the pipe. Single bytes, except that a failure and a result
+// take the rest of the stream.
+const (
+	tellStarted = 'S' // the command is about to be executed; it counts as started
+	tellMore    = '.' // there is more output; may be left out when the pipe is full
+	tellEnded   = 'E' // result.json is on disk
+	tellFailed  = 'F' // the command was not started; why
+	tellResult  = 'R' // the result itself, because it could not be written
+)
+
+// notifyFd is the shim's end of that pipe.
+const notifyFd = 3
+
+// killGrace is how long a tree has between SIGTERM and SIGKILL.
+const killGrace = 300 * time.Millisecond
+
+var (
+	fpShimBeforeLock    = failpoint.New("sandbox.shim.before_lock")
+	fpShimAfterLock     = failpoint.New("sandbox.shim.after_lock")
+	fpShimBeforeStarted = failpoint.New("sandbox.shim.before_started")
+	fpShimAfterStarted  = failpoint.New("sandbox.shim.after_started")
+	fpShimAfterExec     = failpoint.New("sandbox.shim.after_exec")
+	fpShimAfterExit     = failpoint.New("sandbox.shim.after_exit")
+	fpShimBeforeResult  = failpoint.New("sandbox.shim.before_result")
+	fpShimBeforeRename  = failpoint.New("sandbox.shim.before_rename")
+	fpShimAfterResult   = failpoint.New("sandbox.shim.after_result")
+)
+
+// ExecMain is the main function of the shim, `taskdaemon exec <folder> <id>`. With "-" for the folder it
+// waits for both, on a line each of its standard input, and leaves when that ends: a warm shim. It
+// returns the process's exit code, which says only whether the shim did its part.
+func ExecMain(args []string) (code int) {
+	// The kernel kills the command when the thread that started it ends; this one never does.
+	runtime.LockOSThread()
+	// The shim is small and short: without a collector it starts and ends faster, and the limit keeps
+	// one that lives long from growing.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(32 << 20)
+
+	if !isPipe(notifyFd) {
+		fmt.Fprintln(os.Stderr, "taskdaemon exec is run by the daemon, not by hand")
+		return 2
+	}
+	unix.CloseOnExec(notifyFd)
+	_ = unix.SetNonblock(notifyFd, true) // a daemon that does not read must not stop the command
+	s := &shim{signals: make(chan os.Signal, 4)}
+	ossignal.Notify(s.signals, syscall.SIGTERM)
+	// Caught and dropped, not ignored: what is ignored here would be ignored by the command, too.
+	ossignal.Notify(make(chan os.Signal), syscall.SIGHUP, syscall.SIGINT)
+
+	var err error
+	s.dir, s.id, err = assignment(args)
+	if err == nil && s.dir == "" {
+		return 0 // the daemon needs this warm shim no more
+	}
+	if err == nil {
+		err = s.run()
+	}
+	if err != nil {
+		s.tell(tellFailed, err.Error())
+		return 1
+	}
+	return 0
+}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// assignment is the folder to work on and the id of its spec; no folder means nothing to do.
+func assignment(args []string) (dir, id string, err error) {
+	switch {
+	case len(args) == 2:
+		return args[0], args[1], nil
+	case len(args) != 1 || args[0] != "-":
+		return "", "", errors.New("usage: taskdaemon exec <folder> <id>")
+	}
+	in := bufio.NewReader(os.Stdin)
+	dir, err = in.ReadString('\n')
+	if err != nil {
+		return "", "", nil
+	}
+	id, err = in.ReadString('\n')
+	if err != nil {
+		return "", "", nil
+	}
+	return strings.TrimSuffix(dir, "\n"), strings.TrimSuffix(id, "\n"), nil
+}
+
+// shim is one command's supervisor.
+type shim struct {
+	dir     string
+	id      string
+	spec    spec
+	signals chan os.Signal
+	rec     *recorder
+}
+
+// tell writes to the daemon. It may be gone or not reading: what it must know is in the folder.
+func (s *shim) tell(what byte, text string) {
+	_, _ = unix.Write(notifyFd, append([]byte{what}, text...))
+}
+
+// run carries the command through from lock to result. An error means that it was not started.
+func (s *shim) run() error {
+	fpShimBeforeLock.Hit()
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	fpShimAfterLock.Hit()
+
+	if s.spec, err = load(s.dir, specFile, decodeSpec); err != nil {
+		return err
+	}
+	switch {
+	case s.spec.ID != s.id:
+		return fmt.Errorf("spool folder %s is used for another command now", s.dir)
+	case exists(s.dir, voidFile):
+		return fmt.Errorf("spool folder %s is void", s.dir)
+	case exists(s.dir, startedFile):
+		return fmt.Errorf("the command of spool folder %s was started before", s.dir)
+	case len(s.signals) > 0:
+		return errors.New("killed before it was started")
+	}
+	out, err := os.OpenFile(filepath.Join(s.dir, outFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("make output file: %w", err)
+	}
+	defer out.Close()
+	s.rec = &recorder{file: out}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+
+	fpShimBeforeStarted.Hit()
+	if err := create(s.dir, startedFile); err != nil {
+		return err
+	}
+	fpShimAfterStarted.Hit()
+	s.tell(tellStarted, "")
+	s.conclude(s.execute())
+	return nil
+}
+
+// lock takes the folder for this shim's life and writes its identity down.
+func (s *shim) lock() (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("take lock: %w", err), f.Close())
+	}
+	self, err := Self()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	raw, err := json.Marshal(self)
+	if err == nil {
+		_, err = f.WriteAt(raw, 0)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// conclude records the result and tells the daemon, in that order.
+func (s *shim) conclude(res ProcessResult) {
+	s.rec.result(&res)
+	fpShimBeforeResult.Hit()
+	s.rec.sync()
+	if err := writeResult(s.dir, res); err != nil {
+		// The disk takes nothing: a living daemon can still be told, and record it elsewhere.
+		raw, _ := json.Marshal(res)
+		_ = unix.SetNonblock(notifyFd, false)
+		s.tell(tellResult, string(raw))
+		return
+	}
+	fpShimAfterResult.Hit()
+	s.tell(tellEnded, "")
+}

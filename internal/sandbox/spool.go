@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+// startLimit bounds how long a shim may take to say that its command has started.
+const startLimit = 10 * time.Second
+
+// staleAfter is the age at which a half-made or half-removed folder is known to be a dead daemon's.
+const staleAfter = time.Minute
+
+var (
+	fpBeforeMkdir  = failpoint.New("sandbox.start.before_mkdir")
+	fpAfterMkdir   = failpoint.New("sandbox.start.after_mkdir")
+	fpAfterSpec    = failpoint.New("sandbox.start.after_spec")
+	fpBeforeSpawn  = failpoint.New("sandbox.start.before_spawn")
+	fpAfterSpawn   = failpoint.New("sandbox.start.after_spawn")
+	fpAfterStarted = failpoint.New("sandbox.start.after_started")
+	fpBeforeClaim  = failpoint.New("sandbox.find.before_claim")
+	fpBeforeRemove = failpoint.New("sandbox.remove.before_remove")
+	fpAfterAside   = failpoint.New("sandbox.remove.after_rename")
+)
+
+// Spool is the folder in which commands run under shims, one folder each. Its methods are safe for
+// concurrent use. The zero values of the fields but Dir and Self are useful.
+type Spool struct {
+	Dir  string // absolute
+	Self string // the taskdaemon binary, which is the shim, too
+	// Warm keeps one idle shim at hand, so that a command does not wait for the start of the binary.
+	Warm bool
+
+	once  sync.Once
+	shell string
+	err   error // of the first use
+
+	mu     sync.Mutex
+	live   map[string]*child // commands that this spool started and that have not ended
+	warm   *carrier
+	closed bool
+	wg     sync.WaitGroup // one for each shim that is watched, and for the warming of the next
+}
+
+var _ Process = (*child)(nil)
+
+// prepare makes the folder at the first use and clears what a dead daemon left half-done in it.
+func (s *Spool) prepare() error {
+	s.once.Do(func() {
+		s.live = map[string]*child{}
+		if !filepath.IsAbs(s.Dir) || !filepath.IsAbs(s.Self) {
+			s.err = td.Errorf(td.Invalid, "open spool %q of %q: both paths must be absolute", s.Dir, s.Self)
+			return
+		}
+		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+			s.err = td.Errorf(td.Storage, "make spool folder: %w", err)
+			return
+		}
+		entries, err := os.ReadDir(s.Dir)
+		if err != nil {
+			s.err = td.Errorf(td.Storage, "read spool folder: %w", err)
+			return
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && e.Name()[0] == '.' && time.Since(info.ModTime()) > staleAfter {
+				_ = os.RemoveAll(filepath.Join(s.Dir, e.Name()))
+			}
+		}
+		for _, name := range []string{"bash", "sh"} {
+			if s.shell, err = exec.LookPath(name); err == nil {
+				return
+			}
+		}
+		s.err = td.Errorf(td.Unavailable, "find a shell: %w", err)
+	})
+	return s.err
+}
+
+// Start runs cmd under a shim, in the spool folder of this name, and returns when it counts as started.
+// An error means that it did not start and never will, unless it is ErrLost. A name that was used before
+// is a conflict unless its command never started.
+func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if cmd.Timeout <= 0 {
+		return nil, td.Errorf(td.Invalid, "start %s: no time limit", name)
+	}
+	dir, id, err := s.makeFolder(name, cmd)
+	if err != nil {
+		return nil, err
+	}
+	fpBeforeSpawn.Hit()
+	c, err := s.handOver(name, dir, id)
+	if err != nil {
+		state, perr := probe(dir, true)
+		if state != NeverStarted {
+			return nil, fmt.Errorf("start %s: %w: %w", name, ErrLost, errors.Join(err, perr))
+		}
+		return nil, td.Errorf(td.Unavailable, "start %s: %w", name, errors.Join(err, os.RemoveAll(dir)))
+	}
+	fpAfterStarted.Hit()
+	return c, nil
+}
+
+// makeFolder makes the folder with its spec under another name first, so that a folder with its own
+// name is complete.
+func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error) {
+	dir, err = s.path(name)
+	if err != nil {
+		return "", "", err
+	}
+	boot, err := BootID()
+	if err != nil {
+		return "", "", err
+	}
+	id = rand.Text()
+	raw, err := json.Marshal(spec{
+		ID: id, Boot: boot, Shell: s.shell, Script: cmd.Shell, Dir: cmd.Dir,
+		Env:     append(scrub(os.Environ(), cmd.Env), marks(s.Dir, cmd)...),
+		Timeout: cmd.Timeout, Background: cmd.Background,
+		Task: cmd.Task, Run: cmd.Run, Step: cmd.Step, Since: time.Now(),
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("encode spec of %s: %w", name, err)
+	}
+	fresh := filepath.Join(s.Dir, ".new-"+id)
+	fpBeforeMkdir.Hit()
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return "", "", td.Errorf(td.Storage, "make spool folder of %s: %w", name, err)
+	}
+	fpAfterMkdir.Hit()
+	if err := os.WriteFile(filepath.Join(fresh, specFile), raw, 0o600); err != nil {
+		return "", "", td.Errorf(td.Storage, "write spec of %s: %w", name, errors.Join(err, os.RemoveAll(fresh)))
+	}
+	fpAfterSpec.Hit()
+	// A rename over a folder works only when that is empty, and a spool folder never is.
+	err = os.Rename(fresh, dir)
+	if errors.Is(err, fs.ErrExist) {
+		if state, perr := probe(dir, true); state != NeverStarted {
+			err = td.Errorf(td.Conflict, "start %s: its command is %s already", name, state)
+			return "", "", errors.Join(err, perr, os.RemoveAll(fresh))
+		}
+		if err = s.discard(dir); err == nil {
+			err = os.Rename(fresh, dir)
+		}
+	}
+	if err != nil {
+		return "", "", td.Errorf(td.Storage, "name spool folder of %s: %w", name, errors.Join(err, os.RemoveAll(fresh)))
+	}
+	return dir, id, nil
+}
+
+// Find looks for what became of the command started under this name, and claims it if it runs: its time
+// limit counts anew. A command that never started never will; one whose folder cannot be read is lost,
+// and the error says why.
+func (s *Spool) Find(name string) (Process, ProcessState, error) {
+	if err := s.prepare(); err != nil {
+		return nil, Lost, err
+	}
+	dir, err := s.path(name)
+	if err != nil {
+		return nil, Lost, err
+	}
+	state, err := probe(dir, true)
+	switch state {
+	case StillRunning:
+		s.mu.Lock()
+		c := s.live[name]
+		s.mu.Unlock()
+		if c != nil {
+			return c, state, nil // it runs under this daemon's eyes: no claim is needed
+		}
+		fpBeforeClaim.Hit()
+		if err := claim(dir); err != nil {
+			return nil, state, err
+		}
+		return adopted{dir}, state, nil
+	case Finished:
+		return adopted{dir}, state, nil
+	}
+	return nil, state, err
+}
+
+// Remove forgets a command that has ended or never started. It is gone from Find at once, even if a
+// crash leaves its files for the next daemon to clear.
+func (s *Spool) Remove(name string) error {
+	dir, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	if state, _ := probe(dir, true); state == StillRunning {
+		return td.Errorf(td.Conflict, "remove %s: its command is still running", name)
+	}
+	fpBeforeRemove.Hit()
+	if err := s.discard(dir); err != nil {
+		return td.Errorf(td.Storage, "remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// discard renames a folder out of the way before it empties it: half a folder would tell a lie.
+func (s *Spool) discard(dir string) error {
+	aside := filepath.Join(s.Dir, ".old-"+rand.Text())
+	if err := os.Rename(dir, aside); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	fpAfterAside.Hit()
+	return os.RemoveAll(aside)
+}
+
+// Entry is one command in the spool.
+type Entry struct {
+	Name       string
+	State      ProcessState
+	Task       td.TaskID
+	Run        td.RunID
+	Step       td.StepKey
+	Background bool
+	Since      time.Time
+	Shim       td.Holder // zero when no shim runs
+	Err        error     // why a lost one cannot be read
+}
+
+// List shows every command in the spool. It changes nothing and claims nothing.
+func (s *Spool) List() ([]Entry, error) { return list(s.Dir) }
+
+func list(root string) ([]Entry, error) {
+	dirs, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "read spool folder: %w", err)
+	}
+	var entries []Entry
+	for _, d := range dirs {
+		if !d.IsDir() || d.Name()[0] == '.' {
+			continue
+		}
+		dir := filepath.Join(root, d.Name())
+		e := Entry{Name: d.Name()}
+		e.State, e.Err = probe(dir, false)
+		if sp, err := load(dir, specFile, decodeSpec); err == nil {
+			e.Task, e.Run, e.Step, e.Background, e.Since = sp.Task, sp.Run, sp.Step, sp.Background, sp.Since
+		}
+		if h, err := load(dir, lockFile, decodeHolder); err == nil && e.State == StillRunning {
+			e.Shim = h
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// path is the folder of a name, which comes from outside and must not lead elsewhere.
+func (s *Spool) path(name string) (string, error) {
+	if name == "" || len(name) > 200 || name[0] == '.' || strings.ContainsAny(name, "/\x00\n") {
+		return "", td.Errorf(td.Invalid, "%q cannot name a spool folder", name)
+	}
+	return filepath.Join(s.Dir, name), nil
+}
+
+// claim tells a shim that a daemon looks after its command.
+func claim(dir string) error {
+	if err := create(dir, claimFile); err != nil {
+		return err
+	}
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(dir, claimFile), now, now); err != nil {
+		return td.Errorf(td.Storage, "touch claim: %w", err)
+	}
+	return nil
+}
