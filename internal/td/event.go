@@ -55,6 +55,7 @@ type (
 	Said struct {
 		Text string `json:"text"`
 		By   string `json:"by"`
+		Why  Why    `json:"why,omitempty"` // set when taskdaemon says it
 	}
 	// Discarded drops the model's last answer, its tool results and all that followed, so that it is
 	// asked again.
@@ -121,6 +122,15 @@ type (
 		Tasks  int `json:"tasks"`
 		Events int `json:"events"`
 	}
+)
+
+// Why says what taskdaemon wants when it speaks to the model itself. Values are on disk.
+type Why string
+
+// The reasons.
+const (
+	Remind   Why = "remind"   // the turn ended without a nomination
+	Continue Why = "continue" // the answer was cut short
 )
 
 // Unreadable stands for a record whose body cannot be decoded. It is reported, never acted on.

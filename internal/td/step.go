@@ -2,6 +2,7 @@ package td
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -39,6 +40,15 @@ type Intent struct {
 	InputHash string          `json:"input_hash,omitempty"`
 	Evidence  json.RawMessage `json:"evidence,omitempty"` // the state before, for the probe
 	Boot      string          `json:"boot,omitempty"`     // boot id of the host, for opaque steps
+}
+
+// Try is the key of one attempt at a step: what is started for an attempt that came to nothing is never
+// mistaken for the next one's.
+func (k StepKey) Try(attempt int) StepKey {
+	if attempt == 0 {
+		return k
+	}
+	return StepKey(fmt.Sprintf("%s~%d", k, attempt))
 }
 
 // Via says how an outcome came to be known. Values are on disk.

@@ -82,11 +82,12 @@ type Live struct {
 
 // StepRef names a step in flight.
 type StepRef struct {
-	Key    StepKey   `json:"key"`
-	Kind   StepKind  `json:"kind"`
-	Name   string    `json:"name"`
-	Effect Effect    `json:"effect"`
-	At     time.Time `json:"at"`
+	Key     StepKey   `json:"key"`
+	Kind    StepKind  `json:"kind"`
+	Name    string    `json:"name"`
+	Effect  Effect    `json:"effect"`
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 // Task is a unit of work with one state.
@@ -129,7 +130,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Iteration = b.Iteration
 		t.phase(AssemblingContext, "")
 	case StepIntended:
-		t.InFlight = append(slices.Clone(t.InFlight), StepRef{b.Key, b.Kind, b.Name, b.Effect, ev.At})
+		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At})
 		t.Retrying = nil
 		t.phase(phaseOf(b.Kind), b.Name)
 	case StepEnded:
@@ -147,6 +148,8 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Requests = without(t.Requests, b.Answer.Request)
 	case RequestExpired:
 		t.Requests = without(t.Requests, b.ID)
+	case Discarded:
+		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
 	case ModelChosen:
 		t.ModelOverride = b.Model
 	case JobsEnded:
@@ -175,7 +178,7 @@ func (t *Task) moved(b Moved) {
 }
 
 func (t *Task) ended(o Outcome) {
-	t.InFlight = slices.DeleteFunc(slices.Clone(t.InFlight), func(s StepRef) bool { return s.Key == o.Key })
+	t.InFlight = withoutStep(t.InFlight, o.Key)
 	switch {
 	case o.Model != nil:
 		t.Turns++
@@ -223,4 +226,8 @@ func phaseOf(k StepKind) Phase {
 
 func without(rs []Request, id RequestID) []Request {
 	return slices.DeleteFunc(slices.Clone(rs), func(r Request) bool { return r.ID == id })
+}
+
+func withoutStep(steps []StepRef, key StepKey) []StepRef {
+	return slices.DeleteFunc(slices.Clone(steps), func(s StepRef) bool { return s.Key == key })
 }

@@ -1,0 +1,132 @@
+// Package coord keeps what runs hold: their claims.
+//
+// A Keeper renews all claims of this process together. On its own clock it knows when they can no
+// longer be trusted: it stops handing out the right to start tools before they expire, and ends the
+// contexts of the holders before somebody else may take over.
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+// ErrClaimLost is the cause of a holder's context when its claim can no longer be trusted.
+var ErrClaimLost = errors.New("the claim was lost")
+
+var (
+	fpClaimed  = failpoint.New("coord.claim.claimed")
+	fpReleased = failpoint.New("coord.claim.released")
+	fpRenewed  = failpoint.New("coord.claim.renewed")
+)
+
+// Keeper holds the claims of this process.
+type Keeper struct {
+	claims store.Claims
+	holder td.Holder
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	renewed time.Time // when all claims were last known to be good, on the monotonic clock
+	held    map[*Held]struct{}
+}
+
+// Held is a claim with the context that dies with it.
+type Held struct {
+	td.Claim
+	keeper *Keeper
+	cancel context.CancelCauseFunc
+}
+
+// NewKeeper makes a keeper for this process.
+func NewKeeper(c store.Claims, h td.Holder, log *slog.Logger) *Keeper {
+	return &Keeper{claims: c, holder: h, log: log, renewed: time.Now(), held: map[*Held]struct{}{}}
+}
+
+// Claim takes a task. The context handed back ends with cause ErrClaimLost when the claim can no longer
+// be trusted. Release must be called in the end.
+func (k *Keeper) Claim(ctx context.Context, task td.TaskID) (context.Context, *Held, error) {
+	asked := time.Now()
+	c, err := k.claims.Claim(ctx, task, k.holder)
+	if err != nil {
+		return nil, nil, fmt.Errorf("claim: %w", err)
+	}
+	fpClaimed.Hit()
+	ctx, cancel := context.WithCancelCause(ctx)
+	h := &Held{Claim: c, keeper: k, cancel: cancel}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.held) == 0 {
+		k.renewed = asked // nothing was held before, so nothing was renewed
+	}
+	k.held[h] = struct{}{}
+	return ctx, h, nil
+}
+
+// Release gives the claim back. A store that cannot take it back is no reason to fail: the claim
+// expires.
+func (h *Held) Release(ctx context.Context) {
+	h.cancel(context.Canceled)
+	h.keeper.mu.Lock()
+	delete(h.keeper.held, h)
+	h.keeper.mu.Unlock()
+	if err := h.keeper.claims.Release(context.WithoutCancel(ctx), h.Claim); err != nil {
+		h.keeper.log.Warn("release claim", "task", h.Task, "err", err)
+	}
+	fpReleased.Hit()
+}
+
+// MayStart reports whether the claim will last long enough to start a tool under it.
+func (h *Held) MayStart() bool {
+	h.keeper.mu.Lock()
+	defer h.keeper.mu.Unlock()
+	return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart
+}
+
+// Run renews the claims until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(td.ClaimRenewal)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			k.renew(ctx)
+		}
+	}
+}
+
+func (k *Keeper) renew(ctx context.Context) {
+	k.mu.Lock()
+	n := len(k.held)
+	k.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	asked := time.Now()
+	// A store that hangs must not keep the keeper from noticing that the claims are running out.
+	limit, cancel := context.WithTimeout(ctx, td.ClaimRenewal)
+	defer cancel()
+	_, err := k.claims.Renew(limit, k.holder)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil {
+		k.renewed = asked
+		fpRenewed.Hit()
+		return
+	}
+	k.log.Error("renew claims", "held", n, "err", err)
+	if time.Since(k.renewed) >= td.ClaimTTL-td.ClaimKill-td.ClaimRenewal {
+		for h := range k.held {
+			h.cancel(ErrClaimLost)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// Package durable makes the steps of a run survive: what a step is about to do is on disk before it
+// does it, what came of it is on disk before anything builds on it, and what is on disk is never done
+// again (design §3).
+//
+// A Log is one claimed task's journal with its fold. It belongs to one goroutine. Every side effect a
+// run has on the world goes through Do or DoAll; nothing else may act for a run.
+package durable
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/transcript"
+)
+
+var (
+	fpBeforeAppend = failpoint.New("durable.append.before")
+	fpAfterAppend  = failpoint.New("durable.append.after")
+)
+
+// Log is the journal of one claimed task.
+type Log struct {
+	journal store.Streams
+	claim   td.Claim
+	now     func() time.Time
+
+	head   uint64 // newest durable event
+	task   td.Task
+	script *transcript.Transcript
+	staged []td.Event
+}
+
+// Open reads the task's events and folds them.
+func Open(ctx context.Context, j store.Streams, task td.Task, c td.Claim, now func() time.Time) (*Log, error) {
+	l := &Log{journal: j, claim: c, now: now, task: task, head: task.Head, script: &transcript.Transcript{}}
+	for ev, err := range j.Read(ctx, task.ID, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("read journal of %s: %w", task.Handle, err)
+		}
+		l.script.Apply(ev)
+	}
+	return l, nil
+}
+
+// Task is the task with everything recorded and staged so far.
+func (l *Log) Task() td.Task { return l.task }
+
+// Transcript is the conversation with everything recorded and staged so far.
+func (l *Log) Transcript() *transcript.Transcript { return l.script }
+
+// Now is the journal's clock. It never runs behind the newest record, so that a clock set back does not
+// make a task's history run backwards.
+func (l *Log) Now() time.Time {
+	now := l.now().UTC().Round(0)
+	if now.Before(l.task.UpdatedAt) {
+		return l.task.UpdatedAt
+	}
+	return now
+}
+
+// Stage records bodies with the next append instead of at once. Only for what a crash may lose because
+// recovery finds it out again: outcomes of pure and keyed steps, the loop's own words.
+func (l *Log) Stage(bodies ...td.Body) error {
+	for _, b := range bodies {
+		if err := l.fold(td.Event{Task: l.task.ID, At: l.Now(), Body: b}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Append records bodies, and all that was staged before them, and returns when they are on disk.
+func (l *Log) Append(ctx context.Context, bodies ...td.Body) error {
+	if err := l.Stage(bodies...); err != nil {
+		return err
+	}
+	return l.Flush(ctx)
+}
+
+// AppendEvents is Append for events that already carry their time and the command they take.
+func (l *Log) AppendEvents(ctx context.Context, evs ...td.Event) error {
+	for _, ev := range evs {
+		if err := l.fold(ev); err != nil {
+			return err
+		}
+	}
+	return l.Flush(ctx)
+}
+
+// Move decides on the task as it stands, staged records included, and carries the move out.
+func (l *Log) Move(ctx context.Context, decide func(t td.Task, at time.Time) (td.Move, error)) error {
+	m, err := decide(l.task, l.Now())
+	if err != nil {
+		return err
+	}
+	return l.AppendEvents(ctx, m.Events...)
+}
+
+func (l *Log) fold(ev td.Event) error {
+	ev.Seq = l.task.Head + 1
+	task, err := l.task.Apply(ev)
+	if err != nil {
+		return err
+	}
+	l.task = task
+	l.script.Apply(ev)
+	l.staged = append(l.staged, ev)
+	return nil
+}
+
+// storeWaits are the pauses before a failed append is tried again (L-1).
+var storeWaits = []time.Duration{50 * time.Millisecond, 250 * time.Millisecond, time.Second}
+
+// Flush puts what is staged on disk. A store that fails is tried again a few times; after that the run
+// must stop, and what was staged is found out again by recovery.
+func (l *Log) Flush(ctx context.Context) error {
+	if len(l.staged) == 0 {
+		return nil
+	}
+	// A record that says what already happened must not be lost because the run is being stopped.
+	ctx = context.WithoutCancel(ctx)
+	fpBeforeAppend.Hit()
+	for try := 0; ; try++ {
+		task, err := l.journal.Append(ctx, l.claim, l.head, l.staged...)
+		if err == nil {
+			l.head, l.staged = task.Head, l.staged[:0]
+			fpAfterAppend.Hit()
+			return nil
+		}
+		kind := td.KindOf(err)
+		if try == len(storeWaits) || kind != td.Storage && kind != td.Unknown {
+			return fmt.Errorf("record %s: %w", l.task.Handle, err)
+		}
+		time.Sleep(storeWaits[try])
+	}
+}

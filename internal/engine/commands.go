@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+var (
+	fpTaken      = failpoint.New("engine.inbox.taken")
+	fpObeyed     = failpoint.New("engine.inbox.obeyed")
+	fpBeforeAsk  = failpoint.New("engine.ask.before")
+	fpAsked      = failpoint.New("engine.ask.asked")
+	fpBeforeReap = failpoint.New("engine.reap.before_kill")
+	fpReaped     = failpoint.New("engine.reap.killed")
+)
+
+// obey carries out what is in the inbox, in order.
+func (r *run) obey(ctx context.Context) error {
+	cmds, err := r.Journal.Take(ctx, r.held.Claim)
+	if err != nil {
+		return fmt.Errorf("take commands: %w", err)
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	fpTaken.Hit()
+	for _, c := range cmds {
+		if td.Refuse(r.log.Task(), c, r.log.Now()) == nil {
+			switch c.Type {
+			case td.CmdCancel:
+				// Killed before it is recorded: a crash in between finds the command again.
+				if err := r.reap(ctx, "the task was cancelled"); err != nil {
+					return err
+				}
+			case td.CmdRetry:
+				r.wire.Reset()
+			}
+		}
+		if err := r.log.AppendEvents(ctx, td.Obey(r.log.Task(), c, r.log.Now())...); err != nil {
+			return err
+		}
+		fpObeyed.Hit()
+	}
+	return nil
+}
+
+// reap kills every process that still works for the task and records their end.
+func (r *run) reap(ctx context.Context, why string) error {
+	fpBeforeReap.Hit()
+	t := r.log.Task()
+	for _, s := range t.InFlight {
+		if s.Kind == td.ModelStep {
+			continue
+		}
+		name := tool.SpoolName(t.ID, s.Key.Try(s.Attempt))
+		if err := r.kill(ctx, name); err != nil {
+			return err
+		}
+		err := r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{Key: s.Key, Via: td.Ran, Tool: &td.ToolResult{
+			IsError: true, Content: "Stopped before it ended: " + why + ".",
+		}}})
+		if err != nil {
+			return err
+		}
+		if err := r.Spool.Remove(name); err != nil {
+			r.Log.Warn("remove spool", "task", t.Handle, "err", err)
+		}
+	}
+	var ended []td.JobID
+	for _, j := range t.Jobs {
+		if err := r.kill(ctx, j.Spool); err != nil {
+			return err
+		}
+		ended = append(ended, j.ID)
+	}
+	fpReaped.Hit()
+	if len(ended) == 0 {
+		return nil
+	}
+	if err := r.log.Append(ctx, td.JobsEnded{Jobs: ended, Why: why}); err != nil {
+		return err
+	}
+	for _, j := range t.Jobs {
+		if err := r.Spool.Remove(j.Spool); err != nil {
+			r.Log.Warn("remove spool", "task", t.Handle, "err", err)
+		}
+	}
+	return nil
+}
+
+func (r *run) kill(ctx context.Context, name string) error {
+	p, state, err := r.Spool.Find(name)
+	if err != nil {
+		return fmt.Errorf("find process %s: %w", name, err)
+	}
+	if state != sandbox.StillRunning {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := p.Kill(ctx); err != nil {
+		return fmt.Errorf("kill process %s: %w", name, err)
+	}
+	return nil
+}
+
+func available(dir string) bool {
+	st, err := os.Stat(dir)
+	return err == nil && st.IsDir()
+}

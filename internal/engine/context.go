@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	_ "embed" // the base prompt
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpBeforeContext = failpoint.New("engine.context.before_set")
+	fpContextSet    = failpoint.New("engine.context.set")
+)
+
+//go:embed prompt.md
+var basePrompt string
+
+// assemble sets what stands before the conversation (L-2). It is recorded word for word, so that the
+// prefix of every later call is the same bytes, also after a restart; what changes from task to task
+// or from day to day stands in the opening message, behind everything that can be cached.
+func (r *run) assemble(ctx context.Context) error {
+	t := r.log.Task()
+	tools, err := json.Marshal(r.Tools.Describe())
+	if err != nil {
+		return fmt.Errorf("describe tools: %w", err)
+	}
+	system := basePrompt
+	for _, f := range r.instructions(t.Dir) {
+		system += fmt.Sprintf("\n\n# Instructions from %s\n\n%s", f.name, f.text)
+	}
+	fpBeforeContext.Hit()
+	err = r.log.Append(ctx, td.ContextSet{
+		Iteration: t.Iteration + 1,
+		Provider:  r.Model.Provider(),
+		System:    system,
+		Tools:     tools,
+		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: r.opening(ctx, t)}}},
+	})
+	fpContextSet.Hit()
+	return err
+}
+
+func (r *run) opening(ctx context.Context, t td.Task) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<environment>\nworkspace: %s\ndate: %s\nmodel: %s\ntask: %s (%s)\n", t.Dir,
+		r.log.Now().Format("2006-01-02"), r.model(t), t.Handle, t.Title)
+	if t.Validator != "" {
+		fmt.Fprintf(&b, "validator: %s (must exit 0 before the task counts as completed)\n", t.Validator)
+	}
+	if env := r.Environment(ctx, t.Dir); env != "" {
+		b.WriteString(strings.TrimRight(env, "\n") + "\n")
+	}
+	b.WriteString("</environment>\n\n")
+	b.WriteString(t.Prompt)
+	return b.String()
+}
+
+// maxInstructions bounds each AGENTS.md or CLAUDE.md: it is paid for in every call.
+const maxInstructions = 64 << 10
+
+type instruction struct{ name, text string }
+
+// instructions are the AGENTS.md and CLAUDE.md files that hold for the workspace, nearest first, the
+// user's own last.
+func (r *run) instructions(dir string) []instruction {
+	var found []instruction
+	read := func(dir string) {
+		for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
+			path := filepath.Join(dir, name)
+			text, err := readHead(path, maxInstructions)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				r.Log.Warn("read instructions", "path", path, "err", err)
+				continue
+			}
+			found = append(found, instruction{path, text})
+			return // the two are the same thing under two names
+		}
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		read(d)
+		if d == projectTop(dir) {
+			break
+		}
+	}
+	if r.UserDir != "" {
+		read(r.UserDir)
+	}
+	return found
+}
+
+// projectTop is the folder of the repository dir lies in, or dir itself where there is none.
+func projectTop(dir string) string {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
+			return d
+		}
+		if filepath.Dir(d) == d {
+			return dir
+		}
+	}
+}
+
+func readHead(path string, limit int64) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return "", err
+	}
+	return strings.ToValidUTF8(string(raw), "\uFFFD"), nil
+}

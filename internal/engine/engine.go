@@ -1,0 +1,256 @@
+// Package engine runs one task in the native loop: assemble the context, call the model, run the tools
+// it asks for, until the task is nominated and passes the finish rule (spec chapter 3).
+//
+// What a run does next follows from the fold of its journal alone, so there is no separate path for
+// recovery: a run that goes on after a crash is the same loop looking at the same records. A run
+// acts on the world only through durable steps. It holds no claim and no goroutine while a person is
+// asked: it records the request and returns.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/coord"
+	"taskdaemon/internal/durable"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/scheduler"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+var (
+	fpStarted     = failpoint.New("engine.run.started")
+	fpInterrupted = failpoint.New("engine.run.interrupted")
+	fpRecovered   = failpoint.New("engine.attend.recovered")
+)
+
+// Options are what an Engine works with.
+type Options struct {
+	Journal store.Journal
+	Model   llm.Model
+	Tools   *tool.Registry
+	Spool   tool.Spool
+	Models  map[td.Tier]string
+
+	// Environment describes a workspace for the model: branch, dirt, recent commits.
+	Environment func(ctx context.Context, dir string) string
+	// Tree is the hash of a workspace's content, or empty where it is not under git.
+	Tree func(ctx context.Context, dir string) (string, error)
+	// UserDir is where the user's own AGENTS.md lies; may be empty.
+	UserDir string
+	// Live tells viewers what is on its way; it must not block.
+	Live func(api.Live)
+
+	MaxTokens  int
+	Thinking   int
+	Turns      int           // answers before a task is paused
+	Reminders  int           // turns that may end without a nomination, less one
+	Tool       time.Duration // how long a tool may take
+	Permission time.Duration // how long a permission request stays open
+	Job        time.Duration // how long a background job may live
+	Retry      RetryTable
+
+	Boot string // boot id of this host
+	Log  *slog.Logger
+	Now  func() time.Time
+}
+
+// Engine runs tasks.
+type Engine struct{ Options }
+
+// New makes an engine.
+func New(o Options) *Engine {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Live == nil {
+		o.Live = func(api.Live) {}
+	}
+	return &Engine{Options: o}
+}
+
+// run is one task being worked on under one claim.
+type run struct {
+	*Engine
+	held *coord.Held
+	ctl  *scheduler.Control
+	log  *durable.Log
+	root *tool.Workspace
+	wire llm.Wire
+
+	tools []llm.Tool // as recorded in the context, decoded once
+}
+
+func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (*run, error) {
+	task, err := e.Journal.Task(ctx, held.Task)
+	if err != nil {
+		return nil, fmt.Errorf("load task: %w", err)
+	}
+	log, err := durable.Open(ctx, e.Journal, task, held.Claim, e.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &run{Engine: e, held: held, ctl: ctl, log: log}, nil
+}
+
+// Attend carries out the commands of a task that is not running, takes a running one from a holder that
+// let it fall, and looks whether a blocked one may go on.
+func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) {
+	r, err := e.open(ctx, held, nil)
+	if err != nil {
+		return td.Task{}, err
+	}
+	if r.log.Task().Status.State == td.Running {
+		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.Recover(t, "taken up again", at)
+		})
+		if err != nil {
+			return td.Task{}, err
+		}
+		fpRecovered.Hit()
+	}
+	if err := r.obey(ctx); err != nil {
+		return td.Task{}, err
+	}
+	if t := r.log.Task(); t.Status.State == td.Blocked && available(t.Dir) {
+		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.Unblock(t, "the workspace is there again", at)
+		})
+		if err != nil {
+			return td.Task{}, err
+		}
+	}
+	return r.log.Task(), nil
+}
+
+// Run works on a queued task until it ends, waits, pauses or is blocked, or until it is told to stop.
+func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (td.Task, error) {
+	r, err := e.open(ctx, held, ctl)
+	if err != nil {
+		return td.Task{}, err
+	}
+	if err := r.obey(ctx); err != nil {
+		return td.Task{}, err
+	}
+	if r.log.Task().Status.State != td.Queued {
+		return r.log.Task(), nil
+	}
+	r.root, err = tool.OpenWorkspace(r.log.Task().Dir)
+	if err != nil {
+		return r.log.Task(), r.block(ctx, err)
+	}
+	defer func() { _ = r.root.Close() }()
+	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+		return td.Start(t, td.NewRunID(), at)
+	})
+	if err != nil {
+		return td.Task{}, err
+	}
+	fpStarted.Hit()
+	err = r.loop(ctx)
+	return r.log.Task(), err
+}
+
+// Crashed records that the run panicked: the same panic would come again, so the task fails.
+func (e *Engine) Crashed(ctx context.Context, held *coord.Held, panicked string) (td.Task, error) {
+	r, err := e.open(ctx, held, nil)
+	if err != nil {
+		return td.Task{}, err
+	}
+	if r.log.Task().Status.State != td.Running {
+		return r.log.Task(), fmt.Errorf("panic outside a run: %s", panicked)
+	}
+	return r.log.Task(), r.fail(ctx, td.FailedData{
+		Error: "taskdaemon itself crashed in this run: " + panicked, Recoverable: true,
+		Hint: "taskdaemon daemon logs",
+	})
+}
+
+// loop does what the records call for, one safe point after the other.
+func (r *run) loop(ctx context.Context) error {
+	for r.log.Task().Status.State == td.Running {
+		if err := r.safePoint(ctx); err != nil {
+			return err
+		}
+		if r.log.Task().Status.State != td.Running {
+			break
+		}
+		err := r.next(ctx)
+		if errors.Is(err, scheduler.ErrUrgent) {
+			continue // the safe point takes the command that could not wait
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.log.Flush(ctx)
+}
+
+// next is the one thing to do now.
+func (r *run) next(ctx context.Context) error {
+	t := r.log.Transcript()
+	switch {
+	case t.Context == nil:
+		return r.assemble(ctx)
+	case t.Open():
+		return r.useTools(ctx)
+	case !t.Ended || t.Stop == td.PauseTurn:
+		return r.callModel(ctx)
+	default:
+		return r.endTurn(ctx)
+	}
+}
+
+// safePoint is between two steps: commands are taken and a stop is obeyed here.
+func (r *run) safePoint(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-r.ctl.Wake():
+		if err := r.obey(ctx); err != nil {
+			return err
+		}
+		r.ctl.Heard()
+	default:
+	}
+	if r.ctl.Halted() && r.log.Task().Status.State == td.Running {
+		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.Interrupt(t, "the daemon stopped", at)
+		})
+		fpInterrupted.Hit()
+		return err
+	}
+	if !available(r.log.Task().Dir) && r.log.Task().Status.State == td.Running {
+		return r.block(ctx, td.Errorf(td.Unavailable, "the workspace %s is gone", r.log.Task().Dir))
+	}
+	return nil
+}
+
+func (r *run) block(ctx context.Context, why error) error {
+	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+		return td.BlockOn(t, td.BlockedData{Cause: why.Error(), Resource: t.Dir}, at)
+	})
+}
+
+func (r *run) fail(ctx context.Context, f td.FailedData) error {
+	if err := r.reap(ctx, "the task failed"); err != nil {
+		return err
+	}
+	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Fail(t, f, at) })
+}
+
+func (r *run) ask(ctx context.Context, req td.Request) error {
+	req.ID, req.AskedAt = td.NewRequestID(), r.log.Now()
+	fpBeforeAsk.Hit()
+	err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, req, at) })
+	fpAsked.Hit()
+	return err
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"taskdaemon/internal/durable"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
+)
+
+var (
+	fpNominated    = failpoint.New("engine.finish.nominated")
+	fpValidated    = failpoint.New("engine.finish.validated")
+	fpBeforeFinish = failpoint.New("engine.finish.before_end")
+	fpFinished     = failpoint.New("engine.finish.ended")
+)
+
+// nominate takes the agent at its word, as far as the finish rule allows (L-11).
+func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
+	fpNominated.Hit()
+	t, _ := r.Tools.Get(c.Use.Name)
+	if c.Use.Malformed != "" {
+		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
+	}
+	if _, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input); err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
+	var in struct {
+		Summary string `json:"summary"`
+		Reason  string `json:"reason"`
+	}
+	if err := json.Unmarshal(c.Use.Input, &in); err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
+	if t.Control == tool.FailControl {
+		if err := r.log.Stage(accepted(c)); err != nil {
+			return err
+		}
+		return r.fail(ctx, td.FailedData{Error: in.Reason, Recoverable: true,
+			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle})
+	}
+	evidence, passed, err := r.validate(ctx, c)
+	if err != nil || !passed {
+		return err
+	}
+	if err := r.reap(ctx, "the task was completed"); err != nil {
+		return err
+	}
+	fpBeforeFinish.Hit()
+	if err := r.log.Stage(accepted(c)); err != nil {
+		return err
+	}
+	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+		return td.Complete(t, in.Summary, evidence, at)
+	})
+	fpFinished.Hit()
+	return err
+}
+
+func accepted(c *transcript.Call) td.StepEnded {
+	return td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: &td.ToolResult{Content: "Accepted."}}}
+}
+
+// validate runs the task's validator, if it has one, under the shim like any command. A validator only
+// judges: one whose result a crash took away is run again.
+func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, bool, error) {
+	task, v := r.log.Task(), c.Validation
+	if task.Validator == "" {
+		return nil, true, nil
+	}
+	if v.Outcome == nil {
+		if err := r.runValidator(ctx, v); err != nil {
+			return nil, false, err
+		}
+		v = c.Validation // the record of the step was folded into the call
+	}
+	fpValidated.Hit()
+	res := v.Outcome.Tool
+	if res.IsError {
+		return nil, false, r.refuse(ctx, c, fmt.Sprintf(
+			"Not accepted: the validator `%s` did not pass. Fix it and call Complete again.\n%s", task.Validator, res.Content))
+	}
+	var ev td.Evidence
+	if err := json.Unmarshal([]byte(res.Content), &ev); err != nil {
+		return nil, false, fmt.Errorf("read the validator's evidence: %w", err)
+	}
+	return &ev, true, nil
+}
+
+func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
+	if !r.held.MayStart() {
+		return coordLost
+	}
+	task := r.log.Task()
+	attempt := 0
+	if v.Intent != nil {
+		attempt = v.Intent.Attempt + 1
+	}
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	if v.Intent != nil {
+		settled, err := r.log.Settle(step, *v.Intent, func(ctx context.Context, prior td.Intent) (durable.Resolution, error) {
+			p, state, err := r.Spool.Find(tool.SpoolName(task.ID, prior.Key.Try(prior.Attempt)))
+			if err != nil || state != sandbox.StillRunning && state != sandbox.Finished {
+				return durable.Resolution{}, err
+			}
+			out, err := r.judge(ctx, v.Key, p)
+			out.Via = td.Adopted
+			return durable.Resolution{State: durable.Done, Outcome: out}, err
+		})
+		if err != nil || settled {
+			return err
+		}
+	}
+	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
+	_, err := r.log.Do(step, durable.Step{
+		Intent: td.Intent{Key: v.Key, Kind: td.ValidatorStep, Name: task.Validator, Effect: td.Pure, Attempt: attempt},
+		Run: func(ctx context.Context) (td.Outcome, error) {
+			p, err := r.Spool.Start(ctx, name, sandbox.Command{
+				Shell: task.Validator, Dir: task.Dir, Timeout: validatorLimit, Task: task.ID, Run: task.Run, Step: v.Key,
+			})
+			if err != nil {
+				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil
+			}
+			return r.judge(ctx, v.Key, p)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.log.Flush(ctx); err != nil {
+		return err
+	}
+	if err := r.Spool.Remove(name); err != nil {
+		r.Log.Warn("remove spool", "task", task.Handle, "err", err)
+	}
+	return nil
+}
+
+// validatorLimit is generous: a validator is often a whole test suite.
+const validatorLimit = 30 * time.Minute
+
+// judge waits for the validator and makes its result: on success the evidence as JSON, else the output.
+func (r *run) judge(ctx context.Context, key td.StepKey, p sandbox.Process) (td.Outcome, error) {
+	task := r.log.Task()
+	res, err := p.Wait(ctx, r.env(key, tool.Tool{}).Emit)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			if !errors.Is(cause, tool.ErrDetach) {
+				_ = p.Kill(context.WithoutCancel(ctx))
+			}
+			return td.Outcome{}, cause
+		}
+		return toolError(fmt.Sprintf("the validator's result is lost: %v", err)), nil
+	}
+	if res.Exit != 0 {
+		return toolError(fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))), nil
+	}
+	tree, err := r.Tree(ctx, task.Dir)
+	if err != nil {
+		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
+	}
+	raw, err := json.Marshal(td.Evidence{Tree: tree, Command: task.Validator, Exit: res.Exit})
+	if err != nil {
+		return td.Outcome{}, err
+	}
+	exit := res.Exit
+	return td.Outcome{Tool: &td.ToolResult{Content: string(raw), Exit: &exit}}, nil
+}

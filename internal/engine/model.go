@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/durable"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpBeforeCall = failpoint.New("engine.model.before_call")
+	fpAnswered   = failpoint.New("engine.model.answered")
+	fpFailed     = failpoint.New("engine.model.failed")
+	fpRetryWait  = failpoint.New("engine.model.before_retry_wait")
+)
+
+// RetryTable says how long to wait before each further attempt of a failed model call (L-6); when a
+// class's waits are used up the task fails.
+type RetryTable struct {
+	Network     []time.Duration
+	Overloaded  []time.Duration
+	RateLimited []time.Duration // at least this long; the provider's Retry-After counts when longer
+}
+
+// after is when to try again after the failures so far, the newest of which is f.
+func (r RetryTable) after(f llm.Error, earlier []td.ModelFailure, now time.Time) time.Time {
+	n := 0
+	for _, e := range earlier {
+		if e.Class == f.Class {
+			n++
+		}
+	}
+	var waits []time.Duration
+	switch f.Class {
+	case td.Network:
+		waits = r.Network
+	case td.Overloaded:
+		waits = r.Overloaded
+	case td.RateLimited:
+		waits = r.RateLimited
+	}
+	if n >= len(waits) {
+		return time.Time{}
+	}
+	wait := max(waits[n], f.RetryAfter)
+	// Up to a tenth more, so that many loops that failed together do not come back together.
+	return now.Add(wait + time.Duration(rand.Int64N(int64(wait)/10+1)))
+}
+
+// callModel makes one attempt at the next answer.
+func (r *run) callModel(ctx context.Context) error {
+	t, script := r.log.Task(), r.log.Transcript()
+	if limit := r.turnLimit(t); t.Turns-t.TurnsAtResume >= limit {
+		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.Pause(t, "taskdaemon", fmt.Sprintf("%d turns without an end; resume to allow as many again", limit), at)
+		})
+	}
+	if n := len(script.Model.Failures); n > 0 && !script.Model.InFlight {
+		last := script.Model.Failures[n-1]
+		if last.RetryAt.IsZero() {
+			return r.fail(ctx, td.FailedData{Error: last.Message, Hint: last.Hint, Recoverable: last.Class != td.BadRequest})
+		}
+		if waited, err := r.waitUntil(ctx, last.RetryAt); err != nil || !waited {
+			return err
+		}
+	}
+	req, err := r.request(t)
+	if err != nil {
+		return err
+	}
+	key := script.ModelKey()
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	_, err = r.log.Do(step, durable.Step{
+		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt},
+		Again:  script.Model.InFlight,
+		Run:    func(ctx context.Context) (td.Outcome, error) { return r.stream(ctx, key, req) },
+	})
+	return err
+}
+
+func (r *run) turnLimit(t td.Task) int {
+	if t.MaxTurns > 0 {
+		return t.MaxTurns
+	}
+	return r.Turns
+}
+
+// request is the call as the records have it: the same bytes in every life.
+func (r *run) request(t td.Task) (llm.Request, error) {
+	script := r.log.Transcript()
+	req := llm.Request{
+		Model:     r.model(t),
+		System:    script.Context.System,
+		Messages:  script.Messages,
+		MaxTokens: r.MaxTokens,
+		Thinking:  r.Thinking,
+		Attempt:   len(script.Model.Failures),
+		Script:    t.Rehearsal,
+		Wire:      &r.wire,
+	}
+	if r.tools == nil {
+		if err := json.Unmarshal(script.Context.Tools, &r.tools); err != nil {
+			return llm.Request{}, fmt.Errorf("read the recorded tools: %w", err)
+		}
+	}
+	req.Tools = r.tools
+	return req, nil
+}
+
+// model is the one for the next call: what a person chose, else the task's own, else its tier's.
+func (r *run) model(t td.Task) string {
+	for _, m := range []string{t.ModelOverride, t.Spec.Model} {
+		if tiered, ok := r.Models[td.Tier(m)]; ok {
+			return tiered
+		}
+		if m != "" {
+			return m
+		}
+	}
+	return r.Models[t.Tier]
+}
+
+func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.Outcome, error) {
+	fpBeforeCall.Hit()
+	task := r.log.Task().ID
+	resp, err := r.Model.Stream(ctx, req, func(d llm.Delta) {
+		r.Live(api.Live{Task: task, Step: key, Kind: liveKind(d.Kind), Text: d.Text})
+	})
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return td.Outcome{}, cause
+		}
+		fpFailed.Hit()
+		return td.Outcome{Failure: r.failure(err)}, nil
+	}
+	fpAnswered.Hit()
+	cost, _ := llm.Cost(resp.Model, resp.Usage)
+	return td.Outcome{Model: &td.ModelResult{
+		Message:    whole(resp),
+		StopReason: resp.StopReason,
+		Model:      resp.Model,
+		Usage:      resp.Usage,
+		Cost:       cost,
+		FirstToken: resp.FirstToken,
+		Cut:        resp.Cut,
+	}}, nil
+}
+
+// whole leaves out what may not be acted on: a tool call that the token limit cut in two.
+func whole(resp llm.Response) td.Message {
+	m := resp.Message
+	if resp.StopReason != td.MaxTokens && !resp.Cut {
+		return m
+	}
+	var blocks []td.Block
+	for _, b := range m.Blocks {
+		if b.Type == td.ToolUseBlock && (b.Malformed != "" || resp.Cut) {
+			continue
+		}
+		blocks = append(blocks, b)
+	}
+	m.Blocks = blocks
+	return m
+}
+
+func (r *run) failure(err error) *td.ModelFailure {
+	var e *llm.Error
+	if !errors.As(err, &e) {
+		e = &llm.Error{Class: td.Network, Err: err}
+	}
+	return &td.ModelFailure{
+		Class: e.Class, Status: e.Status, Message: e.Error(), Hint: e.Hint,
+		RetryAt: r.Retry.after(*e, r.log.Transcript().Model.Failures, r.log.Now()),
+	}
+}
+
+// waitUntil waits for a time to come. It gives up early, saying so, when the run should look around.
+func (r *run) waitUntil(ctx context.Context, at time.Time) (waited bool, err error) {
+	if err := r.log.Flush(ctx); err != nil {
+		return false, err
+	}
+	fpRetryWait.Hit()
+	timer := time.NewTimer(at.Sub(r.Now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true, nil
+	case <-r.ctl.Wake():
+		r.ctl.Poke() // the safe point reads it
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+func liveKind(k llm.DeltaKind) api.LiveKind {
+	switch k {
+	case llm.ThinkingDelta:
+		return api.LiveThinking
+	case llm.ToolDelta:
+		return api.LiveTool
+	default:
+		return api.LiveText
+	}
+}
+
+// endTurn routes an answer that asked for no tool (L-5).
+func (r *run) endTurn(ctx context.Context) error {
+	script := r.log.Transcript()
+	switch {
+	case script.Stop == td.Refusal:
+		return r.fail(ctx, td.FailedData{Error: "the model refused: " + script.LastText(), Hint: "rephrase the task and add it again"})
+	case script.Stop == td.WindowExceeded:
+		return r.fail(ctx, td.FailedData{
+			Error: "the conversation no longer fits the model's window",
+			Hint:  "split the task, or choose a model with a larger window: taskdaemon task send " + r.log.Task().Handle + " /model NAME",
+		})
+	case script.Stop == td.MaxTokens || script.Cut:
+		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Continue, Text: continueText})
+	case r.log.Task().Mode == td.Interactive:
+		return r.ask(ctx, td.Request{Kind: td.AskConversation, About: td.AboutTurn, Prompt: script.LastText()})
+	case script.Reminded < r.Reminders:
+		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Remind, Text: remindText})
+	default:
+		return r.fail(ctx, td.FailedData{
+			Error:       "the model ended its turn without saying whether the task is done",
+			Recoverable: true,
+			Hint:        "taskdaemon task show " + r.log.Task().Handle + "; taskdaemon resume " + r.log.Task().Handle + " to let it go on",
+		})
+	}
+}
+
+const (
+	continueText = "Your answer was cut short. Go on exactly where it ended; do not repeat what you already said."
+	remindText   = "You ended your turn, but this task runs on its own: nobody reads along. If the work is done, call " +
+		"Complete with a summary. If it cannot be done, call Fail with the reason. Otherwise go on working."
+)

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"taskdaemon/internal/coord"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
+)
+
+// coordLost stops a run that may not start anything under a claim that is running out.
+var coordLost = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
+
+// permitted reports whether a person allows the call. When nobody was asked yet it opens the request and
+// the run ends; when the answer was no the model is told.
+func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call) (allowed bool, rule string, err error) {
+	t := r.log.Task()
+	if t.Yes {
+		return true, "the task was added with --yes", nil
+	}
+	a := c.Asked
+	if a != nil && a.Request.About == td.AboutUnknown && a.Settled() {
+		return true, "retried by request " + a.Request.Handle(), nil
+	}
+	switch {
+	case a == nil || !a.Settled() && !r.isOpen(a):
+		limit := r.Permission
+		if t.PermissionLimit > 0 {
+			limit = t.PermissionLimit
+		}
+		return false, "", r.ask(ctx, td.Request{
+			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
+			Prompt: fmt.Sprintf("Allow %s?", call.Title), Options: []string{td.Yes, td.No},
+			Detail: call.Title, Limit: limit,
+		})
+	case !a.Settled():
+		return false, "", r.askAgain(ctx, a)
+	case a.Expired:
+		return false, "", r.deny(ctx, c, "nobody answered in time", "Nobody answered the permission request in time, so this call was not run.")
+	case a.Answer.Choice != td.Yes:
+		why := "The person did not allow this call."
+		if a.Answer.Words != "" {
+			why += " They said: " + a.Answer.Words
+		}
+		return false, "", r.deny(ctx, c, "request "+a.Request.Handle(), why)
+	}
+	return true, "request " + a.Request.Handle(), nil
+}
+
+func (r *run) deny(ctx context.Context, c *transcript.Call, rule, why string) error {
+	return r.log.Append(ctx,
+		td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "deny", Rule: rule},
+		td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: why, IsError: true}}})
+}
+
+// question puts the model's own question to the person.
+func (r *run) question(ctx context.Context, c *transcript.Call, t tool.Tool) error {
+	if _, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input); err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
+	a := c.Asked
+	switch {
+	case a == nil || !a.Settled() && !r.isOpen(a):
+		var in struct {
+			Question string   `json:"question"`
+			Options  []string `json:"options"`
+		}
+		if err := json.Unmarshal(c.Use.Input, &in); err != nil {
+			return r.refuse(ctx, c, err.Error())
+		}
+		return r.ask(ctx, td.Request{
+			Kind: td.AskQuestion, About: td.AboutModel, Step: c.Key, Tool: c.Use.Name,
+			Prompt: in.Question, Options: in.Options,
+		})
+	case !a.Settled():
+		return r.askAgain(ctx, a)
+	case a.Expired:
+		return r.refuse(ctx, c, "Nobody answered in time.")
+	}
+	text := a.Answer.Choice
+	if a.Answer.Words != "" {
+		text += "\n" + a.Answer.Words
+	}
+	return r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{
+		Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: text},
+	}})
+}
+
+// askAgain goes back to waiting for a request that is open already: the same one, not a second.
+func (r *run) askAgain(ctx context.Context, a *transcript.Asked) error {
+	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, a.Request, at) })
+}
+
+func (r *run) isOpen(a *transcript.Asked) bool {
+	_, open := r.log.Task().Request(a.Request.ID)
+	return open
+}

@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/durable"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
+)
+
+var (
+	fpBeforeTool = failpoint.New("engine.tool.before_run")
+	fpToolRan    = failpoint.New("engine.tool.ran")
+	fpCleaned    = failpoint.New("engine.tool.cleaned")
+)
+
+var errToolTimeout = errors.New("the tool took too long")
+
+// useTools brings the calls of the newest answer one step further: the next one, or as many as only look
+// and may look at the same time. Complete and Fail come last, whatever their place.
+func (r *run) useTools(ctx context.Context) error {
+	var looks []durable.Step
+	var last *transcript.Call
+	calls := r.log.Transcript().Calls
+	for i := range calls {
+		c := &calls[i]
+		if c.Outcome != nil {
+			continue
+		}
+		t, known := r.Tools.Get(c.Use.Name)
+		if known && (t.Control == tool.CompleteControl || t.Control == tool.FailControl) {
+			if last == nil {
+				last = c
+			}
+			continue
+		}
+		step, pure, err := r.look(ctx, c, t, known)
+		if err != nil {
+			return err
+		}
+		if pure {
+			looks = append(looks, step)
+			continue
+		}
+		if len(looks) > 0 {
+			break // what was only looked at first
+		}
+		return r.useOne(ctx, c, t, known)
+	}
+	if len(looks) > 0 {
+		step, done := r.ctl.Step(ctx)
+		defer done()
+		return r.log.DoAll(step, looks)
+	}
+	return r.nominate(ctx, last)
+}
+
+// look is the step for a call that only looks; pure is false for any other call.
+func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known bool) (_ durable.Step, pure bool, _ error) {
+	if !known || t.Control != tool.NoControl || c.Use.Malformed != "" || c.Intent != nil && c.Intent.Effect != td.Pure {
+		return durable.Step{}, false, nil
+	}
+	env := r.env(c.Key, t)
+	call, err := t.Prepare(ctx, env, c.Use.Input)
+	if err != nil || call.Effect != td.Pure || call.Asks {
+		return durable.Step{}, false, nil //nolint:nilerr // useOne prepares again and records the error
+	}
+	return durable.Step{
+		Intent: intent(c, call, 0, ""),
+		Again:  c.Intent != nil,
+		Run:    r.runner(t, call, env),
+	}, true, nil
+}
+
+// useOne takes one call through L-7.
+func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known bool) error {
+	switch {
+	case !known:
+		return r.refuse(ctx, c, fmt.Sprintf("Unknown tool %q. The tools are: %s.", c.Use.Name, r.toolNames()))
+	case c.Use.Malformed != "":
+		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
+	case t.Control == tool.AskControl:
+		return r.question(ctx, c, t)
+	}
+	attempt := 0
+	if c.Intent != nil {
+		attempt = c.Intent.Attempt + 1
+		again, err := r.settle(ctx, c, t)
+		if err != nil || !again {
+			return err
+		}
+	}
+	env := r.env(c.Key.Try(attempt), t)
+	call, err := t.Prepare(ctx, env, c.Use.Input)
+	if err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
+	var with []td.Body
+	if call.Asks {
+		allowed, rule, err := r.permitted(ctx, c, call)
+		if err != nil || !allowed {
+			return err
+		}
+		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
+	}
+	if !r.held.MayStart() {
+		return coordLost
+	}
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	_, err = r.log.Do(step, durable.Step{Intent: intent(c, call, attempt, r.Boot), With: with, Run: r.runner(t, call, env)})
+	if err != nil {
+		return err
+	}
+	return r.clean(c, attempt)
+}
+
+// settle finds out what became of a call that an earlier life left in flight. again is true when it is to
+// be run.
+func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (again bool, err error) {
+	prior := *c.Intent
+	if a := c.Asked; a != nil && a.Request.About == td.AboutUnknown {
+		if !a.Settled() {
+			return false, r.askAgain(ctx, a)
+		}
+		switch a.Answer.Choice {
+		case td.Retry:
+			return true, nil
+		case td.Done:
+			return false, r.settled(ctx, c, "The daemon's host was lost while this ran. The person says that it was done; its output is gone.", false)
+		default:
+			return false, r.settled(ctx, c, "The daemon's host was lost while this ran. The person says to go on without it; it may or may not have taken effect.", true)
+		}
+	}
+	if t.Resolve == nil {
+		if prior.Effect == td.Pure {
+			return true, nil
+		}
+		return false, fmt.Errorf("tool %s is %s and cannot be resolved", t.Name, prior.Effect)
+	}
+	env := r.env(prior.Key.Try(prior.Attempt), t)
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	settled, err := r.log.Settle(step, prior, func(ctx context.Context, prior td.Intent) (durable.Resolution, error) {
+		return resolution(t.Resolve(ctx, env, c.Use.Input, prior))
+	})
+	var unsure *durable.UnsureError
+	if errors.As(err, &unsure) {
+		return false, r.ask(ctx, td.Request{
+			Kind: td.AskQuestion, About: td.AboutUnknown, Step: c.Key, Tool: c.Use.Name,
+			Prompt:  fmt.Sprintf("I was interrupted while running %s. It may have taken effect. Run it again, skip it, or is it done?", describe(c.Use)),
+			Options: []string{td.Retry, td.Skip, td.Done},
+			Detail:  unsure.Detail,
+		})
+	}
+	if err != nil || !settled {
+		return err == nil, err
+	}
+	return false, r.clean(c, prior.Attempt)
+}
+
+func resolution(res tool.Resolution, err error) (durable.Resolution, error) {
+	if err != nil {
+		return durable.Resolution{}, err
+	}
+	switch res.State {
+	case tool.Done:
+		return durable.Resolution{State: durable.Done, Outcome: td.Outcome{Via: res.Via, Tool: &res.Result}}, nil
+	case tool.Unsure:
+		return durable.Resolution{State: durable.Unsure, Detail: res.Detail}, nil
+	}
+	return durable.Resolution{State: durable.NotDone}, nil
+}
+
+// settled records a person's word on what became of a call.
+func (r *run) settled(ctx context.Context, c *transcript.Call, content string, isError bool) error {
+	err := r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{
+		Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: content, IsError: isError},
+	}})
+	if err != nil {
+		return err
+	}
+	return r.clean(c, c.Intent.Attempt)
+}
+
+// refuse records a call that could not run: the model reads why.
+func (r *run) refuse(ctx context.Context, c *transcript.Call, why string) error {
+	return r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{
+		Key: c.Key, Via: td.Ran, Tool: &td.ToolResult{Content: why, IsError: true},
+	}})
+}
+
+// clean removes what the call's process left in the spool, now that its outcome is recorded. What cannot
+// be removed is swept at the next start.
+func (r *run) clean(c *transcript.Call, attempt int) error {
+	if c.Outcome == nil || c.Outcome.Tool == nil || c.Outcome.Tool.Job == nil {
+		if err := r.Spool.Remove(tool.SpoolName(r.log.Task().ID, c.Key.Try(attempt))); err != nil {
+			r.Log.Warn("remove spool", "task", r.log.Task().Handle, "step", c.Key, "err", err)
+		}
+	}
+	fpCleaned.Hit()
+	return nil
+}
+
+func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
+	task := r.log.Task()
+	limit := t.Timeout
+	if limit == 0 {
+		limit = r.Tool
+	}
+	return &tool.Env{
+		Task: task.ID, Run: task.Run, Step: step, Root: r.root, Spool: r.Spool, Jobs: task.Jobs,
+		Known:   r.log.Transcript().Known,
+		Emit:    func(out []byte) { r.Live(api.Live{Task: task.ID, Step: step, Kind: api.LiveOutput, Text: string(out)}) },
+		Now:     r.Now,
+		Timeout: limit,
+	}
+}
+
+// runner runs a prepared call within its time. Whatever goes wrong in it is the call's result (L-7),
+// unless the run itself is being stopped.
+func (r *run) runner(t tool.Tool, call tool.Call, env *tool.Env) func(context.Context) (td.Outcome, error) {
+	return func(ctx context.Context) (out td.Outcome, err error) {
+		// A command's own time-out is the shim's business and leaves a result; this one is the net below.
+		limited, cancel := context.WithTimeoutCause(ctx, env.Timeout+5*time.Second, errToolTimeout)
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil {
+				r.Log.Error("tool panicked", "tool", t.Name, "panic", p)
+				out, err = toolError(fmt.Sprintf("%s crashed: %v", t.Name, p)), nil
+			}
+		}()
+		fpBeforeTool.Hit()
+		res, err := call.Run(limited)
+		fpToolRan.Hit()
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return td.Outcome{}, cause
+		}
+		if err != nil && errors.Is(context.Cause(limited), errToolTimeout) {
+			return toolError(fmt.Sprintf("%s timed out after %s.", t.Name, env.Timeout)), nil
+		}
+		if err != nil {
+			return toolError(err.Error()), nil
+		}
+		return td.Outcome{Tool: &res}, nil
+	}
+}
+
+func toolError(text string) td.Outcome {
+	return td.Outcome{Tool: &td.ToolResult{Content: text, IsError: true}}
+}
+
+func intent(c *transcript.Call, call tool.Call, attempt int, boot string) td.Intent {
+	sum := sha256.Sum256(c.Use.Input)
+	in := td.Intent{
+		Key: c.Key, Kind: td.ToolStep, Name: c.Use.Name, Effect: call.Effect, Attempt: attempt,
+		InputHash: hex.EncodeToString(sum[:8]), Evidence: call.Evidence,
+	}
+	if call.Effect == td.Opaque {
+		in.Boot = boot
+	}
+	return in
+}
+
+func (r *run) toolNames() string {
+	var names []string
+	for _, t := range r.Tools.Describe() {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// describe is a call in one line, for people.
+func describe(use td.Block) string {
+	var in struct {
+		Command string `json:"command"`
+		Path    string `json:"path"`
+	}
+	_ = json.Unmarshal(use.Input, &in) // a description is all that depends on it
+	for _, s := range []string{in.Command, in.Path} {
+		if s != "" {
+			return use.Name + " " + clip(strings.Join(strings.Fields(s), " "), 120)
+		}
+	}
+	return use.Name
+}
+
+func clip(s string, n int) string {
+	runes := []rune(s)
+	if len(runes) <= n {
+		return s
+	}
+	return string(runes[:n]) + "…"
+}

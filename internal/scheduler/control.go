@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"taskdaemon/internal/tool"
+)
+
+// ErrUrgent is the cause of a step's context when a command must not wait for the step's end.
+var ErrUrgent = errors.New("a person's command interrupts the step")
+
+// Control is how the scheduler reaches a run.
+type Control struct {
+	wake chan struct{} // something is in the inbox, or halt
+
+	mu     sync.Mutex
+	halted bool
+	cause  error                   // set: steps must end
+	cancel context.CancelCauseFunc // of the step under way
+}
+
+func newControl() *Control { return &Control{wake: make(chan struct{}, 1)} }
+
+// Wake is readable when the run should look into its inbox, or halt.
+func (c *Control) Wake() <-chan struct{} { return c.wake }
+
+// Halted reports whether the run must stop at the next safe point.
+func (c *Control) Halted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.halted
+}
+
+// Step gives the context for one step: it ends when an urgent command comes or the daemon leaves.
+func (c *Control) Step(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.mu.Lock()
+	c.cancel = cancel
+	cause := c.cause
+	c.mu.Unlock()
+	if cause != nil {
+		cancel(cause)
+	}
+	return ctx, func() {
+		c.mu.Lock()
+		c.cancel = nil
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// Heard is called when the inbox was read: an urgent command has done its work.
+func (c *Control) Heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if errors.Is(c.cause, ErrUrgent) {
+		c.cause = nil
+	}
+}
+
+func (c *Control) notify(urgent bool) {
+	if urgent {
+		c.interrupt(ErrUrgent)
+	}
+	c.Poke()
+}
+
+func (c *Control) halt() {
+	c.mu.Lock()
+	c.halted = true
+	c.mu.Unlock()
+	c.Poke()
+}
+
+// abandon ends the step under way so that its process goes on and can be adopted.
+func (c *Control) abandon() {
+	c.interrupt(tool.ErrDetach)
+	c.halt()
+}
+
+func (c *Control) interrupt(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		c.cause = cause
+	}
+	if c.cancel != nil {
+		c.cancel(cause)
+	}
+}
+
+// Poke makes Wake readable: by the scheduler, or by a run that read it and leaves it to its safe point.
+func (c *Control) Poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,142 @@
+package td
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Obey decides what a person's command does to a task (L-10). It never fails: a command that makes no
+// sense any more is consumed by an Ignored event that says why. The first event takes the command.
+func Obey(t Task, c Command, at time.Time) []Event {
+	m, err := obey(t, c, at)
+	if err != nil {
+		m.Events = []Event{{Task: t.ID, At: at, Body: Ignored{Command: c.Type, Why: err.Error()}}}
+	}
+	m.Events[0].Takes = c.Key
+	return m.Events
+}
+
+// Refuse says why a command makes no sense in the task's present state, or nil.
+func Refuse(t Task, c Command, at time.Time) error {
+	_, err := obey(t, c, at)
+	return err
+}
+
+func obey(t Task, c Command, at time.Time) (Move, error) {
+	switch c.Type {
+	case CmdMessage:
+		return say(t, c, at)
+	case CmdAnswer:
+		return answer(t, c, at)
+	case CmdExpire:
+		r, open := t.Request(c.Answer.Request)
+		if !open || r.ExpiresAt().IsZero() || r.ExpiresAt().After(c.At) {
+			return Move{}, Errorf(Conflict, "request %s was answered or asked again", c.Answer.Request.Handle())
+		}
+		return Expire(t, r.ID, at)
+	case CmdPause:
+		return Pause(t, c.By, "paused by a person", at)
+	case CmdResume:
+		switch {
+		case t.Status.State == Paused:
+			return Resume(t, at)
+		case t.Status.State == Blocked:
+			return Unblock(t, "resumed by a person", at)
+		case t.Status.State.Terminal():
+			return Reset(t, "resumed by a person", at)
+		}
+		return Move{}, Errorf(Conflict, "%s is %s: there is nothing to resume", t.Handle, t.Status.State)
+	case CmdCancel:
+		return Cancel(t, c.Text, at)
+	case CmdRetry:
+		return discard(t, c, at)
+	case CmdModel:
+		if c.Text == "" {
+			return Move{}, Errorf(Invalid, "no model named")
+		}
+		return only(t, ModelChosen{Model: c.Text, By: c.By}, at)
+	}
+	return Move{}, Errorf(Invalid, "unknown command %q", c.Type)
+}
+
+func say(t Task, c Command, at time.Time) (Move, error) {
+	if t.Status.State.Terminal() {
+		return Move{}, Errorf(Conflict, "%s is %s and listens no more", t.Handle, t.Status.State).
+			WithHint("taskdaemon resume %s", t.Handle)
+	}
+	said := Event{Task: t.ID, At: at, Body: Said{Text: c.Text, By: c.By}}
+	if w := t.Status.Waiting; w != nil && w.Kind == AskConversation {
+		m, err := TakeAnswer(t, Answer{Request: w.Request, Choice: "message", By: c.By}, at)
+		if err != nil {
+			return Move{}, err
+		}
+		m.Events = append([]Event{said}, m.Events...)
+		return m, nil
+	}
+	return Move{Task: t.ID, From: t.Status.State, To: t.Status.State, Events: []Event{said}}, nil
+}
+
+func answer(t Task, c Command, at time.Time) (Move, error) {
+	if c.Answer == nil {
+		return Move{}, Errorf(Invalid, "the answer is empty")
+	}
+	r, open := t.Request(c.Answer.Request)
+	if !open {
+		return Move{}, Errorf(Conflict, "request %s of %s is not open: it was answered or it expired",
+			c.Answer.Request.Handle(), t.Handle).WithHint("taskdaemon task show %s", t.Handle)
+	}
+	if r.Kind == AskConversation {
+		return Move{}, Errorf(Conflict, "%s waits for your next message", t.Handle).
+			WithHint("taskdaemon task send %s \"…\"", t.Handle)
+	}
+	if len(r.Options) > 0 && r.About != AboutModel && !slices.Contains(r.Options, c.Answer.Choice) {
+		return Move{}, Errorf(Invalid, "%q is not an answer to request %s: choose one of %v",
+			c.Answer.Choice, r.Handle(), r.Options).WithHint("taskdaemon task answer %s %s", r.Handle(), r.Options[0])
+	}
+	if r.About == AboutAge && c.Answer.Choice == No {
+		m, err := Cancel(t, "too old to go on, said "+by(c.By), at)
+		if err != nil {
+			return Move{}, err
+		}
+		m.Events = append([]Event{{Task: t.ID, At: at, Body: RequestAnswered{Answer: *c.Answer}}}, m.Events...)
+		return m, nil
+	}
+	return TakeAnswer(t, *c.Answer, at)
+}
+
+func discard(t Task, c Command, at time.Time) (Move, error) {
+	dropped := Event{Task: t.ID, At: at, Body: Discarded{By: c.By}}
+	var m Move
+	var err error
+	switch {
+	case t.Status.State == Waiting:
+		m, err = move(t, VerbAnswer, Status{State: Queued}, "the last answer is asked for again", at)
+	case t.Status.State == Paused:
+		m, err = move(t, VerbResume, Status{State: Queued}, "the last answer is asked for again", at)
+	case t.Status.State.Terminal():
+		m, err = Reset(t, "the last answer is asked for again", at)
+	default:
+		m = Move{Task: t.ID, From: t.Status.State, To: t.Status.State}
+	}
+	if err != nil {
+		return Move{}, err
+	}
+	m.Events = append([]Event{dropped}, m.Events...)
+	return m, nil
+}
+
+func only(t Task, b Body, at time.Time) (Move, error) {
+	if t.Status.State.Terminal() {
+		return Move{}, Errorf(Conflict, "%s is %s", t.Handle, t.Status.State)
+	}
+	return Move{Task: t.ID, From: t.Status.State, To: t.Status.State,
+		Events: []Event{{Task: t.ID, At: at, Body: b}}}, nil
+}
+
+func by(who string) string {
+	if who == "" {
+		return "a person"
+	}
+	return fmt.Sprintf("%q", who)
+}

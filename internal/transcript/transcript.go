@@ -1,0 +1,265 @@
+// Package transcript folds a task's events into what its loop needs to go on: the conversation, the
+// tool calls that have no result yet, and the state of the model call.
+//
+// It is pure, and the only reader of the conversation in the events: the loop, the history and recovery
+// see the same. What the loop does next follows from a Transcript alone, which is why it does not
+// matter in which life of the daemon the events were written.
+package transcript
+
+import (
+	"fmt"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// Transcript is the fold of a task's events. The zero value is that of a task with none.
+type Transcript struct {
+	Context  *td.ContextSet // nil until the iteration's context was set
+	Messages []td.Message   // complete messages, in the order the model sees them
+	Calls    []Call         // calls of the newest answer, until all have results
+	Turn     int            // answers of the model so far, in all iterations
+	Stop     td.StopReason  // why the newest answer ended
+	Cut      bool           // the newest answer's stream broke off
+	Ended    bool           // the newest answer asked for nothing, and nothing was said since
+	Model    ModelCall      // the call for the next answer
+	Reminded int            // reminders since the model last called a tool
+	Bad      int            // records that could not be read
+
+	known map[string]bool
+	said  []td.Block // said while calls were open: follows their results
+}
+
+// Asked is a request and what became of it.
+type Asked struct {
+	Request td.Request
+	Answer  *td.Answer
+	Expired bool
+}
+
+// Settled reports whether the request needs nobody any more.
+func (a *Asked) Settled() bool { return a != nil && (a.Answer != nil || a.Expired) }
+
+// Call is one tool call of the newest answer.
+type Call struct {
+	Use        td.Block
+	Key        td.StepKey
+	Intent     *td.Intent // the newest attempt's
+	Outcome    *td.Outcome
+	Asked      *Asked // permission, the model's question, or what became of a lost process
+	Validation Validation
+}
+
+// Validation is the validator's step on behalf of a Complete call.
+type Validation struct {
+	Key     td.StepKey
+	Intent  *td.Intent
+	Outcome *td.Outcome
+}
+
+// ModelCall is the state of the call for the next answer.
+type ModelCall struct {
+	Intent   *td.Intent        // in flight, or its newest attempt
+	InFlight bool              // sent, no outcome recorded
+	Failures []td.ModelFailure // of this call, oldest first
+}
+
+// Of folds a whole stream.
+func Of(events []td.Event) *Transcript {
+	t := &Transcript{}
+	for _, ev := range events {
+		t.Apply(ev)
+	}
+	return t
+}
+
+// ModelKey is the step of the call for the next answer.
+func (t *Transcript) ModelKey() td.StepKey { return td.StepKey(fmt.Sprintf("t%d.model", t.Turn+1)) }
+
+// Known reports whether the model has seen the content of the file.
+func (t *Transcript) Known(path string) bool { return t.known[path] }
+
+// Open reports whether a tool call still needs a result.
+func (t *Transcript) Open() bool { return len(t.Calls) > 0 }
+
+// LastText is what the model last said in words.
+func (t *Transcript) LastText() string {
+	for i := len(t.Messages) - 1; i >= 0; i-- {
+		if t.Messages[i].Role == td.Assistant {
+			if s := t.Messages[i].Text(); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// Apply folds one event. Events the conversation does not depend on change nothing.
+func (t *Transcript) Apply(ev td.Event) {
+	switch b := ev.Body.(type) {
+	case td.ContextSet:
+		turn := t.Turn
+		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad}
+	case td.StepIntended:
+		t.intended(b.Intent)
+	case td.StepEnded:
+		t.ended(b.Outcome)
+	case td.Said:
+		if b.Why == td.Remind {
+			t.Reminded++
+		}
+		t.say(td.Block{Type: td.TextBlock, Text: b.Text})
+	case td.Discarded:
+		t.discard()
+	case td.Moved:
+		if b.Verb == td.VerbReset || b.Verb == td.VerbResume {
+			t.Model.Failures, t.Reminded = nil, 0 // a person wants another try, with all its attempts
+		}
+	case td.RequestOpened:
+		t.asked(b.Request)
+	case td.RequestAskedAgain:
+		if a := t.find(b.ID); a != nil {
+			a.Request.AskedAt = ev.At
+		}
+	case td.RequestAnswered:
+		if a := t.find(b.Answer.Request); a != nil {
+			a.Answer = &b.Answer
+		}
+	case td.RequestExpired:
+		if a := t.find(b.ID); a != nil {
+			a.Expired = true
+		}
+	case td.Unreadable:
+		t.Bad++
+	}
+}
+
+func (t *Transcript) intended(in td.Intent) {
+	if in.Kind == td.ModelStep {
+		t.Model.Intent, t.Model.InFlight = &in, true
+		return
+	}
+	for i := range t.Calls {
+		switch in.Key {
+		case t.Calls[i].Key:
+			t.Calls[i].Intent = &in
+		case t.Calls[i].Validation.Key:
+			t.Calls[i].Validation.Intent = &in
+			t.Calls[i].Validation.Outcome = nil
+		}
+	}
+}
+
+func (t *Transcript) ended(o td.Outcome) {
+	switch {
+	case o.Model != nil:
+		t.answered(*o.Model)
+	case o.Failure != nil:
+		t.Model.InFlight = false
+		t.Model.Failures = append(t.Model.Failures, *o.Failure)
+	case o.Tool != nil:
+		for i := range t.Calls {
+			switch o.Key {
+			case t.Calls[i].Key:
+				t.Calls[i].Outcome = &o
+			case t.Calls[i].Validation.Key:
+				t.Calls[i].Validation.Outcome = &o
+			}
+		}
+		if t.known == nil {
+			t.known = map[string]bool{}
+		}
+		for _, f := range o.Tool.Files {
+			t.known[f] = true
+		}
+		t.closeCalls()
+	}
+}
+
+// answered adds the model's message. An answer that says nothing is not a message: no provider takes one.
+func (t *Transcript) answered(r td.ModelResult) {
+	t.Turn++
+	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
+	t.Model = ModelCall{}
+	if len(r.Message.Blocks) == 0 {
+		return
+	}
+	t.Messages = append(t.Messages, r.Message)
+	for i, use := range r.Message.ToolUses() {
+		key := td.StepKey(fmt.Sprintf("t%d.%d", t.Turn, i))
+		t.Calls = append(t.Calls, Call{Use: use, Key: key, Validation: Validation{Key: key + ".validate"}})
+	}
+	if len(t.Calls) > 0 {
+		t.Ended, t.Reminded = false, 0
+	}
+}
+
+// closeCalls turns the results into the next user message once every call has one, in the order of the
+// calls, followed by what was said meanwhile.
+func (t *Transcript) closeCalls() {
+	if len(t.Calls) == 0 {
+		return
+	}
+	blocks := make([]td.Block, 0, len(t.Calls)+len(t.said))
+	for _, c := range t.Calls {
+		if c.Outcome == nil {
+			return
+		}
+		r := c.Outcome.Tool
+		blocks = append(blocks, td.Block{Type: td.ToolResultBlock, ID: c.Use.ID, Text: r.Content, IsError: r.IsError})
+	}
+	t.Messages = append(t.Messages, td.Message{Role: td.User, Blocks: append(blocks, t.said...)})
+	t.Calls, t.said = nil, nil
+}
+
+// say adds words to the conversation: after the results when calls are open, to the last user message
+// when no model has seen it yet, else as a message of its own.
+func (t *Transcript) say(b td.Block) {
+	t.Ended = false
+	if len(t.Calls) > 0 {
+		t.said = append(t.said, b)
+		return
+	}
+	if n := len(t.Messages); n > 0 && t.Messages[n-1].Role == td.User && t.Model.Intent == nil {
+		last := t.Messages[n-1]
+		blocks := append(append([]td.Block{}, last.Blocks...), b)
+		t.Messages[n-1] = td.Message{Role: td.User, Blocks: blocks}
+		return
+	}
+	t.Messages = append(t.Messages, td.Message{Role: td.User, Blocks: []td.Block{b}})
+}
+
+func (t *Transcript) discard() {
+	for i := len(t.Messages) - 1; i >= 0; i-- {
+		if t.Messages[i].Role == td.Assistant {
+			t.Messages = append([]td.Message{}, t.Messages[:i]...)
+			break
+		}
+	}
+	t.Calls, t.said, t.Stop, t.Cut, t.Ended, t.Model, t.Reminded = nil, nil, "", false, false, ModelCall{}, 0
+}
+
+func (t *Transcript) asked(r td.Request) {
+	for i := range t.Calls {
+		if t.Calls[i].Key == r.Step {
+			t.Calls[i].Asked = &Asked{Request: r}
+		}
+	}
+}
+
+func (t *Transcript) find(id td.RequestID) *Asked {
+	for i := range t.Calls {
+		if a := t.Calls[i].Asked; a != nil && a.Request.ID == id {
+			return a
+		}
+	}
+	return nil
+}
+
+// RetryAt is when the failed model call may be tried again; zero when it did not fail or is not retried.
+func (m ModelCall) RetryAt() time.Time {
+	if n := len(m.Failures); n > 0 && !m.InFlight {
+		return m.Failures[n-1].RetryAt
+	}
+	return time.Time{}
+}
