@@ -1,0 +1,176 @@
+// Package rule holds what every implementation of the journal decides in the same way: which events
+// may be appended and what they become on disk, when a claim is free, which events a filter lets
+// through, which task a person means, and what retention lets go. It is pure; implementations differ
+// only in where they keep things.
+package rule
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+// Prepared is an event as it will be stored: what is published and folded is exactly what a later read
+// gives, whatever the encoding did to it.
+type Prepared struct {
+	td.Event
+	Raw []byte
+}
+
+// Prepare checks and encodes the events of one append.
+func Prepare(task td.TaskID, evs []td.Event) ([]Prepared, error) {
+	if len(evs) == 0 {
+		return nil, td.Errorf(td.Invalid, "append to %s: no events", task)
+	}
+	out := make([]Prepared, len(evs))
+	for i, ev := range evs {
+		switch ev.Body.(type) {
+		case nil:
+			return nil, td.Errorf(td.Invalid, "append to %s: event %d has no body", task, i)
+		case td.Unreadable, td.Trimmed:
+			return nil, td.Errorf(td.Invalid, "append to %s: event %d stands for a record, it is none", task, i)
+		case td.Created:
+			return nil, td.Errorf(td.Conflict, "append to %s: it exists already", task)
+		}
+		if ev.Task != "" && ev.Task != task {
+			return nil, td.Errorf(td.Invalid, "append to %s: event %d belongs to %s", task, i, ev.Task)
+		}
+		p, err := prepare(task, ev)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = p
+	}
+	return out, nil
+}
+
+func prepare(task td.TaskID, ev td.Event) (Prepared, error) {
+	if _, err := Nanos(ev.At); err != nil {
+		return Prepared{}, err
+	}
+	raw, err := td.EncodeBody(ev.Body)
+	if err != nil {
+		return Prepared{}, &td.Error{Kind: td.Invalid, Err: err}
+	}
+	ev.Task, ev.At, ev.Cursor, ev.Seq = task, Instant(ev.At), 0, 0
+	ev.Body = td.DecodeBody(ev.Body.Type(), raw)
+	if u, bad := ev.Body.(td.Unreadable); bad {
+		return Prepared{}, td.Errorf(td.Invalid, "append to %s: %s does not survive its encoding: %s", task, u.Was, u.Err)
+	}
+	return Prepared{Event: ev, Raw: raw}, nil
+}
+
+// PrepareSpec checks a new task's spec and makes its Created event.
+func PrepareSpec(spec td.Spec) (Prepared, error) {
+	if spec.ID == "" || spec.ID == td.DaemonStream {
+		return Prepared{}, td.Errorf(td.Invalid, "create a task: %q cannot be its id", spec.ID)
+	}
+	if spec.Handle == "" {
+		spec.Handle = td.Handle(td.TaskHandle, string(spec.ID), td.HandleLength)
+	}
+	return prepare(spec.ID, td.Event{At: spec.CreatedAt, Body: td.Created{Spec: spec}})
+}
+
+// FreeHandle is the spec's handle, made longer until it is not taken.
+func FreeHandle(spec td.Spec, taken func(handle string) (bool, error)) (string, error) {
+	handle := spec.Handle
+	for n := td.HandleLength + 1; ; n++ {
+		is, err := taken(handle)
+		if err != nil || !is {
+			return handle, err
+		}
+		handle = td.Handle(td.TaskHandle, string(spec.ID), n) // past the longest this is the whole id
+		if n > td.MaxHandleLength+1 {
+			return "", td.Errorf(td.Conflict, "create task %s: every handle it could have is taken", spec.ID)
+		}
+	}
+}
+
+// Fold gives the events their place after the task's head and folds them into it.
+func Fold(t td.Task, cursor uint64, evs []Prepared) (td.Task, error) {
+	for i := range evs {
+		evs[i].Seq, evs[i].Cursor = t.Head+1, cursor+uint64(i)+1
+		next, err := t.Apply(evs[i].Event)
+		if err != nil {
+			return t, err
+		}
+		t = next
+	}
+	return t, nil
+}
+
+// Same reports whether a stored event is the one that is being appended again.
+func Same(stored td.Event, raw []byte, again Prepared) bool {
+	return stored.At.Equal(again.At) && stored.Takes == again.Takes &&
+		stored.Body.Type() == again.Body.Type() && bytes.Equal(raw, again.Raw)
+}
+
+// Matches reports whether the filter lets the event through.
+func Matches(f store.EventFilter, ev td.Event) bool {
+	return (len(f.Tasks) == 0 || slices.Contains(f.Tasks, ev.Task)) &&
+		(len(f.Types) == 0 || slices.Contains(f.Types, ev.Body.Type())) &&
+		(f.Since.IsZero() || !ev.At.Before(f.Since))
+}
+
+// Daemon is td.DaemonStream before its first event.
+func Daemon() td.Task {
+	return td.Task{Spec: td.Spec{ID: td.DaemonStream, Handle: "daemon", Title: "the daemon itself"}}
+}
+
+// Instant is t as a read returns it: UTC, without the monotonic clock.
+func Instant(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Round(0)
+}
+
+// NoTime is what Nanos makes of the zero time.
+const NoTime = math.MinInt64
+
+// Nanos is t on disk: nanoseconds since 1970, UTC.
+func Nanos(t time.Time) (int64, error) {
+	if t.IsZero() {
+		return NoTime, nil
+	}
+	n := t.UnixNano()
+	if n == NoTime || !time.Unix(0, n).Equal(t) {
+		return 0, td.Errorf(td.Invalid, "the time %s cannot be kept to the nanosecond", t.Format(time.RFC3339))
+	}
+	return n, nil
+}
+
+// FromNanos is the time Nanos was given.
+func FromNanos(n int64) time.Time {
+	if n == NoTime {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}
+
+// PrepareCommand checks a command and returns it as a later read gives it, with its encoding.
+func PrepareCommand(task td.TaskID, cmd td.Command) (td.Command, []byte, error) {
+	if cmd.Key == "" {
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: the command has no key", task)
+	}
+	raw, err := json.Marshal(cmd)
+	if err != nil {
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task, err)
+	}
+	var out td.Command
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task, err)
+	}
+	return out, raw, nil
+}
+
+// Brief is the spec without what grows.
+func Brief(s td.Spec) td.Spec {
+	s.Prompt, s.Rehearsal = "", ""
+	return s
+}

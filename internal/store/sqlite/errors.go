@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"taskdaemon/internal/td"
+)
+
+// classify gives an error of the database or the file system its kind. What has one keeps it.
+func (s *Store) classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*td.Error](err); ok {
+		return err
+	}
+	path := s.path
+	switch {
+	case is(err, sqlite3.CORRUPT) || is(err, sqlite3.NOTADB):
+		return corrupt(path, err)
+	case isFull(err):
+		return td.Errorf(td.Storage, "the disk that holds %s is full: %w", s.dir, err).
+			WithHint("free some space; the journal goes on by itself")
+	case is(err, sqlite3.READONLY) || is(err, sqlite3.CANTOPEN) || is(err, sqlite3.PERM) ||
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+		return td.Errorf(td.Storage, "%s cannot be written: %w", s.dir, err).
+			WithHint("make %s writable for this user", s.dir)
+	case is(err, sqlite3.BUSY) || is(err, sqlite3.LOCKED):
+		return td.Errorf(td.Locked, "another program holds a lock on %s: %w", path, err).
+			WithHint("close the program that has %s open", path)
+	case is(err, sqlite3.INTERRUPT) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return td.Errorf(td.Interrupted, "interrupted: %w", err)
+	case is(err, sqlite3.TOOBIG):
+		return td.Errorf(td.Invalid, "too large for the journal: %w", err)
+	case is(err, sqlite3.IOERR), isErrno(err):
+		return td.Errorf(td.Storage, "the disk that holds %s failed: %w", s.dir, err).
+			WithHint("look at the kernel's log (dmesg) for errors of that disk")
+	}
+	return td.Errorf(td.Internal, "journal %s: %w", path, err)
+}
+
+func is(err error, code sqlite3.ErrorCode) bool { return errors.Is(err, code) }
+
+func isFull(err error) bool {
+	return is(err, sqlite3.FULL) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+func isErrno(err error) bool {
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok
+}
+
+// corrupt is the error of a database that cannot be trusted. It is left exactly as it is.
+func corrupt(path string, err error) error {
+	return td.Errorf(td.Corrupt, "the journal %s is damaged: %w", path, err).WithHint(
+		"it was left as it is. Copy %[1]s and %[1]s-wal aside, then: sqlite3 COPY .recover | sqlite3 journal.db", path)
+}
+
+// foreign is the error of a file that is no journal.
+func foreign(path, why string) error {
+	return td.Errorf(td.Corrupt, "%s is not a taskdaemon journal: %s", path, why).
+		WithHint("it was left as it is. Move it away, or choose another folder with --state")
+}
+
+// notWritten reports whether a failed COMMIT certainly left nothing behind: the write of a frame was
+// refused, so that the transaction's last frame, which alone makes it count, is not whole. Every other
+// failure, of an fsync above all, leaves the outcome open.
+func notWritten(err error) bool {
+	return isFull(err) || is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.IOERR_WRITE) || is(err, sqlite3.BUSY)
+}

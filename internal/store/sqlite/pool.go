@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"taskdaemon/internal/store/rule"
+)
+
+// readers is how many connections read at the same time.
+const readers = 4
+
+// pool holds the reading connections, opened when first needed.
+type pool struct {
+	path, vfs string
+	free      chan *conn // readers of them; nil stands for one that is not open yet
+	closed    chan struct{}
+}
+
+func newPool(path, vfs string) *pool {
+	p := &pool{path: path, vfs: vfs, free: make(chan *conn, readers), closed: make(chan struct{})}
+	for range readers {
+		p.free <- nil
+	}
+	return p
+}
+
+// with lends f a connection. f must not call the store: the connection it waits for might be its own.
+func (p *pool) with(ctx context.Context, f func(*conn) error) error {
+	var c *conn
+	select {
+	case <-p.closed:
+		return rule.Closed()
+	default:
+	}
+	select {
+	case c = <-p.free:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.closed:
+		return rule.Closed()
+	}
+	if c == nil {
+		var err error
+		if c, err = dial(p.path, p.vfs, "query_only=on"); err != nil {
+			p.free <- nil
+			return err
+		}
+	}
+	defer func() { p.free <- c }()
+	c.SetInterrupt(ctx)
+	defer c.SetInterrupt(context.Background())
+	return f(c)
+}
+
+// close waits for those who read and closes all connections.
+func (p *pool) close() error {
+	close(p.closed)
+	var errs []error
+	for range readers {
+		if c := <-p.free; c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	return errors.Join(errs...)
+}

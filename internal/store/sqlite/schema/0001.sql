@@ -1,0 +1,80 @@
+-- Times are nanoseconds since 1970, UTC. docs/journal.md explains every column.
+
+CREATE TABLE tasks (
+  n          INTEGER PRIMARY KEY,
+  id         TEXT    NOT NULL UNIQUE,
+  handle     TEXT    NOT NULL UNIQUE,
+  state      TEXT    NOT NULL,
+  dir        TEXT    NOT NULL,
+  priority   INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  ended_at   INTEGER,
+  trimmed    INTEGER NOT NULL DEFAULT 0,
+  head       INTEGER NOT NULL,
+  live       BLOB    NOT NULL
+) STRICT;
+CREATE INDEX tasks_state ON tasks (state, priority, created_at);
+CREATE INDEX tasks_ended ON tasks (ended_at) WHERE ended_at IS NOT NULL;
+
+-- Apart from tasks, which is rewritten with every event: a long prompt is written once.
+CREATE TABLE specs (
+  task  INTEGER PRIMARY KEY,
+  brief BLOB NOT NULL,
+  spec  BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE events (
+  cursor INTEGER PRIMARY KEY,
+  task   INTEGER NOT NULL,
+  seq    INTEGER NOT NULL,
+  epoch  INTEGER NOT NULL,
+  at     INTEGER NOT NULL,
+  type   TEXT    NOT NULL,
+  takes  TEXT,
+  blob   BLOB,
+  size   INTEGER NOT NULL,
+  body   BLOB
+) STRICT;
+CREATE UNIQUE INDEX events_task ON events (task, seq);
+CREATE INDEX events_blob ON events (blob) WHERE blob IS NOT NULL;
+
+CREATE TABLE claims (
+  task    INTEGER PRIMARY KEY,
+  epoch   INTEGER NOT NULL,
+  holder  TEXT,
+  expires INTEGER NOT NULL
+) STRICT;
+CREATE INDEX claims_holder ON claims (holder) WHERE holder IS NOT NULL;
+
+CREATE TABLE inbox (
+  n        INTEGER PRIMARY KEY,
+  task     INTEGER NOT NULL,
+  key      TEXT    NOT NULL,
+  command  BLOB    NOT NULL,
+  consumed INTEGER,
+  UNIQUE (task, key)
+) STRICT;
+CREATE INDEX inbox_pending ON inbox (task, n) WHERE consumed IS NULL;
+
+CREATE TABLE requests (
+  task   INTEGER NOT NULL,
+  id     TEXT    NOT NULL,
+  handle TEXT    NOT NULL,
+  PRIMARY KEY (task, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE keys (
+  key  TEXT PRIMARY KEY,
+  task INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cursors (
+  name TEXT PRIMARY KEY,
+  at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (
+  key   TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('clean', 'yes');

@@ -1,0 +1,246 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/ncruces/go-sqlite3"
+
+	"taskdaemon/internal/bus"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
+)
+
+// Options say where the journal is and whom it asks.
+type Options struct {
+	// Dir is the state folder. It is made if it is not there.
+	Dir string
+	// Alive reports whether the process that holds a claim still lives; nil: every holder counts as
+	// alive until its claim expires. It must not block.
+	Alive func(td.Holder) bool
+	// Log gets what no caller is told, such as a checkpoint that must be tried again.
+	Log *slog.Logger
+
+	vfs string // a VFS that fails on purpose, in tests
+}
+
+// Store is the journal in SQLite. Its methods may be called from any goroutine.
+type Store struct {
+	dir, path, vfs string
+	alive          func(td.Holder) bool
+	log            *slog.Logger
+	opened         time.Time // with the monotonic clock
+
+	lock  *flock.Flock
+	bus   *bus.Bus
+	w     *writer
+	pool  *pool
+	blobs *blobs
+
+	mu        sync.Mutex
+	deadlines map[int64]time.Time // of claims taken or renewed since opening, on the monotonic clock
+
+	closing sync.Once
+	done    chan struct{} // closed by Close
+}
+
+var _ store.Journal = (*Store)(nil)
+
+// How much of the journal's end the bus keeps in memory.
+const (
+	busEvents = 8192
+	busBytes  = 16 << 20
+)
+
+// Open opens the journal in the state folder, or makes a new one. Locked: another process has it;
+// Newer: a newer program wrote it; Corrupt: it is damaged or no journal, and was not touched.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s := &Store{
+		dir: o.Dir, path: filepath.Join(o.Dir, "journal.db"), vfs: o.vfs, alive: o.Alive, log: o.Log,
+		opened: time.Now(), deadlines: map[int64]time.Time{}, done: make(chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, s.classify(err)
+	}
+	if err := s.lockDir(); err != nil {
+		return nil, fmt.Errorf("open the journal: %w", err)
+	}
+	fpOpenLocked.Hit()
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("open the journal: %w", errors.Join(s.classify(err), s.lock.Unlock()))
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) (err error) {
+	if _, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) {
+		if err := s.orphanLog(); err != nil {
+			return err
+		}
+		if err := s.create(); err != nil {
+			return fmt.Errorf("make %s: %w", s.path, err)
+		}
+	}
+	if err := s.recognise(); err != nil {
+		return err
+	}
+	c, err := dial(s.path, s.vfs)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = closing(c, err)
+		}
+	}()
+	c.SetInterrupt(ctx)
+	last, err := s.prove(c)
+	if err != nil {
+		return err
+	}
+	c.SetInterrupt(context.Background())
+	if s.blobs, err = openBlobs(filepath.Join(s.dir, "blobs")); err != nil {
+		return err
+	}
+	s.bus = bus.New(busEvents, busBytes, last)
+	s.pool = newPool(s.path, s.vfs)
+	s.w = newWriter(s, c, last)
+	return nil
+}
+
+// orphanLog refuses to make a new journal beside the log of one that is gone: SQLite would take the
+// old log for the new database's own.
+func (s *Store) orphanLog() error {
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil || info.Size() == 0 {
+		return nil
+	}
+	return corrupt(s.path, errors.New("it is missing, but its log is there"))
+}
+
+// quickCheckBelow is the size up to which a database that was not closed cleanly is checked page by
+// page at the start. A larger one would take too long; Check does it.
+const quickCheckBelow = 64 << 20
+
+// prove makes sure that the database is ours, sound as far as that is cheap to know, of the newest
+// version, and durable down to the last transaction in its log. It returns the newest event's cursor.
+func (s *Store) prove(c *conn) (last uint64, err error) {
+	version, err := s.version(c)
+	if err != nil {
+		return 0, err
+	}
+	clean, err := s.wasClean(c)
+	if err != nil {
+		return 0, err
+	}
+	if size, err := c.number("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"); err != nil {
+		return 0, err
+	} else if !clean && size <= quickCheckBelow {
+		if err := s.quickCheck(c); err != nil {
+			return 0, err
+		}
+	}
+	for _, p := range []string{"journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0", "journal_size_limit=67108864"} {
+		if err := c.Exec("PRAGMA " + p); err != nil {
+			return 0, fmt.Errorf("set %s: %w", p, err)
+		}
+	}
+	if err := s.migrate(c, version); err != nil {
+		return 0, err
+	}
+	n, err := c.number("SELECT max(cursor) FROM events")
+	if err != nil {
+		return 0, missing(s.path, err)
+	}
+	if err := c.exec("UPDATE meta SET value = 'no' WHERE key = 'clean'"); err != nil {
+		return 0, missing(s.path, err)
+	}
+	// Now the log exists in any case. Its name must be durable too, and what is in it goes into the
+	// database, so that nothing is shown that was written but never synced before a crash.
+	if err := syncDir(s.dir); err != nil {
+		return 0, err
+	}
+	if _, _, err := c.WALCheckpoint("main", sqlite3.CHECKPOINT_TRUNCATE); err != nil {
+		return 0, err
+	}
+	return uint64(n), nil
+}
+
+// wasClean reports whether the journal was closed in order.
+func (s *Store) wasClean(c *conn) (bool, error) {
+	clean := false
+	_, err := c.one(func(r *sqlite3.Stmt) error { clean = r.ColumnText(0) == "yes"; return nil },
+		"SELECT value FROM meta WHERE key = 'clean'")
+	return clean, missing(s.path, err)
+}
+
+func (s *Store) quickCheck(c *conn) error {
+	var found string
+	if _, err := c.one(func(r *sqlite3.Stmt) error { found = r.ColumnText(0); return nil }, "PRAGMA quick_check(1)"); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return corrupt(s.path, errors.New(found))
+	}
+	return nil
+}
+
+// missing turns the error of a table that should be there into one of a damaged journal.
+func missing(path string, err error) error {
+	if err != nil && is(err, sqlite3.ERROR) {
+		return corrupt(path, err)
+	}
+	return err
+}
+
+// Close flushes and lets go of the journal. Calls after it fail with td.Unavailable.
+func (s *Store) Close() error {
+	err := rule.Closed()
+	s.closing.Do(func() {
+		close(s.done)
+		sound := s.w.stop() // after this nobody writes
+		err = errors.Join(s.pool.close(), s.classify(s.leave(sound)))
+		fpCloseUnlock.Hit()
+		err = errors.Join(err, s.lock.Unlock())
+	})
+	return err
+}
+
+// leave marks the journal as closed in order and moves its log into the database, unless a failed
+// write made its state doubtful: then all is left to the next Open.
+func (s *Store) leave(sound bool) error {
+	c := s.w.c
+	if !sound {
+		return c.close()
+	}
+	fpCloseClean.Hit()
+	if err := c.exec("UPDATE meta SET value = 'yes' WHERE key = 'clean'"); err != nil {
+		return closing(c, err)
+	}
+	fpCloseCheckpoint.Hit()
+	if _, _, err := c.WALCheckpoint("main", sqlite3.CHECKPOINT_TRUNCATE); err != nil {
+		return closing(c, err)
+	}
+	return c.close()
+}
+
+// isClosed reports whether Close was called.
+func (s *Store) isClosed() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}

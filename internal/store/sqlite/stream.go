@@ -1,0 +1,361 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"taskdaemon/internal/bus"
+	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
+)
+
+// Create records a new task, queued.
+func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, error) {
+	first, err := rule.PrepareSpec(spec)
+	if err != nil {
+		return td.Task{}, err
+	}
+	var out td.Task
+	err = s.w.do(ctx, func(t *tx) error {
+		if known, err := t.byKey(key); err != nil || known != "" {
+			if err != nil {
+				return err
+			}
+			e, err := t.load(known)
+			out = e.task
+			return err
+		}
+		out, err = t.create(s, first, key)
+		return err
+	})
+	if err != nil {
+		return td.Task{}, fmt.Errorf("create a task: %w", err)
+	}
+	return out, nil
+}
+
+func (t *tx) byKey(key string) (id td.TaskID, err error) {
+	if key == "" {
+		return "", nil
+	}
+	_, err = t.c.one(func(r *sqlite3.Stmt) error { id = td.TaskID(r.ColumnText(0)); return nil },
+		"SELECT t.id FROM keys k JOIN tasks t ON t.n = k.task WHERE k.key = ?", key)
+	return id, err
+}
+
+func (t *tx) create(s *Store, first rule.Prepared, key string) (td.Task, error) {
+	spec := first.Body.(td.Created).Spec
+	if n, err := t.c.number("SELECT count(*) FROM tasks WHERE id = ?", string(spec.ID)); err != nil || n > 0 {
+		if err != nil {
+			return td.Task{}, err
+		}
+		return td.Task{}, td.Errorf(td.Conflict, "the task %s exists already", spec.ID)
+	}
+	handle, err := rule.FreeHandle(spec, func(h string) (bool, error) {
+		n, err := t.c.number("SELECT count(*) FROM tasks WHERE handle = ?", h)
+		return n > 0, err
+	})
+	if err != nil {
+		return td.Task{}, err
+	}
+	if handle != spec.Handle {
+		spec.Handle = handle
+		if first, err = rule.PrepareSpec(spec); err != nil {
+			return td.Task{}, err
+		}
+	}
+	one := []rule.Prepared{first}
+	task, err := rule.Fold(td.Task{}, t.last, one)
+	if err != nil {
+		return td.Task{}, err
+	}
+	n, err := t.c.number("SELECT max(n) + 1 FROM tasks")
+	if err != nil {
+		return td.Task{}, err
+	}
+	fpTaskCreate.Hit()
+	t.wrote = true
+	if err := insertTask(t.c, task, n); err != nil {
+		return td.Task{}, err
+	}
+	if key != "" {
+		if err := t.exec("INSERT INTO keys (key, task) VALUES (?, ?)", key, n); err != nil {
+			return td.Task{}, err
+		}
+	}
+	if err := t.insertEvents(n, 0, []stored{{Prepared: one[0]}}); err != nil {
+		return td.Task{}, err
+	}
+	t.stage(task.ID, entry{n: n, task: task})
+	return task, nil
+}
+
+func insertTask(c *conn, task td.Task, n int64) error {
+	created, err := rule.Nanos(task.CreatedAt)
+	if err != nil {
+		return err
+	}
+	spec, err := json.Marshal(task.Spec)
+	if err != nil {
+		return err
+	}
+	brief, err := json.Marshal(rule.Brief(task.Spec))
+	if err != nil {
+		return err
+	}
+	live, err := json.Marshal(task.Live)
+	if err != nil {
+		return err
+	}
+	if err := c.exec(`INSERT INTO tasks (n, id, handle, state, dir, priority, created_at, head, live)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, n, string(task.ID), task.Handle, string(task.Status.State), task.Dir,
+		task.Priority, created, task.Head, live); err != nil {
+		return err
+	}
+	return c.exec("INSERT INTO specs (task, brief, spec) VALUES (?, ?, ?)", n, brief, spec)
+}
+
+// stored is a prepared event with its blob, if it has one.
+type stored struct {
+	rule.Prepared
+	blob []byte
+}
+
+// Append writes events of one task, all or none, after its head.
+func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.Event) (td.Task, error) {
+	prepared, err := rule.Prepare(c.Task, evs)
+	if err != nil {
+		return td.Task{}, err
+	}
+	rows := make([]stored, len(prepared))
+	for i, p := range prepared {
+		rows[i].Prepared = p
+		if len(p.Raw) <= blobOver {
+			continue
+		}
+		h, release, err := s.blobs.put(p.Raw)
+		if err != nil {
+			return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, s.classify(err))
+		}
+		defer release()
+		rows[i].blob = h[:]
+	}
+	var out td.Task
+	err = s.w.do(ctx, func(t *tx) error {
+		var err error
+		out, err = t.append(c, after, rows)
+		return err
+	})
+	if err != nil {
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+	}
+	return out, nil
+}
+
+func (t *tx) append(c td.Claim, after uint64, rows []stored) (td.Task, error) {
+	e, err := t.fenced(c)
+	if err != nil {
+		return td.Task{}, err
+	}
+	if e.task.Head != after {
+		again, err := t.repeated(e, c.Epoch, after, rows)
+		if err != nil {
+			return td.Task{}, err
+		}
+		if !again {
+			return td.Task{}, rule.HeadMoved(c.Task, after, e.task.Head)
+		}
+		return e.task, nil
+	}
+	before := e.task
+	evs := make([]rule.Prepared, len(rows))
+	for i, r := range rows {
+		evs[i] = r.Prepared
+	}
+	if e.task, err = rule.Fold(before, t.last, evs); err != nil {
+		return td.Task{}, err
+	}
+	for i := range rows {
+		rows[i].Prepared = evs[i]
+	}
+	if err := t.waiting(c.Task, e.n, evs); err != nil {
+		return td.Task{}, err
+	}
+	fpEventsAppend.Hit()
+	if err := t.insertEvents(e.n, c.Epoch, rows); err != nil {
+		return td.Task{}, err
+	}
+	fpEventsFold.Hit()
+	if err := t.update(e.n, before, e.task); err != nil {
+		return td.Task{}, err
+	}
+	t.stage(c.Task, e)
+	return e.task, nil
+}
+
+// repeated reports whether these very events were written after this head under this claim: then the
+// caller did not learn the outcome of its first call.
+func (t *tx) repeated(e entry, epoch, after uint64, rows []stored) (bool, error) {
+	if after+uint64(len(rows)) > e.task.Head || after > e.task.Head {
+		return false, nil
+	}
+	found, same := 0, true
+	err := t.c.query(func(r *sqlite3.Stmt) error {
+		again := rows[min(found, len(rows)-1)]
+		found++
+		ev := td.Event{At: rule.FromNanos(r.ColumnInt64(2)), Takes: r.ColumnText(4),
+			Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))}}
+		raw := r.ColumnRawBlob(6)
+		if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), again.blob) {
+			raw = again.Raw
+		}
+		same = same && uint64(r.ColumnInt64(1)) == epoch && rule.Same(ev, raw, again.Prepared)
+		return nil
+	}, "SELECT seq, epoch, at, type, takes, blob, body FROM events WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq",
+		e.n, after, after+uint64(len(rows)))
+	return same && found == len(rows), err
+}
+
+// waiting checks that every command the events take is in the inbox and not consumed.
+func (t *tx) waiting(task td.TaskID, n int64, evs []rule.Prepared) error {
+	for _, ev := range evs {
+		if ev.Takes == "" {
+			continue
+		}
+		is, err := t.c.number("SELECT count(*) FROM inbox WHERE task = ? AND key = ? AND consumed IS NULL", n, ev.Takes)
+		if err != nil {
+			return err
+		}
+		if is == 0 {
+			return rule.NoCommand(task, ev.Takes)
+		}
+	}
+	return nil
+}
+
+func (t *tx) insertEvents(n int64, epoch uint64, rows []stored) error {
+	for _, r := range rows {
+		at, err := rule.Nanos(r.At)
+		if err != nil {
+			return err
+		}
+		var takes any
+		if r.Takes != "" {
+			takes = r.Takes
+		}
+		body := r.Raw
+		if r.blob != nil {
+			body = nil
+		}
+		if err := t.exec(`INSERT INTO events (cursor, task, seq, epoch, at, type, takes, blob, size, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Cursor, n, r.Seq, epoch, at, string(r.Body.Type()), takes,
+			r.blob, len(r.Raw), body); err != nil {
+			return err
+		}
+		if r.Takes != "" {
+			fpCommandConsume.Hit()
+			if err := t.exec("UPDATE inbox SET consumed = ? WHERE task = ? AND key = ? AND consumed IS NULL",
+				r.Cursor, n, r.Takes); err != nil {
+				return err
+			}
+		}
+		t.last = r.Cursor
+		t.publish = append(t.publish, bus.Entry{Event: r.Event, Size: len(r.Raw) + eventOverhead})
+	}
+	return nil
+}
+
+// eventOverhead is about what an event costs in memory besides its body.
+const eventOverhead = 256
+
+// update writes the folded task and its open requests.
+func (t *tx) update(n int64, before, task td.Task) error {
+	live, err := json.Marshal(task.Live)
+	if err != nil {
+		return err
+	}
+	if before.Status.State == task.Status.State {
+		err = t.exec("UPDATE tasks SET head = ?, live = ? WHERE n = ?", task.Head, live, n)
+	} else {
+		var ended any
+		if task.Status.State.Terminal() {
+			at, err := rule.Nanos(task.Status.Since)
+			if err != nil {
+				return err
+			}
+			ended = at
+		}
+		err = t.exec("UPDATE tasks SET head = ?, live = ?, state = ?, ended_at = ?, trimmed = 0 WHERE n = ?",
+			task.Head, live, string(task.Status.State), ended, n)
+	}
+	if err != nil {
+		return err
+	}
+	return t.updateRequests(n, before, task)
+}
+
+func (t *tx) updateRequests(n int64, before, task td.Task) error {
+	for _, r := range before.Requests {
+		if _, open := task.Request(r.ID); !open {
+			if err := t.exec("DELETE FROM requests WHERE task = ? AND id = ?", n, string(r.ID)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range task.Requests {
+		if _, known := before.Request(r.ID); !known {
+			if err := t.exec("INSERT OR IGNORE INTO requests (task, id, handle) VALUES (?, ?, ?)",
+				n, string(r.ID), r.Handle()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Read yields the events of one task with Seq > after, in order.
+func (s *Store) Read(ctx context.Context, task td.TaskID, after uint64) iter.Seq2[td.Event, error] {
+	return func(yield func(td.Event, error) bool) {
+		for {
+			evs, err := s.readStream(ctx, task, after)
+			if err != nil {
+				yield(td.Event{}, fmt.Errorf("read %s: %w", task, s.classify(err)))
+				return
+			}
+			for _, ev := range evs {
+				if !yield(ev, nil) {
+					return
+				}
+				after = ev.Seq
+			}
+			if len(evs) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) readStream(ctx context.Context, task td.TaskID, after uint64) ([]td.Event, error) {
+	return s.readChunk(ctx, func(c *conn, row func(*sqlite3.Stmt) error) error {
+		n, err := numberOf(c, task)
+		if err != nil {
+			return err
+		}
+		return c.query(row, selectEvents+" WHERE e.task = ? AND e.seq > ? ORDER BY e.seq LIMIT ?", n, after, chunkEvents)
+	})
+}
+
+// numberOf is the number a task has in the tables.
+func numberOf(c *conn, task td.TaskID) (n int64, err error) {
+	ok, err := c.one(func(r *sqlite3.Stmt) error { n = r.ColumnInt64(0); return nil },
+		"SELECT n FROM tasks WHERE id = ?", string(task))
+	if err == nil && !ok {
+		err = rule.NoTask(task)
+	}
+	return n, err
+}

@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"taskdaemon/internal/bus"
+	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
+)
+
+// entry is a task as the writer knows it.
+type entry struct {
+	n      int64
+	task   td.Task
+	epoch  uint64
+	held   bool
+	holder td.Holder
+	// expires is the claim's end as it is on disk.
+	expires int64
+}
+
+// tx is a group's transaction. What it learns and changes becomes the writer's knowledge only when it
+// is committed.
+type tx struct {
+	w       *writer
+	c       *conn
+	last    uint64
+	wrote   bool
+	staged  map[td.TaskID]*entry
+	publish []bus.Entry
+	after   []func() // run after the commit
+}
+
+func newTx(w *writer) *tx {
+	return &tx{w: w, c: w.c, last: w.last, staged: map[td.TaskID]*entry{}}
+}
+
+// committed makes the transaction's changes known and tells followers.
+func (t *tx) committed() {
+	for id, e := range t.staged {
+		t.w.cache.put(id, e)
+	}
+	for _, f := range t.after {
+		f()
+	}
+	t.w.last = t.last
+	t.w.s.bus.Publish(t.publish)
+}
+
+// exec writes.
+func (t *tx) exec(sql string, args ...any) error {
+	t.wrote = true
+	return t.c.exec(sql, args...)
+}
+
+// load returns a copy of what is known of the task in this transaction.
+func (t *tx) load(id td.TaskID) (entry, error) {
+	if e := t.staged[id]; e != nil {
+		return *e, nil
+	}
+	if e := t.w.cache.get(id); e != nil {
+		return *e, nil
+	}
+	e, ok, err := loadEntry(t.c, id)
+	if err != nil {
+		return entry{}, err
+	}
+	if !ok {
+		return entry{}, rule.NoTask(id)
+	}
+	return e, nil
+}
+
+// stage keeps what this transaction made of the task.
+func (t *tx) stage(id td.TaskID, e entry) { t.staged[id] = &e }
+
+// fenced loads the task of a claim and checks that the claim still holds it.
+func (t *tx) fenced(c td.Claim) (entry, error) {
+	e, err := t.load(c.Task)
+	if err != nil {
+		return e, err
+	}
+	if !e.held || e.epoch != c.Epoch {
+		return e, rule.Fenced(c, e.epoch)
+	}
+	return e, nil
+}
+
+const selectEntry = `SELECT t.n, t.live, s.spec, c.epoch, c.holder, c.expires, t.id
+	FROM tasks t JOIN specs s ON s.task = t.n LEFT JOIN claims c ON c.task = t.n WHERE t.id = ?`
+
+// loadEntry reads a task with its claim.
+func loadEntry(c *conn, id td.TaskID) (e entry, ok bool, err error) {
+	ok, err = c.one(func(r *sqlite3.Stmt) error {
+		e.n = r.ColumnInt64(0)
+		e.epoch = uint64(r.ColumnInt64(3))
+		e.held = r.ColumnType(4) != sqlite3.NULL
+		if e.held {
+			if err := json.Unmarshal(r.ColumnRawText(4), &e.holder); err != nil {
+				return td.Errorf(td.Corrupt, "the claim on %s cannot be read: %w", id, err)
+			}
+		}
+		e.expires = r.ColumnInt64(5)
+		e.task, err = decodeTask(r.ColumnRawBlob(2), r.ColumnRawBlob(1))
+		return err
+	}, selectEntry, string(id))
+	if td.IsKind(err, td.Corrupt) {
+		return e, ok, fmt.Errorf("task %s: %w", id, err)
+	}
+	return e, ok, err
+}
+
+func decodeTask(spec, live []byte) (t td.Task, err error) {
+	if err := json.Unmarshal(spec, &t.Spec); err != nil {
+		return t, td.Errorf(td.Corrupt, "its spec cannot be read: %w", err)
+	}
+	if err := json.Unmarshal(live, &t.Live); err != nil {
+		return t, td.Errorf(td.Corrupt, "what its events were folded into cannot be read: %w", err)
+	}
+	return t, nil
+}
+
+// cache keeps the tasks the writer touched, so that an append need not read and decode them again.
+type cache struct {
+	entries map[td.TaskID]*entry
+}
+
+const cacheSize = 4096
+
+func newCache() *cache { return &cache{entries: map[td.TaskID]*entry{}} }
+
+func (c *cache) get(id td.TaskID) *entry { return c.entries[id] }
+
+func (c *cache) put(id td.TaskID, e *entry) {
+	if len(c.entries) >= cacheSize && c.entries[id] == nil {
+		for other := range c.entries { // any one: the map's order is chance
+			delete(c.entries, other)
+			break
+		}
+	}
+	c.entries[id] = e
+}
