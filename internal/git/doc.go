@@ -1,0 +1,14 @@
+// Package git is the only caller of the git binary.
+//
+// It never lets the caller's surroundings in: variables that point git at another repository, index or
+// object store are dropped, hooks and file-system monitors are off, nothing prompts, and messages come
+// in one language. Everything that must last is written with core.fsync=all, because git's own default
+// loses commits at a power cut.
+//
+// A user's repository is only read, except by Snapshot, which adds objects and one private ref. The
+// index, HEAD and the files of a user's checkout are never touched. Repo is a bare repository that
+// belongs to taskdaemon alone; its caller makes sure that one process at a time writes to it.
+//
+// Errors carry a td.Kind: Unavailable (no git), NotFound (no such repository), Locked, Storage, Corrupt,
+// Refused, Interrupted, and quote what git said.
+package git

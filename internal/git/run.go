@@ -1,0 +1,192 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// Who is the author and committer of everything taskdaemon commits on its own behalf.
+const (
+	Name  = "taskdaemon"
+	Email = "taskdaemon@localhost"
+)
+
+// killGrace is how long a cancelled git's children may hold its pipes open.
+const killGrace = 2 * time.Second
+
+// call is one run of git.
+type call struct {
+	dir   string   // where it runs
+	own   bool     // in a repository of ours: no system or personal config applies
+	keep  bool     // what it writes must survive a power cut
+	set   []string // settings, as name=value
+	env   []string // on top of the clean environment
+	args  []string
+	stdin io.Reader
+}
+
+// run runs git to its end and returns what it printed.
+func run(ctx context.Context, c call) ([]byte, error) {
+	cmd, err := command(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	said := &tail{max: 4 << 10}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, &out, said
+	if err := cmd.Run(); err != nil {
+		return out.Bytes(), failure(ctx, c.args, err, said.String())
+	}
+	return out.Bytes(), nil
+}
+
+// line is run for commands that print one line.
+func line(ctx context.Context, c call) (string, error) {
+	out, err := run(ctx, c)
+	return strings.TrimRight(string(out), "\n"), err
+}
+
+// settings hold for every call: nothing of the user's runs, and nothing runs on behind our back.
+var settings = []string{
+	"core.hooksPath=/dev/null", "core.fsmonitor=false", "log.showSignature=false",
+	"gc.auto=0", "maintenance.auto=false", "advice.addEmbeddedRepo=false",
+}
+
+// command prepares git with a clean environment and our settings.
+func command(ctx context.Context, c call) (*exec.Cmd, error) {
+	path, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	set := slices.Concat(settings, c.set)
+	if c.own {
+		set = append(set, "safe.directory="+c.dir)
+	}
+	if c.keep {
+		sync, err := durability(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, sync)
+	}
+	var args []string
+	for _, s := range set {
+		args = append(args, "-c", s)
+	}
+	cmd := exec.CommandContext(ctx, path, append(args, c.args...)...)
+	cmd.Dir = c.dir
+	cmd.Env = append(environ(c.own), c.env...)
+	// git's helpers must go with it, and a Ctrl-C at the terminal is not meant for it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = killGrace
+	return cmd, nil
+}
+
+func binary() (string, error) {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return "", td.Errorf(td.Unavailable, "find git: %w", err).
+			WithHint("install git and make sure it is on the PATH")
+	}
+	return path, nil
+}
+
+// environ is this process's environment without anything that would point git elsewhere.
+func environ(own bool) []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		if strings.HasPrefix(kv, "GIT_") || strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
+			continue
+		}
+		env = append(env, kv)
+	}
+	env = append(env,
+		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_AUTHOR_NAME="+Name, "GIT_AUTHOR_EMAIL="+Email,
+		"GIT_COMMITTER_NAME="+Name, "GIT_COMMITTER_EMAIL="+Email,
+	)
+	if own {
+		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
+	}
+	return env
+}
+
+// failure gives git's failure its kind and quotes what it said.
+func failure(ctx context.Context, args []string, err error, said string) error {
+	verb := "git " + args[0]
+	if ctx.Err() != nil {
+		return td.Errorf(td.Interrupted, "%s: %w", verb, context.Cause(ctx))
+	}
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) && said == "" {
+		return td.Errorf(td.NotFound, "%s: %w", verb, err)
+	}
+	said = strings.TrimSpace(said)
+	if said == "" {
+		return td.Errorf(td.Internal, "%s: %w", verb, err)
+	}
+	kind, hint := judge(said)
+	return &td.Error{Kind: kind, Hint: hint, Err: fmt.Errorf("%s: %w: %q", verb, err, said)}
+}
+
+const notRepository = "not a git repository"
+
+// signs are words of git, in the C locale, that tell the kind of a failure.
+var signs = []struct {
+	words string
+	kind  td.Kind
+	hint  string
+}{
+	{notRepository, td.NotFound, ""},
+	{"must be run in a work tree", td.NotFound, ""},
+	{"dubious ownership", td.Refused, "the repository belongs to another user; see git's safe.directory"},
+	{"No space left on device", td.Storage, "free some space on the disk"},
+	{"Disk quota exceeded", td.Storage, "free some space on the disk"},
+	{"Read-only file system", td.Storage, ""},
+	{"Input/output error", td.Storage, ""},
+	{".lock': File exists", td.Locked, ""},
+	{"Another git process seems to be running", td.Locked, ""},
+	{"cannot lock ref", td.Conflict, ""},
+	{"Not updating refs/", td.Conflict, ""},
+	{"is corrupt", td.Corrupt, "taskdaemon doctor"},
+	{"missing blob", td.Corrupt, "taskdaemon doctor"},
+	{"missing tree", td.Corrupt, "taskdaemon doctor"},
+	{"bad object", td.Corrupt, "taskdaemon doctor"},
+	{"Permission denied", td.Storage, ""},
+}
+
+func judge(said string) (td.Kind, string) {
+	for _, s := range signs {
+		if strings.Contains(said, s.words) {
+			return s.kind, s.hint
+		}
+	}
+	return td.Internal, ""
+}
+
+// tail keeps the last bytes written to it: a flood of warnings must not fill the memory.
+type tail struct {
+	max int
+	buf []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - t.max; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return string(t.buf) }

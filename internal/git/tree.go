@@ -1,0 +1,205 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpSnapshotCommit = failpoint.New("git.snapshot.before_commit")
+	fpSnapshotRef    = failpoint.New("git.snapshot.before_ref")
+	fpSnapshotDone   = failpoint.New("git.snapshot.after_ref")
+)
+
+// SnapshotPrefix is where snapshots of workspaces are kept: out of sight of branch lists and pushes.
+const SnapshotPrefix = "refs/taskdaemon/snapshots/"
+
+// TreeHash is the hash of what the checkout around dir holds: tracked and untracked files, not ignored
+// ones. It leaves nothing behind. A repository inside the checkout counts by its HEAD, and not at all
+// before its first commit. NotFound when dir is not under git.
+func TreeHash(ctx context.Context, dir string) (string, error) {
+	w, err := openWork(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	defer w.close()
+	objects := filepath.Join(w.temp, "objects")
+	if err := os.Mkdir(objects, 0o700); err != nil {
+		return "", fmt.Errorf("make object folder: %w", err)
+	}
+	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects,
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(filepath.Join(w.common, "objects")))
+	return w.writeTree(ctx, false)
+}
+
+// Snapshot records what the checkout around dir holds as a commit under SnapshotPrefix+name. Its parents
+// are HEAD and the snapshot before it, so that no earlier one is lost. When nothing has changed since
+// the snapshot before, that one is returned.
+func Snapshot(ctx context.Context, dir, name, message string) (tree, commit string, err error) {
+	w, err := openWork(ctx, dir)
+	if err != nil {
+		return "", "", err
+	}
+	defer w.close()
+	if tree, err = w.writeTree(ctx, true); err != nil {
+		return "", "", err
+	}
+	ref := SnapshotPrefix + name
+	head, err := resolve(ctx, w.top, "HEAD^{commit}")
+	if err != nil {
+		return "", "", err
+	}
+	last, err := resolve(ctx, w.top, ref+"^{commit}")
+	if err != nil {
+		return "", "", err
+	}
+	if last != "" {
+		of, err := line(ctx, call{dir: w.top, args: []string{"log", "-1", "--format=%T %P", last}})
+		if err != nil {
+			return "", "", err
+		}
+		if of == tree || strings.HasPrefix(of+" ", tree+" "+head+" ") {
+			return tree, last, nil
+		}
+	}
+	fpSnapshotCommit.Hit()
+	args := []string{"commit-tree", "--no-gpg-sign", tree, "-m", message}
+	for _, p := range []string{head, last} {
+		if p != "" {
+			args = append(args, "-p", p)
+		}
+	}
+	if commit, err = line(ctx, call{dir: w.top, keep: true, args: args}); err != nil {
+		return "", "", err
+	}
+	fpSnapshotRef.Hit()
+	old := last
+	if old == "" {
+		old = strings.Repeat("0", len(commit))
+	}
+	if _, err = run(ctx, call{dir: w.top, keep: true, args: []string{"update-ref", ref, commit, old}}); err != nil {
+		return "", "", err
+	}
+	fpSnapshotDone.Hit()
+	return tree, commit, nil
+}
+
+// resolve is the object a name stands for, or empty when there is none.
+func resolve(ctx context.Context, dir, name string) (string, error) {
+	out, err := line(ctx, call{dir: dir, args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", name}})
+	if err != nil && out == "" && td.IsKind(err, td.Internal) {
+		return "", nil // with --quiet git says nothing when there is no such object
+	}
+	return out, err
+}
+
+// work is a checkout looked at through an index of our own.
+type work struct {
+	top    string
+	common string // the repository's folder, the same for all linked checkouts
+	temp   string
+	env    []string
+}
+
+func openWork(ctx context.Context, dir string) (*work, error) {
+	out, err := run(ctx, call{dir: dir, args: []string{
+		"rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-path", "index",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+	if len(lines) != 3 {
+		return nil, td.Errorf(td.Invalid, "read the place of %s: git said %q", dir, out)
+	}
+	temp, err := os.MkdirTemp("", "taskdaemon-git-")
+	if err != nil {
+		return nil, fmt.Errorf("make temporary folder: %w", err)
+	}
+	w := &work{top: lines[0], common: lines[1], temp: temp}
+	index := filepath.Join(temp, "index")
+	if err := copyIndex(index, lines[2]); err != nil {
+		w.close()
+		return nil, err
+	}
+	w.env = []string{"GIT_INDEX_FILE=" + index}
+	return w, nil
+}
+
+func (w *work) close() { _ = os.RemoveAll(w.temp) }
+
+// copyIndex copies the user's index so that unchanged files need not be read again. The copy keeps the
+// time of the original: git trusts a file's recorded state only if it is older than the index.
+func copyIndex(to, from string) error {
+	in, err := os.Open(from)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open index: %w", err)
+	}
+	defer in.Close()
+	st, err := in.Stat()
+	if err != nil {
+		return fmt.Errorf("open index: %w", err)
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("copy index: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chtimes(to, st.ModTime(), st.ModTime())
+	}
+	if err != nil {
+		return fmt.Errorf("copy index: %w", err)
+	}
+	return nil
+}
+
+// unborn matches git's complaint about a repository inside the checkout that has no commit yet.
+var unborn = regexp.MustCompile(`error: '(.*?)/?' does not have a commit checked out`)
+
+// writeTree adds everything to our index and writes it as a tree.
+func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
+	set := []string{"core.safecrlf=false"}
+	if !keep {
+		set = append(set, "core.compression=0", "core.fsync=none")
+	}
+	args := []string{"add", "-A", "--", "."}
+	for {
+		_, err := run(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: args})
+		if err == nil {
+			break
+		}
+		m := unborn.FindStringSubmatch(err.Error())
+		if m == nil {
+			return "", err
+		}
+		skip := ":(exclude,literal)" + m[1]
+		if args[len(args)-1] == skip {
+			return "", err
+		}
+		args = append(args, skip)
+	}
+	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
+}
+
+// quoteAlternate quotes a path for the list of alternate object stores, which is parted by colons.
+func quoteAlternate(path string) string {
+	if !strings.ContainsAny(path, ":\"\\\n") {
+		return path
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}

@@ -1,0 +1,113 @@
+package mirror
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/td"
+)
+
+const (
+	version      = 1
+	stateFile    = "state.json"
+	branchPrefix = "refs/heads/"
+	// promptShown is how much of the prompt task.md repeats; spec.json has all of it.
+	promptShown = 4 << 10
+)
+
+// state is what rendering the next event of a task needs to know. It is a fold of the events before it
+// and is written into each commit.
+type state struct {
+	Version int       `json:"version"`
+	Task    td.TaskID `json:"task"`
+	Seq     uint64    `json:"seq"`  // newest event that is in here
+	Next    int       `json:"next"` // number of the next message
+	Spec    td.Spec   `json:"spec"` // without what is large
+	Live    td.Live   `json:"live"`
+	Calls   []toolUse `json:"calls,omitempty"` // of the last answer, not ended yet
+	Since   []string  `json:"since,omitempty"` // files written since the last answer, with it
+
+	tip string // the branch's newest commit; empty: there is no branch
+	in  *batch // the batch that last wrote to it
+}
+
+// toolUse is a tool call that waits for its result.
+type toolUse struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Brief string `json:"brief,omitempty"`
+}
+
+// brief is the part of a spec that is worth repeating in every commit.
+func brief(s td.Spec) td.Spec {
+	s.Rehearsal = ""
+	if len(s.Prompt) > promptShown {
+		s.Prompt = strings.ToValidUTF8(s.Prompt[:promptShown], "") + "\n\n[cut here; the whole prompt is in spec.json]"
+	}
+	return s
+}
+
+// parseState reads the state of a branch's tip and refuses that of another task or version.
+func parseState(raw []byte, task td.TaskID) (*state, error) {
+	var s state
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	if s.Version != version || s.Task != task || s.Next < 1 {
+		return nil, fmt.Errorf("read state: version %d of task %s", s.Version, s.Task)
+	}
+	return &s, nil
+}
+
+// branch is the task's branch: its handle, or its id when there is no handle fit to be a name.
+func (s *state) branch() string {
+	for _, name := range []string{s.Spec.Handle, td.Handle(td.TaskHandle, string(s.Task), td.MaxHandleLength)} {
+		if fitName(name) {
+			return branchPrefix + name
+		}
+	}
+	return branchPrefix + "t-" + safeName(string(s.Task))
+}
+
+// take folds an event in and returns the commit it makes, or nil when it is no checkpoint.
+func (s *state) take(ev td.Event) (*git.Commit, error) {
+	ev.At = ev.At.UTC() // the clock's zone must not show in a commit
+	d := s.render(ev)
+	s.apply(ev)
+	s.Seq = ev.Seq
+	if d == nil {
+		return nil, nil
+	}
+	raw, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("write state: %w", err)
+	}
+	return &git.Commit{
+		Ref:  s.branch(),
+		When: ev.At,
+		Message: fmt.Sprintf("%s\n\nTaskdaemon-Seq: %d\nTaskdaemon-Task: %s\n",
+			subject(d.subject), ev.Seq, oneLine(string(s.Task), 64)),
+		Removed: d.removed,
+		Files: append(d.files,
+			git.File{Path: "task.md", Parts: []string{s.page()}},
+			git.File{Path: stateFile, Parts: []string{string(raw), "\n"}}),
+	}, nil
+}
+
+// apply folds the event into the task. Records before it may be gone, and one that does not fit is still
+// part of the conversation, so only the fold of what fits is kept.
+func (s *state) apply(ev td.Event) {
+	t := td.Task{Spec: s.Spec, Live: s.Live}
+	t.Head = ev.Seq - 1
+	next, err := t.Apply(ev)
+	if err != nil {
+		next = t
+		next.Head, next.UpdatedAt = ev.Seq, ev.At
+	}
+	if created, ok := ev.Body.(td.Created); ok {
+		s.Spec = brief(created.Spec)
+	}
+	s.Live = next.Live
+}
