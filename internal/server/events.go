@@ -1,0 +1,202 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/api/wire"
+	"taskdaemon/internal/td"
+)
+
+// ahead is how many items are pulled before the client has read the first: enough to fill a packet,
+// too few to matter.
+const ahead = 32
+
+type eventQuery struct {
+	Refs   []string  `query:"ref" doc:"Only events of these tasks."`
+	Types  []string  `query:"type" doc:"Only events of these types."`
+	After  uint64    `query:"after" doc:"Only events with a greater cursor."`
+	Last   string    `header:"Last-Event-ID" doc:"The same as after, and stronger: a browser sends it when it comes back."`
+	Tail   bool      `query:"tail" doc:"Begin at the present end."`
+	Live   bool      `query:"live" doc:"Also what is not journaled: pieces of answers and of output on their way."`
+	Follow bool      `query:"follow" doc:"Stay and wait for more."`
+	Since  time.Time `query:"since" doc:"Only events not older than this."`
+}
+
+func (q *eventQuery) query() (api.EventQuery, error) {
+	out := api.EventQuery{Refs: q.Refs, Types: words[td.EventType](q.Types), After: q.After,
+		Tail: q.Tail, Live: q.Live, Follow: q.Follow, Since: q.Since}
+	if q.Last != "" {
+		at, err := strconv.ParseUint(q.Last, 10, 64)
+		if err != nil {
+			return out, td.Errorf(td.Invalid, "Last-Event-ID %.40q is not a cursor", q.Last)
+		}
+		out.After, out.Tail = at, false
+	}
+	return out, nil
+}
+
+func (s *server) registerEvents(a huma.API, op huma.Operation) {
+	schemas := a.OpenAPI().Components.Schemas
+	op.Responses = map[string]*huma.Response{"200": {
+		Description: "Messages named event (with an id), live, and at the end either error or end. Lines that begin with a colon are signs of life.",
+		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{OneOf: []*huma.Schema{
+			schemas.Schema(reflect.TypeFor[Event](), true, "Event"),
+			schemas.Schema(reflect.TypeFor[api.Live](), true, "Live"),
+			schemas.Schema(reflect.TypeFor[wire.Error](), true, "Error"),
+		}}}},
+	}}
+	huma.Register(a, op, func(ctx context.Context, in *eventQuery) (*huma.StreamResponse, error) {
+		q, err := in.query()
+		if err != nil {
+			return nil, fail(err)
+		}
+		// A wrong name is an answer with a status, not a stream that ends at once.
+		for _, ref := range q.Refs {
+			if _, err := s.svc.Task(ctx, ref); err != nil {
+				return nil, fail(err)
+			}
+		}
+		return &huma.StreamResponse{Body: func(hc huma.Context) {
+			r, w := humago.Unwrap(hc)
+			s.stream(r.Context(), w, q)
+		}}, nil
+	})
+}
+
+// stream writes what the service yields until one of them ends. Only this goroutine writes; another
+// pulls, because a pull may wait for ever and signs of life must go out meanwhile.
+func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQuery) {
+	ctx, cancel := context.WithCancel(ctx)
+	var pulling sync.WaitGroup
+	defer pulling.Wait()
+	defer cancel()
+
+	out := newStreamWriter(w, s.opts.WriteTimeout)
+	if out.begin() != nil {
+		return
+	}
+	items := make(chan pulled, ahead)
+	pulling.Go(func() { s.pull(ctx, q, items) })
+	beat := time.NewTicker(s.opts.Heartbeat)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case p, ok := <-items:
+			switch {
+			case !ok:
+				err = errors.Join(out.message(wire.StreamEnd, 0, struct{}{}), errStreamOver)
+			case p.err != nil:
+				err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(p.err)), errStreamOver)
+			default:
+				err = out.item(p.item)
+			}
+		case <-beat.C:
+			err = out.comment("here")
+		case <-s.stopping:
+			stop := td.Errorf(td.Interrupted, "the daemon is stopping").WithHint("taskdaemon daemon start")
+			err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(stop)), errStreamOver)
+		case <-ctx.Done():
+			return
+		}
+		// What is ready goes out together.
+		if err == nil && len(items) == 0 || errors.Is(err, errStreamOver) {
+			err = errors.Join(err, out.flush())
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+var errStreamOver = errors.New("stream over")
+
+type pulled struct {
+	item api.Item
+	err  error
+}
+
+func (s *server) pull(ctx context.Context, q api.EventQuery, items chan<- pulled) {
+	defer close(items)
+	for item, err := range s.svc.Events(ctx, q) {
+		select {
+		case items <- pulled{item, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// streamWriter writes server-sent events. Every write has a deadline: a client that does not read is
+// left behind.
+type streamWriter struct {
+	w       http.ResponseWriter
+	ctl     *http.ResponseController
+	timeout time.Duration
+}
+
+func newStreamWriter(w http.ResponseWriter, timeout time.Duration) *streamWriter {
+	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: timeout}
+}
+
+func (o *streamWriter) begin() error {
+	o.w.Header().Set("Content-Type", "text/event-stream")
+	o.w.Header().Set("Cache-Control", "no-store")
+	o.w.WriteHeader(http.StatusOK)
+	return o.flush()
+}
+
+func (o *streamWriter) item(i api.Item) error {
+	switch {
+	case i.Event != nil:
+		return o.message(wire.StreamEvent, i.Event.Cursor, i.Event)
+	case i.Live != nil:
+		return o.message(wire.StreamLive, 0, i.Live)
+	}
+	return nil
+}
+
+func (o *streamWriter) message(name string, id uint64, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	buf := make([]byte, 0, len(raw)+64)
+	if id > 0 {
+		buf = append(strconv.AppendUint(append(buf, "id: "...), id, 10), '\n')
+	}
+	buf = append(append(append(buf, "event: "...), name...), "\ndata: "...)
+	return o.write(append(append(buf, raw...), "\n\n"...))
+}
+
+func (o *streamWriter) comment(text string) error { return o.write([]byte(": " + text + "\n\n")) }
+
+func (o *streamWriter) write(b []byte) error {
+	if err := o.ctl.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
+		return err
+	}
+	_, err := o.w.Write(b)
+	return err
+}
+
+func (o *streamWriter) flush() error {
+	if err := o.ctl.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
+		return err
+	}
+	return o.ctl.Flush()
+}

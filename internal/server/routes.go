@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// The largest bodies that are read: a task may bring a long prompt and a rehearsal script.
+const (
+	maxTask    = 16 << 20
+	maxCommand = 4 << 20
+	maxSmall   = 64 << 10
+)
+
+// body is an answer of one value.
+type body[T any] struct{ Body T }
+
+type byRef struct {
+	Ref string `path:"ref" doc:"An id, a handle, or an unambiguous fragment of either."`
+}
+
+func (s *server) routes() http.Handler {
+	mux := http.NewServeMux()
+	a := humago.New(mux, config())
+	get := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: documented}
+	}
+	post := func(id, path, summary string, limit int64) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
+			MaxBodyBytes: limit, BodyReadTimeout: 30 * time.Second, Errors: documented}
+	}
+
+	huma.Register(a, get("status", "/v1/status", "The daemon at a glance"),
+		func(ctx context.Context, _ *struct{}) (*body[api.Status], error) {
+			return answer(s.svc.Status(ctx))
+		})
+	huma.Register(a, post("add-task", "/v1/tasks", "Add a task; the same key again returns the first one", maxTask),
+		func(ctx context.Context, in *struct{ Body api.AddTask }) (*body[td.Task], error) {
+			return answer(s.svc.AddTask(ctx, in.Body))
+		})
+	huma.Register(a, get("list-tasks", "/v1/tasks", "Tasks, by priority and then age"),
+		func(ctx context.Context, in *taskQuery) (*body[[]td.Task], error) {
+			return answer(s.svc.Tasks(ctx, in.query()))
+		})
+	huma.Register(a, get("get-task", "/v1/tasks/{ref}", "One task with everything it carries"),
+		func(ctx context.Context, in *byRef) (*body[td.Task], error) {
+			return answer(s.svc.Task(ctx, in.Ref))
+		})
+	huma.Register(a, post("command", "/v1/tasks/{ref}/commands", "Hand a person's wish to a task; durable when this returns", maxCommand),
+		func(ctx context.Context, in *struct {
+			byRef
+			Body api.Command
+		}) (*body[td.Task], error) {
+			return answer(s.svc.Command(ctx, in.Ref, in.Body))
+		})
+	huma.Register(a, get("history", "/v1/tasks/{ref}/history", "The conversation of a task, with its records"),
+		func(ctx context.Context, in *byRef) (*body[api.History], error) {
+			return answer(s.svc.History(ctx, in.Ref))
+		})
+	huma.Register(a, post("checkpoint", "/v1/tasks/{ref}/checkpoint", "Bring the mirrors of a task up to date and say where it stands", maxSmall),
+		func(ctx context.Context, in *byRef) (*body[api.Checkpoint], error) {
+			return answer(s.svc.Checkpoint(ctx, in.Ref))
+		})
+	huma.Register(a, get("recovery", "/v1/recovery", "What the last start found and did"),
+		func(ctx context.Context, _ *struct{}) (*body[td.Report], error) {
+			return answer(s.svc.Recovery(ctx))
+		})
+	huma.Register(a, post("doctor", "/v1/doctor", "Prove that journal, mirrors and processes agree", maxSmall),
+		func(ctx context.Context, in *struct{ Body api.DoctorRequest }) (*body[api.Diagnosis], error) {
+			return answer(s.svc.Doctor(ctx, in.Body))
+		})
+	huma.Register(a, post("stop", "/v1/stop", "Ask the daemon to stop in good order", maxSmall),
+		func(ctx context.Context, _ *struct{}) (*struct{}, error) {
+			if err := s.svc.Stop(ctx); err != nil {
+				return nil, fail(err)
+			}
+			return nil, nil
+		})
+	s.registerEvents(a, get("events", "/v1/events", "Events as a stream (SSE), resumable by id"))
+	return mux
+}
+
+func answer[T any](v T, err error) (*body[T], error) {
+	if err != nil {
+		return nil, fail(err)
+	}
+	return &body[T]{v}, nil
+}
+
+type taskQuery struct {
+	States []string `query:"state" doc:"Only tasks in one of these states."`
+	Dir    string   `query:"dir" doc:"Only tasks of this workspace."`
+	Limit  int      `query:"limit" minimum:"0" doc:"At most so many; 0 is all."`
+}
+
+func (q *taskQuery) query() api.TaskQuery {
+	return api.TaskQuery{States: words[td.State](q.States), Dir: q.Dir, Limit: q.Limit}
+}
+
+func words[T ~string](in []string) []T {
+	var out []T
+	for _, w := range in {
+		out = append(out, T(w))
+	}
+	return out
+}
+
+// documented are the statuses every operation may answer with.
+var documented = []int{300, 403, 404, 409, 422, 423, 500, 503, 504, 507}
+
+// ownErrors makes failures that huma finds look like all others. It is a variable of huma's package,
+// so it is set once.
+var ownErrors = sync.OnceFunc(func() {
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		if len(errs) > 0 {
+			parts := make([]string, 0, len(errs))
+			for _, err := range errs {
+				if err != nil {
+					parts = append(parts, err.Error())
+				}
+			}
+			msg += ": " + strings.Join(parts, "; ")
+		}
+		return &failure{Kind: kindOfStatus(status), Message: msg, status: status}
+	}
+})
+
+func config() huma.Config {
+	ownErrors()
+	c := huma.DefaultConfig("taskdaemon", "1")
+	c.Info.Description = "The daemon's API, over a unix socket that only its owner can open."
+	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	c.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[td.Event](), reflect.TypeFor[Event]())
+	c.CreateHooks = nil // no $schema in answers: there is no web server to link to
+	c.DocsPath, c.SchemasPath = "", ""
+	return c
+}
+
+// schemaName tells the two types called Status apart.
+func schemaName(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[td.Status]() {
+		return "TaskStatus"
+	}
+	return huma.DefaultSchemaNamer(t, hint)
+}
+
+// Event documents the form of td.Event, which encodes itself.
+type Event struct {
+	Cursor uint64       `json:"cursor,omitempty" doc:"Place in the whole journal; go on from here."`
+	Seq    uint64       `json:"seq" doc:"Place in its task's stream, from 1 without gaps."`
+	Task   td.TaskID    `json:"task"`
+	At     time.Time    `json:"at"`
+	Type   td.EventType `json:"type"`
+	Takes  string       `json:"takes,omitempty" doc:"Key of the command this event consumed."`
+	Body   any          `json:"body" doc:"What the event says; null when retention removed it."`
+}

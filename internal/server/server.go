@@ -1,0 +1,142 @@
+// Package server offers an api.Service as HTTP and JSON over a unix socket (U-2).
+//
+// The socket is the user's alone: mode 0600 in a folder of mode 0700, and each peer's uid is checked.
+// Nothing a client does slows the service: streams are pulled, one item at a time, and a client that
+// does not read is dropped; it goes on later from the last id it saw. Serve returns after every handler
+// has returned.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/api/wire"
+	"taskdaemon/internal/td"
+)
+
+// Options says what to serve, and where.
+type Options struct {
+	Socket  string // path; its folder is made if needed
+	Service api.Service
+	Log     *slog.Logger
+	// Ready is called once, when the socket takes connections; it may be nil.
+	Ready func()
+
+	// The waits below have good defaults; tests shorten them.
+	Heartbeat    time.Duration // silence on a stream before a sign of life
+	WriteTimeout time.Duration // how long a client may take to read what it was sent
+	Grace        time.Duration // how long requests in flight may take after ctx has ended
+}
+
+// Serve listens and answers until ctx ends, then lets requests in flight finish, within a bound. The
+// caller holds the lock of the state folder: a socket that is left there by a dead daemon is replaced,
+// one that answers is refused as Locked.
+func Serve(ctx context.Context, o Options) error {
+	o.defaults()
+	l, err := listen(ctx, o.Socket)
+	if err != nil {
+		return err
+	}
+	defer l.remove()
+
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s := &server{opts: o, svc: o.Service, stopping: ctx.Done()}
+	srv := &http.Server{
+		Handler:           s.handler(),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withPeer,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	if o.Ready != nil {
+		o.Ready()
+	}
+	select {
+	case err := <-served:
+		return td.Errorf(td.Internal, "serve %s: %w", o.Socket, err)
+	case <-ctx.Done():
+	}
+	grace, done := context.WithTimeout(base, o.Grace)
+	defer done()
+	if err := srv.Shutdown(grace); err != nil {
+		cancel() // whoever is still at work is told to stop
+		_ = srv.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return td.Errorf(td.Internal, "serve %s: %w", o.Socket, err)
+	}
+	s.handlers.Wait()
+	return nil
+}
+
+func (o *Options) defaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = 15 * time.Second
+	}
+	if o.WriteTimeout == 0 {
+		o.WriteTimeout = 10 * time.Second
+	}
+	if o.Grace == 0 {
+		o.Grace = 5 * time.Second
+	}
+}
+
+type server struct {
+	opts     Options
+	svc      api.Service
+	stopping <-chan struct{}
+	handlers handlerGroup
+	identity atomic.Pointer[identity]
+}
+
+// identity is what the headers of every answer say of this daemon. It does not change while it lives.
+type identity struct{ provider, version, pid string }
+
+// handler guards every route: the peer's uid, and the headers that say who answers.
+func (s *server) handler() http.Handler {
+	routes := s.routes()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.handlers.enter()()
+		if err := checkPeer(r.Context()); err != nil {
+			s.opts.Log.Warn("refused a peer", "err", err)
+			w.Header().Set("Connection", "close")
+			writeFailure(w, err)
+			return
+		}
+		if id := s.identify(r.Context()); id != nil {
+			h := w.Header()
+			h.Set(wire.HeaderProvider, id.provider)
+			h.Set(wire.HeaderVersion, id.version)
+			h.Set(wire.HeaderPid, id.pid)
+		}
+		routes.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) identify(ctx context.Context) *identity {
+	if id := s.identity.Load(); id != nil {
+		return id
+	}
+	st, err := s.svc.Status(ctx)
+	if err != nil {
+		return nil // the call itself will say what is wrong
+	}
+	id := &identity{provider: st.Provider, version: st.Version, pid: strconv.Itoa(st.Pid)}
+	s.identity.Store(id)
+	return id
+}
