@@ -1,0 +1,232 @@
+// Package daemon wires taskdaemon together: what starts in which order, what happens to the work an
+// earlier life left, and how everything ends. Daemon is the api.Service on the journal.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/bus"
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/coord"
+	"taskdaemon/internal/engine"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/scheduler"
+	"taskdaemon/internal/server"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/store/mirror"
+	"taskdaemon/internal/store/sqlite"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpOpened    = failpoint.New("daemon.start.journal_open")
+	fpAnnounced = failpoint.New("daemon.start.announced")
+	fpRecovered = failpoint.New("daemon.start.recovered")
+	fpServing   = failpoint.New("daemon.start.serving")
+	fpStopping  = failpoint.New("daemon.stop.begin")
+	fpDrained   = failpoint.New("daemon.stop.drained")
+	fpStopped   = failpoint.New("daemon.stop.recorded")
+)
+
+// Options are what a daemon is started with.
+type Options struct {
+	StateDir string
+	Config   config.Config
+	Version  string
+	Self     string // path of this binary: it is the shim, too
+	Log      *slog.Logger
+	Ready    func(api.Status)    // called once, when the API answers
+	Getenv   func(string) string // os.Getenv when nil
+	UserDir  string              // the user's config folder, where their own AGENTS.md may lie
+}
+
+// Daemon serves one state folder.
+type Daemon struct {
+	o       Options
+	started time.Time
+	journal store.Journal
+	own     *stream
+	keeper  *coord.Keeper
+	engine  *engine.Engine
+	sched   *scheduler.Scheduler
+	spool   *sandbox.Spool
+	mirror  *mirror.Mirror
+	model   llm.Model
+	live    bus.Topic[api.Live]
+
+	stopping atomic.Bool
+	stop     chan struct{} // closed by Stop
+	stopOnce sync.Once
+}
+
+// SocketPath is where a daemon on this state folder listens.
+func SocketPath(stateDir string) string { return filepath.Join(stateDir, "run", "sock") }
+
+// Run serves until ctx ends or Stop is called, then shuts down gracefully, and returns when all it
+// started has ended.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	d := &Daemon{o: o, started: time.Now().UTC(), stop: make(chan struct{})}
+	// What runs on while the daemon shuts down must not die with the signal that asks for it.
+	work := context.WithoutCancel(ctx)
+	if err := d.open(work); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	report, err := d.recover(work)
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	fpRecovered.Hit()
+	o.Log.Info("recovered", "report", report)
+	return d.serve(ctx, work)
+}
+
+// open brings up the floor everything stands on, in the order of R-1: journal, audit, policy and tools.
+func (d *Daemon) open(ctx context.Context) error {
+	for _, sub := range []string{"", "run", "spool", "logs"} {
+		if err := os.MkdirAll(filepath.Join(d.o.StateDir, sub), 0o700); err != nil {
+			return td.Errorf(td.Storage, "make state folder: %w", err).
+				WithHint("choose another with --state DIR, or make %s writable", d.o.StateDir)
+		}
+	}
+	holder, err := sandbox.Self()
+	if err != nil {
+		return err
+	}
+	d.journal, err = sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: sandbox.Alive, Log: d.o.Log})
+	if err != nil {
+		return err
+	}
+	fpOpened.Hit()
+	if err := d.wire(ctx, holder); err != nil {
+		return errors.Join(err, d.journal.Close())
+	}
+	fpAnnounced.Hit()
+	return nil
+}
+
+func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
+	d.keeper = coord.NewKeeper(d.journal, holder, d.o.Log)
+	d.own, err = openStream(ctx, d.journal, d.keeper)
+	if err != nil {
+		return err
+	}
+	if err := d.own.append(ctx, td.DaemonStarted{Version: d.o.Version, Holder: holder}); err != nil {
+		return err
+	}
+	d.model, err = newModel(d.o)
+	if err != nil {
+		return err
+	}
+	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: true}
+	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
+	d.engine = newEngine(d, holder)
+	d.sched = scheduler.New(scheduler.Options{
+		Journal: d.journal, Keeper: d.keeper, Runner: d.engine,
+		Loops: d.o.Config.Limits.Loops, Log: d.o.Log, Retry: 30 * time.Second,
+	})
+	return nil
+}
+
+func (d *Daemon) repo() string { return filepath.Join(d.o.StateDir, "conversations.git") }
+
+// serve runs everything until it is time to stop. The scheduler ends first, so that every run can
+// record where it stands; the rest ends when nothing more can happen.
+func (d *Daemon) serve(ctx, work context.Context) error {
+	rest, endRest := context.WithCancel(work)
+	defer endRest()
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	start := func(name string, f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(rest); err != nil {
+				errs <- fmt.Errorf("%s: %w", name, err)
+			}
+		})
+	}
+	start("claims", d.keeper.Run)
+	start("mirror", d.mirror.Run)
+	start("upkeep", d.upkeep)
+	start("server", func(ctx context.Context) error {
+		return server.Serve(ctx, server.Options{
+			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx) },
+		})
+	})
+	drained := make(chan error, 1)
+	wg.Go(func() { drained <- d.sched.Run(work) })
+
+	var failure error
+	select {
+	case <-ctx.Done():
+	case <-d.stop:
+	case failure = <-errs:
+	case failure = <-drained:
+		drained <- nil
+	}
+	failure = errors.Join(failure, d.shutdown(work, drained))
+	endRest()
+	wg.Wait()
+	return failure
+}
+
+func (d *Daemon) ready(ctx context.Context) {
+	fpServing.Hit()
+	status, err := d.Status(ctx)
+	if err != nil {
+		d.o.Log.Error("status at start", "err", err)
+	}
+	d.o.Log.Info("ready", "pid", status.Pid, "provider", status.Provider)
+	if d.o.Ready != nil {
+		d.o.Ready(status)
+	}
+}
+
+// shutdown accepts nothing new, waits for the steps in flight, and leaves the rest to recovery.
+func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
+	fpStopping.Hit()
+	d.stopping.Store(true)
+	d.o.Log.Info("stopping", "running", d.sched.Running())
+	d.sched.Stop()
+	var err error
+	limit := time.NewTimer(d.o.Config.Timeouts.Shutdown)
+	defer limit.Stop()
+	left := 0
+	select {
+	case err = <-drained:
+	case <-limit.C:
+		left = d.sched.Running()
+		d.o.Log.Warn("shutdown took too long; what is in flight is left for recovery", "left", left)
+		d.sched.Kill()
+		err = <-drained
+	}
+	fpDrained.Hit()
+	if err := d.own.append(ctx, td.DaemonStopped{Left: left}); err != nil {
+		d.o.Log.Error("record stop", "err", err)
+	}
+	fpStopped.Hit()
+	return err
+}
+
+func (d *Daemon) close() error {
+	d.spool.Close()
+	d.own.release(context.Background())
+	if err := d.journal.Close(); err != nil {
+		return fmt.Errorf("close journal: %w", err)
+	}
+	d.o.Log.Info("stopped")
+	return nil
+}

@@ -1,0 +1,142 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+// Doctor proves that journal, processes and conversations agree, and repairs what is safe to repair.
+func (d *Daemon) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
+	var out api.Diagnosis
+	for _, check := range []func(context.Context, bool) (api.Check, error){
+		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkConversations,
+	} {
+		c, err := check(ctx, in.Fix)
+		if err != nil {
+			return out, err
+		}
+		c.OK = len(c.Findings) == 0
+		if !c.OK && !c.Fixed {
+			out.Problems += len(c.Findings)
+		}
+		out.Checks = append(out.Checks, c)
+	}
+	return out, nil
+}
+
+func (d *Daemon) checkJournal(ctx context.Context, _ bool) (api.Check, error) {
+	c := api.Check{Name: "journal", Detail: "database, records against tasks, blobs"}
+	problems, err := d.journal.Check(ctx)
+	if err != nil {
+		return c, err
+	}
+	for _, p := range problems {
+		c.Findings = append(c.Findings, p.What)
+		if p.Fix != "" {
+			c.Fix = p.Fix
+		}
+	}
+	return c, nil
+}
+
+// checkClaims looks for running tasks that nobody runs.
+func (d *Daemon) checkClaims(ctx context.Context, _ bool) (api.Check, error) {
+	c := api.Check{Name: "claims", Detail: "every running task is held by a living daemon"}
+	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Running}, Brief: true})
+	if err != nil {
+		return c, err
+	}
+	for _, t := range tasks {
+		held, ok, err := d.journal.HolderOf(ctx, t.ID)
+		if err != nil {
+			return c, err
+		}
+		if ok && sandbox.Alive(held.Holder) {
+			continue
+		}
+		// It may have ended since the list was made.
+		if now, err := d.journal.Task(ctx, t.ID); err == nil && now.Status.State == td.Running && now.Head == t.Head {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s is running and nobody holds it", t.Handle))
+			c.Fix = "taskdaemon daemon stop && taskdaemon daemon start"
+		}
+	}
+	return c, nil
+}
+
+// checkProcesses looks for processes and spool folders that belong to no task.
+func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error) {
+	c := api.Check{Name: "processes", Detail: "no orphans, no forgotten spool folders"}
+	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{Brief: true})
+	if err != nil {
+		return c, err
+	}
+	ended := map[td.TaskID]bool{}
+	wanted := map[string]bool{}
+	for _, t := range tasks {
+		ended[t.ID] = t.Status.State.Terminal()
+		for _, j := range t.Jobs {
+			wanted[j.Spool] = true
+		}
+		for _, s := range t.InFlight {
+			wanted[tool.SpoolName(t.ID, s.Key.Try(s.Attempt))] = true
+		}
+	}
+	entries, err := d.spool.List()
+	if err != nil {
+		return c, err
+	}
+	fixed := true
+	for _, e := range entries {
+		// A folder of a live task may just be on its way in or out; only those of ended or unknown
+		// tasks are surely forgotten.
+		isEnded, known := ended[e.Task]
+		if wanted[e.Name] || known && !isEnded {
+			continue
+		}
+		c.Findings = append(c.Findings, fmt.Sprintf("spool %s (%s) belongs to no live task", e.Name, e.State))
+		if fix {
+			fixed = d.discard(e) == nil && fixed
+		}
+	}
+	orphans, err := sandbox.Orphans(d.spool.Dir)
+	if err != nil {
+		return c, err
+	}
+	for _, o := range orphans {
+		c.Findings = append(c.Findings, fmt.Sprintf("process %d (%s) of task %s has no shim", o.Process.Pid, o.Command, o.Task))
+		if fix {
+			fixed = sandbox.KillOrphan(o) == nil && fixed
+		}
+	}
+	if len(c.Findings) > 0 {
+		c.Fix, c.Fixed = "taskdaemon doctor --fix", fix && fixed
+	}
+	return c, nil
+}
+
+func (d *Daemon) checkConversations(ctx context.Context, _ bool) (api.Check, error) {
+	c := api.Check{Name: "conversations", Detail: "git fsck of the conversations' repository"}
+	last, err := d.journal.Last(ctx)
+	if err != nil {
+		return c, err
+	}
+	if behind := last - min(last, d.mirror.Mirrored()); behind > 0 {
+		c.Detail += fmt.Sprintf("; %d records still to be mirrored", behind)
+	}
+	repo, err := git.OpenBare(ctx, d.repo())
+	if err == nil {
+		err = repo.Fsck(ctx)
+	}
+	if err != nil {
+		c.Findings = append(c.Findings, err.Error())
+		c.Fix = "move " + d.repo() + " away: it is written again from the journal"
+	}
+	return c, nil
+}

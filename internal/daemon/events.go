@@ -1,0 +1,103 @@
+package daemon
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+// liveBacklog is how many live pieces a slow reader may fall behind before it misses some.
+const liveBacklog = 1024
+
+// Events yields journaled events and, when asked, what is on its way. The reader pulls: one that stops
+// reading holds up nobody.
+func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Item, error] {
+	return func(yield func(api.Item, error) bool) {
+		f := store.EventFilter{Types: q.Types, Since: q.Since, NoFuture: !q.Follow}
+		for _, ref := range q.Refs {
+			id, err := d.journal.Resolve(ctx, ref)
+			if err != nil {
+				yield(api.Item{}, err)
+				return
+			}
+			f.Tasks = append(f.Tasks, id)
+		}
+		after := q.After
+		if q.Tail {
+			last, err := d.journal.Last(ctx)
+			if err != nil {
+				yield(api.Item{}, err)
+				return
+			}
+			after = max(after, last)
+		}
+		if !q.Live || !q.Follow {
+			for ev, err := range d.journal.Follow(ctx, f, after) {
+				if !yield(api.Item{Event: &ev}, err) || err != nil {
+					return
+				}
+			}
+			return
+		}
+		d.mixed(ctx, f, after, yield)
+	}
+}
+
+// mixed yields journaled events and live pieces as they come.
+func (d *Daemon) mixed(ctx context.Context, f store.EventFilter, after uint64, yield func(api.Item, error) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	sub := d.live.Subscribe(liveBacklog, func(l api.Live) bool {
+		return len(f.Tasks) == 0 || slices.Contains(f.Tasks, l.Task)
+	})
+	defer sub.Close()
+	type record struct {
+		ev  td.Event
+		err error
+	}
+	records := make(chan record)
+	wg.Go(func() {
+		defer close(records)
+		for ev, err := range d.journal.Follow(ctx, f, after) {
+			select {
+			case records <- record{ev, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for {
+		select {
+		case r, ok := <-records:
+			if !ok || !d.drain(sub.Take, yield) || !yield(api.Item{Event: &r.ev}, r.err) || r.err != nil {
+				return
+			}
+		case <-sub.Ready():
+			if !d.drain(sub.Take, yield) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (d *Daemon) drain(take func() ([]api.Live, bool), yield func(api.Item, error) bool) bool {
+	pieces, gap := take()
+	if gap && !yield(api.Item{Live: &api.Live{Kind: api.LiveGap}}, nil) {
+		return false
+	}
+	for i := range pieces {
+		if !yield(api.Item{Live: &pieces[i]}, nil) {
+			return false
+		}
+	}
+	return true
+}

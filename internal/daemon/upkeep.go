@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+var fpTrimmed = failpoint.New("daemon.upkeep.trimmed")
+
+// upkeep lets old bodies go, soon after the start and then daily. Nothing goes that the git
+// mirror does not have.
+func (d *Daemon) upkeep(ctx context.Context) error {
+	timer := time.NewTimer(time.Minute)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		if err := d.trim(ctx); err != nil && ctx.Err() == nil {
+			d.o.Log.Error("retention", "err", err)
+		}
+		timer.Reset(24 * time.Hour)
+	}
+}
+
+func (d *Daemon) trim(ctx context.Context) error {
+	r := d.o.Config.Retention
+	done, err := d.journal.Trim(ctx, store.Retention{
+		Now: time.Now(), Completed: r.Completed, Failed: r.Failed, Audit: r.Audit, Mirrored: d.mirror.Mirrored(),
+	})
+	if err != nil {
+		return err
+	}
+	fpTrimmed.Hit()
+	if done.Events == 0 {
+		return nil
+	}
+	d.o.Log.Info("retention", "tasks", done.Tasks, "events", done.Events, "blobs", done.Blobs)
+	return d.own.append(ctx, td.Retained{Tasks: done.Tasks, Events: done.Events})
+}
