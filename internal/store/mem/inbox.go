@@ -1,0 +1,67 @@
+package mem
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
+)
+
+// Post puts a command into the task's inbox.
+func (s *Store) Post(ctx context.Context, id td.TaskID, cmd td.Command) error {
+	cmd, _, err := rule.PrepareCommand(id, cmd)
+	if err != nil {
+		return err
+	}
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	t, err := s.task(id)
+	if err != nil {
+		return fmt.Errorf("post to %s: %w", id, err)
+	}
+	if !slices.ContainsFunc(t.inbox, func(c *command) bool { return c.Key == cmd.Key }) {
+		t.inbox = append(t.inbox, &command{Command: cmd})
+	}
+	return nil
+}
+
+// Take returns the commands of the claimed task that no event has consumed, oldest first.
+func (s *Store) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	t, err := s.fenced(c)
+	if err != nil {
+		return nil, fmt.Errorf("take the commands of %s: %w", c.Task, err)
+	}
+	var out []td.Command
+	for _, cmd := range t.inbox {
+		if cmd.consumed == 0 {
+			out = append(out, cmd.Command)
+		}
+	}
+	return out, nil
+}
+
+// Pending are the tasks whose inbox is not empty.
+func (s *Store) Pending(ctx context.Context) ([]td.TaskID, error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var out []td.TaskID
+	for _, id := range append([]td.TaskID{td.DaemonStream}, s.order...) {
+		if slices.ContainsFunc(s.tasks[id].inbox, func(c *command) bool { return c.consumed == 0 }) {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
