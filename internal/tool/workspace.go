@@ -17,17 +17,25 @@ type Workspace struct {
 
 // OpenWorkspace opens the folder. Blocked-worthy trouble (it is gone, it is a file) is td.Unavailable.
 func OpenWorkspace(dir string) (*Workspace, error) {
-	root, err := os.OpenRoot(dir)
+	// Paths are compared after their symlinks are followed, so the folder's own must be, too.
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
 	if err != nil {
 		return nil, td.Errorf(td.Unavailable, "open workspace %s: %w", dir, err)
 	}
-	return &Workspace{dir: dir, root: root}, nil
+	root, err := os.OpenRoot(real)
+	if err != nil {
+		return nil, td.Errorf(td.Unavailable, "open workspace %s: %w", dir, err)
+	}
+	return &Workspace{dir: real, root: root}, nil
 }
 
 // Close lets go of the folder.
 func (w *Workspace) Close() error { return w.root.Close() }
 
-// Dir is the folder's path.
+// Dir is the folder's path, absolute and free of symlinks.
 func (w *Workspace) Dir() string { return w.dir }
 
 // Root gives access confined to the folder.
@@ -42,30 +50,30 @@ func (w *Workspace) Rel(path string) (string, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", td.Errorf(td.Invalid, "the path contains a NUL byte")
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(w.dir, path)
+	full := path
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(w.dir, full)
 	}
-	rel, err := filepath.Rel(w.dir, filepath.Clean(path))
-	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", outside(path, w.dir)
-	}
-	resolved, err := resolveExisting(filepath.Join(w.dir, rel))
+	resolved, err := resolveExisting(filepath.Clean(full), maxLinks)
 	if err != nil {
 		return "", err
 	}
-	inner, err := filepath.Rel(w.dir, resolved)
-	if err != nil || inner == ".." || strings.HasPrefix(inner, ".."+string(filepath.Separator)) {
+	rel, err := filepath.Rel(w.dir, resolved)
+	if err != nil || !filepath.IsLocal(rel) {
 		return "", outside(path, w.dir)
 	}
-	return inner, nil
+	return rel, nil
 }
 
 func outside(path, dir string) error {
 	return td.Errorf(td.Refused, "%s is outside the workspace %s", path, dir)
 }
 
+// maxLinks is how many dangling symlinks may lead on to one another.
+const maxLinks = 40
+
 // resolveExisting follows the symlinks of the longest part of path that exists.
-func resolveExisting(path string) (string, error) {
+func resolveExisting(path string, links int) (string, error) {
 	rest := ""
 	for p := path; ; {
 		real, err := filepath.EvalSymlinks(p)
@@ -80,7 +88,10 @@ func resolveExisting(path string) (string, error) {
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(filepath.Dir(p), target)
 			}
-			return filepath.Join(target, rest), nil
+			if links == 0 {
+				return "", td.Errorf(td.Refused, "resolve %s: too many symlinks", path)
+			}
+			return resolveExisting(filepath.Join(target, rest), links-1)
 		}
 		parent := filepath.Dir(p)
 		if parent == p {

@@ -1,0 +1,53 @@
+// Package builtin holds the tools every run has: files, commands, searching, and the words by which an
+// agent asks, plans and ends (L-8).
+//
+// Files are reached through the workspace's os.Root only, so that no path and no symlink leads outside.
+// What changes a file leaves evidence first (the content's hash before and after) and replaces it in one
+// step; what runs a command does so under a shim. So every call that a crash cuts off can be found out
+// about, or is asked about (L-9).
+package builtin
+
+import (
+	"os/exec"
+	"time"
+
+	"taskdaemon/internal/tool"
+)
+
+// Options are the settings of the tools; zero values give the defaults.
+type Options struct {
+	// JobLimit bounds the life of a background job, counted anew each time its output is looked at by a
+	// daemon that did not start it. Default 2 h.
+	JobLimit time.Duration
+	// Ripgrep is the rg program. Empty: the one in PATH, if any. NoRipgrep: the search built in.
+	Ripgrep string
+}
+
+// NoRipgrep as Options.Ripgrep makes Grep use the search that is built in.
+const NoRipgrep = "-"
+
+// The limits of a command.
+const (
+	defaultTimeout  = 2 * time.Minute
+	maxTimeout      = 10 * time.Minute
+	defaultJobLimit = 2 * time.Hour
+)
+
+// Tools are the built-in tools, in the order a model is told of them.
+func Tools(opts Options) []tool.Tool {
+	if opts.JobLimit <= 0 {
+		opts.JobLimit = defaultJobLimit
+	}
+	switch opts.Ripgrep {
+	case "":
+		opts.Ripgrep, _ = exec.LookPath("rg") // not there: empty, and the built-in search is used
+	case NoRipgrep:
+		opts.Ripgrep = ""
+	}
+	return []tool.Tool{
+		readTool(), writeTool(), editTool(), multiEditTool(),
+		bashTool(opts), bashOutputTool(), bashKillTool(),
+		globTool(),
+		todoTool(), askTool(), completeTool(), failTool(),
+	}
+}

@@ -1,0 +1,63 @@
+package tool
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"taskdaemon/internal/sandbox"
+)
+
+// MaxOutput is the most characters a tool's result holds (L-8).
+const MaxOutput = 30_000
+
+// escapes are the sequences by which programs colour and move; a model has no use for them and a
+// person's terminal should not obey them.
+var escapes = regexp.MustCompile(`\x1b(?:\[[0-9;?<=>]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Za-z])`)
+
+// Clean makes bytes from outside fit to be read by models and shown to people: valid UTF-8, no terminal
+// sequences, no control characters but newline and tab.
+func Clean(raw []byte) string {
+	s := escapes.ReplaceAllString(strings.ToValidUTF8(string(raw), "\uFFFD"), "")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\r':
+			return '\n'
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20 || r >= 0x7f && r < 0xa0:
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// Output is what a process wrote, cleaned, and cut in the middle when it is more than MaxOutput
+// characters.
+func Output(r sandbox.ProcessResult) string {
+	if r.Omitted == 0 { // one piece: a character may lie across the two
+		all := []rune(Clean(slices.Concat(r.Head, r.Tail)))
+		if len(all) <= MaxOutput {
+			return string(all)
+		}
+		return join(all[:MaxOutput/2], all[len(all)-MaxOutput/2:], fmt.Sprintf("%d characters", len(all)-MaxOutput))
+	}
+	head, tail := []rune(Clean(r.Head)), []rune(Clean(r.Tail))
+	omitted := r.Omitted
+	if len(head) > MaxOutput/2 {
+		omitted += int64(len(string(head[MaxOutput/2:])))
+		head = head[:MaxOutput/2]
+	}
+	if len(tail) > MaxOutput/2 {
+		omitted += int64(len(string(tail[:len(tail)-MaxOutput/2])))
+		tail = tail[len(tail)-MaxOutput/2:]
+	}
+	return join(head, tail, fmt.Sprintf("%d bytes", omitted))
+}
+
+func join(head, tail []rune, omitted string) string {
+	return string(head) + "\n[truncated, " + omitted + " omitted]\n" + string(tail)
+}
