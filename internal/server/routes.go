@@ -58,7 +58,7 @@ func (s *server) routes() http.Handler {
 		})
 	huma.Register(a, post("command", "/v1/tasks/{ref}/commands", "Hand a person's wish to a task; durable when this returns", maxCommand),
 		func(ctx context.Context, in *struct {
-			byRef
+			Ref  string `path:"ref" doc:"An id, a handle, or an unambiguous fragment of either; also of an open request."`
 			Body api.Command
 		}) (*body[td.Task], error) {
 			return answer(s.svc.Command(ctx, in.Ref, in.Body))
