@@ -1,0 +1,125 @@
+// Package anthropic answers requests through the Claude API, by its official SDK.
+//
+// One call is one HTTP request: the SDK's retries are off, so that the loop's own are the only ones and
+// every one of them is journaled (L-6). The SDK sends the request and splits the stream into events; the
+// request's body is encoded here, because a growing conversation must cost only its new messages and its
+// beginning must stay the same bytes, and events are decoded here, because the SDK's own decoding takes
+// several times as long.
+//
+// What comes back is checked as if it came from an enemy: a stream that does not keep to the protocol,
+// that never ends, or falls silent, is an *llm.Error. A stream that ends before message_stop is cut. It
+// gives an answer only if no tool call had begun and a whole text block had come; a text block that was
+// still open is dropped, because half a sentence reads as if it were meant.
+package anthropic
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/redact"
+)
+
+// Options set up the client.
+type Options struct {
+	APIKey  string
+	BaseURL string // empty: the public API
+	// HTTP makes the requests; nil: a client of its own, tuned for a thousand streams at once, that
+	// follows no redirects, since those would carry the key to another host.
+	HTTP *http.Client
+	// HeaderTimeout is how long the answer may take to begin; zero: DefaultHeaderTimeout.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a stream may be silent; zero: DefaultIdleTimeout. The API sends a ping
+	// now and then while a model thinks.
+	IdleTimeout time.Duration
+}
+
+// The times an Options left at zero means.
+const (
+	DefaultHeaderTimeout = 5 * time.Minute
+	DefaultIdleTimeout   = 2 * time.Minute
+)
+
+// Model answers through the Claude API.
+type Model struct {
+	client        anthropic.Client
+	redactor      *redact.Redactor
+	headerTimeout time.Duration
+	idleTimeout   time.Duration
+}
+
+// New makes a model. The environment is not looked at: what counts is in o.
+func New(o Options) *Model {
+	key := strings.TrimSpace(o.APIKey)
+	if o.HTTP == nil {
+		o.HTTP = newHTTP()
+	}
+	if o.HeaderTimeout == 0 {
+		o.HeaderTimeout = DefaultHeaderTimeout
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = DefaultIdleTimeout
+	}
+	opts := []option.RequestOption{
+		option.WithoutEnvironmentDefaults(),
+		option.WithoutOpenTelemetry(),
+		option.WithMaxRetries(0),
+		option.WithHTTPClient(o.HTTP),
+		option.WithAPIKey(key),
+		option.WithHeader("Content-Type", "application/json"),
+		option.WithHeader("Accept", "text/event-stream"),
+	}
+	if o.BaseURL != "" {
+		opts = append(opts, option.WithBaseURL(o.BaseURL))
+	}
+	return &Model{
+		client:        anthropic.NewClient(opts...),
+		redactor:      redact.New(key),
+		headerTimeout: o.HeaderTimeout,
+		idleTimeout:   o.IdleTimeout,
+	}
+}
+
+func newHTTP() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 1024,
+			IdleConnTimeout:     90 * time.Second,
+			TLSHandshakeTimeout: 15 * time.Second,
+			DisableCompression:  true, // a compressed stream would be held back by the decoder
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Provider is "anthropic".
+func (m *Model) Provider() string { return "anthropic" }
+
+// Stream makes one call.
+func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	if emit == nil {
+		emit = func(llm.Delta) {}
+	}
+	c, err := m.newCall(ctx, req)
+	if err != nil {
+		return llm.Response{}, m.badRequest(err)
+	}
+	defer c.end()
+	a := &answer{emit: emit, start: time.Now(), model: req.Model}
+	err = c.run(a)
+	switch {
+	case a.done && err == nil:
+		return a.response()
+	case ctx.Err() != nil:
+		return llm.Response{}, context.Cause(ctx)
+	default:
+		return m.judge(c, a, err)
+	}
+}

@@ -1,0 +1,184 @@
+package anthropic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+// apiError is what the API says went wrong, in a stream or in the body of an error.
+type apiError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+func (e *apiError) Error() string {
+	if e.Type == "" {
+		return e.Message
+	}
+	return e.Type + ": " + e.Message
+}
+
+// notAStream is an answer from something that does not speak the API.
+type notAStream struct {
+	status int
+	kind   string
+}
+
+func (e *notAStream) Error() string {
+	return fmt.Sprintf("the endpoint answered %d with %q instead of a stream", e.status, e.kind)
+}
+
+// judge says what a call comes to that did not end with a complete answer.
+func (m *Model) judge(c *call, a *answer, err error) (llm.Response, error) {
+	cause := context.Cause(c.ctx)
+	switch {
+	case c.res != nil && c.res.StatusCode >= 400:
+		return llm.Response{}, m.statusError(c.res, err)
+	case errors.Is(cause, errSilent):
+		return llm.Response{}, m.errorOf(&llm.Error{
+			Class: td.Network, Err: fmt.Errorf("%w for %v", errSilent, m.patience(c)),
+		})
+	}
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return llm.Response{}, m.errorOf(&llm.Error{Class: llm.ClassOfType(e.Type), Hint: hintOfType(e.Type), Err: e})
+	}
+	if e, ok := errors.AsType[*notAStream](err); ok {
+		return llm.Response{}, m.errorOf(&llm.Error{
+			Class: td.Network, Status: e.status, Err: e, Hint: "check base_url in the config: it must speak the Claude API",
+		})
+	}
+	if _, ok := errors.AsType[*garbled](err); ok || errors.Is(err, errTooLong) {
+		return llm.Response{}, m.errorOf(&llm.Error{Class: td.Network, Err: err})
+	}
+	if c.res == nil {
+		return llm.Response{}, m.errorOf(&llm.Error{
+			Class: td.Network, Err: fmt.Errorf("reach the API: %w", err), Hint: "check the network, and base_url in the config",
+		})
+	}
+	if r, ok := a.cut(); ok {
+		return r, nil
+	}
+	if err == nil {
+		err = errCut
+	} else {
+		err = fmt.Errorf("%w: %w", errCut, err)
+	}
+	return llm.Response{}, m.errorOf(&llm.Error{Class: td.Network, Err: err})
+}
+
+func (m *Model) patience(c *call) time.Duration {
+	if c.res == nil {
+		return m.headerTimeout
+	}
+	return m.idleTimeout
+}
+
+// badRequest is a request that cannot even be written down.
+func (m *Model) badRequest(err error) error {
+	return m.errorOf(&llm.Error{Class: td.BadRequest, Err: err})
+}
+
+// statusError is an HTTP error.
+func (m *Model) statusError(res *http.Response, err error) error {
+	said := &apiError{Message: http.StatusText(res.StatusCode)}
+	if e, ok := errors.AsType[*anthropic.Error](err); ok {
+		said = readError(e.RawJSON(), said)
+	}
+	words := error(said)
+	if id := res.Header.Get("Request-Id"); word(id) {
+		words = fmt.Errorf("%w (request %s)", said, id)
+	}
+	return m.errorOf(&llm.Error{
+		Class:      llm.ClassOfStatus(res.StatusCode),
+		Status:     res.StatusCode,
+		RetryAfter: retryAfter(res.Header, time.Now()),
+		Hint:       hintOfStatus(res.StatusCode),
+		Err:        words,
+	})
+}
+
+// readError finds the API's words in the body of an error, or shows the start of whatever it is.
+func readError(body string, otherwise *apiError) *apiError {
+	var envelope struct {
+		Error apiError `json:"error"`
+	}
+	if json.Unmarshal([]byte(body), &envelope) == nil && envelope.Error.Message != "" {
+		return &envelope.Error
+	}
+	if body = strings.Join(strings.Fields(body), " "); body != "" {
+		return &apiError{Message: fmt.Sprintf("%s: %.200s", otherwise.Message, strings.ToValidUTF8(body, "\ufffd"))}
+	}
+	return otherwise
+}
+
+// errorOf keeps the key out of an error, whoever put it there.
+func (m *Model) errorOf(e *llm.Error) error {
+	e.Hint = m.redactor.String(e.Hint)
+	if said := e.Err.Error(); m.redactor.String(said) != said {
+		e.Err = errors.New(m.redactor.String(said))
+	}
+	return e
+}
+
+func hintOfStatus(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "set ANTHROPIC_API_KEY to a valid key and start the daemon again"
+	case http.StatusForbidden:
+		return "this key may not use this model: check its permissions, or set models.<tier> in the config to one it may use"
+	case http.StatusNotFound:
+		return "the API does not know this model: set models.<tier> in the config, or check base_url"
+	case http.StatusRequestEntityTooLarge:
+		return "the conversation is too large for one request: start a new task with less in it"
+	case http.StatusPaymentRequired:
+		return "check the plan and the balance of the account the key belongs to"
+	}
+	return ""
+}
+
+func hintOfType(errorType string) string {
+	switch errorType {
+	case "authentication_error":
+		return hintOfStatus(http.StatusUnauthorized)
+	case "permission_error":
+		return hintOfStatus(http.StatusForbidden)
+	case "not_found_error":
+		return hintOfStatus(http.StatusNotFound)
+	case "request_too_large":
+		return hintOfStatus(http.StatusRequestEntityTooLarge)
+	case "billing_error":
+		return hintOfStatus(http.StatusPaymentRequired)
+	}
+	return ""
+}
+
+// maxRetryAfter bounds what a server can ask for: nobody waits longer than a day.
+const maxRetryAfter = 24 * time.Hour
+
+// retryAfter is how long the server wants us to wait: milliseconds, seconds or a date.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	var wait float64 // seconds
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
+		wait = ms / 1000
+	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil {
+		wait = s
+	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		wait = at.Sub(now).Seconds()
+	}
+	if math.IsNaN(wait) || wait <= 0 {
+		return 0
+	}
+	return time.Duration(min(wait, maxRetryAfter.Seconds()) * float64(time.Second))
+}

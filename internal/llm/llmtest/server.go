@@ -1,0 +1,237 @@
+// Package llmtest tests models: a server that speaks the Claude API's streams and plays rehearsal
+// scripts, on loopback, and the conformance suite every model of package llm passes.
+package llmtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/td"
+)
+
+// Options say what a server plays.
+type Options struct {
+	// Script is played; the turn follows from the conversation in the request and the number of times
+	// that same request came.
+	Script *rehearsal.Script
+	// Fast skips reading and checking the request: the turn is found by counting answers in its bytes,
+	// so that measuring a client does not measure the server. Scripts then see no results and no prompt.
+	Fast bool
+	// Hold, if not nil, stops every stream after its first frames until it is closed.
+	Hold <-chan struct{}
+	// Record keeps the bodies of requests.
+	Record bool
+}
+
+// Exchange is one request as the server saw it.
+type Exchange struct {
+	Asked    time.Time // its head was read
+	Answered time.Time // the last byte of the answer was handed to the system; zero: not yet
+	Header   http.Header
+	Body     []byte // when recorded
+}
+
+// Server is the handler; NewServer also makes it listen.
+type Server struct {
+	URL string // when listening
+
+	options Options
+	http    *httptest.Server
+	held    atomic.Int64
+
+	mu        sync.Mutex
+	exchanges []*Exchange
+	attempts  map[[32]byte]int
+	garbled   map[string]bool // ids of calls whose input was garbage: the request cannot show it
+}
+
+// Handler is a server for a process that listens by itself.
+func Handler(o Options) *Server {
+	return &Server{options: o, attempts: map[[32]byte]int{}, garbled: map[string]bool{}}
+}
+
+// NewServer is a server that listens on loopback until Close.
+func NewServer(o Options) *Server {
+	s := Handler(o)
+	s.http = httptest.NewServer(s)
+	s.URL = s.http.URL
+	return s
+}
+
+// Close stops listening and breaks off what is still being answered.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Held is the number of streams that stand still because of Options.Hold.
+func (s *Server) Held() int { return int(s.held.Load()) }
+
+// Exchanges are the requests so far, in the order they came.
+func (s *Server) Exchanges() []Exchange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Exchange, len(s.exchanges))
+	for i, e := range s.exchanges {
+		out[i] = *e
+	}
+	return out
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ex := &Exchange{Asked: time.Now(), Header: r.Header}
+	s.mu.Lock()
+	s.exchanges = append(s.exchanges, ex)
+	s.mu.Unlock()
+	s.serve(w, r, ex)
+	s.mu.Lock()
+	ex.Answered = time.Now()
+	s.mu.Unlock()
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, ex *Exchange) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	if s.options.Record {
+		s.mu.Lock()
+		ex.Body = raw
+		s.mu.Unlock()
+	}
+	switch {
+	case r.Method != http.MethodPost || r.URL.Path != "/v1/messages":
+		fail(w, http.StatusNotFound, "not_found_error", "no such path: "+r.URL.Path)
+		return
+	case r.Header.Get("X-Api-Key") == "":
+		fail(w, http.StatusUnauthorized, "authentication_error", "x-api-key header is required")
+		return
+	case r.Header.Get("Anthropic-Version") == "":
+		fail(w, http.StatusBadRequest, "invalid_request_error", "anthropic-version: header is required")
+		return
+	}
+	req, err := s.request(raw)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+		return
+	}
+	s.play(r.Context(), w, s.options.Script.Play(req))
+}
+
+func (s *Server) request(raw []byte) (llm.Request, error) {
+	if s.options.Fast {
+		var req llm.Request
+		for range bytes.Count(raw, []byte(`"role":"assistant"`)) {
+			req.Messages = append(req.Messages, td.Message{Role: td.Assistant})
+		}
+		return req, nil
+	}
+	r, messages, err := readRequest(raw)
+	if err != nil {
+		return llm.Request{}, err
+	}
+	req := llm.Request{Model: r.Model, Messages: messages}
+	for _, b := range r.System {
+		req.System += b.Text
+	}
+	for _, t := range r.Tools {
+		req.Tools = append(req.Tools, llm.Tool{Name: t.Name, Description: t.Description, Schema: t.InputSchema})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range messages {
+		for i, b := range m.Blocks {
+			if b.Type == td.ToolUseBlock && s.garbled[b.ID] {
+				m.Blocks[i].Malformed = rehearsal.Garbled
+			}
+		}
+	}
+	key := sha256.Sum256(raw)
+	req.Attempt = s.attempts[key]
+	s.attempts[key]++
+	return req, nil
+}
+
+func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Play) {
+	if f := p.Fault; f != nil && f.Status != 0 {
+		if f.RetryAfter > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(int(f.RetryAfter.Round(time.Second).Seconds())))
+			w.Header().Set("Retry-After-Ms", fmt.Sprint(f.RetryAfter.Milliseconds()))
+		}
+		fail(w, f.Status, typeOf(f.Status), "the script plays this failure")
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("Request-Id", "req_rehearsal")
+	flush := http.NewResponseController(w).Flush
+	if p.Fault != nil && p.Fault.Silence != 0 {
+		_ = flush()
+		pause(ctx, p.Fault.Silence)
+		return
+	}
+	if p.Fault != nil && p.Fault.Garbage {
+		s.mu.Lock()
+		for _, u := range p.Message.ToolUses() {
+			s.garbled[u.ID] = true
+		}
+		s.mu.Unlock()
+	}
+	for i, f := range Frames(p) {
+		if s.options.Hold != nil && i == 3 {
+			_ = flush()
+			s.held.Add(1)
+			select {
+			case <-s.options.Hold:
+			case <-ctx.Done():
+			}
+			s.held.Add(-1)
+		}
+		if f.After > 0 {
+			_ = flush()
+			pause(ctx, f.After)
+		}
+		if _, err := w.Write(f.Bytes); err != nil || ctx.Err() != nil {
+			return
+		}
+	}
+	_ = flush()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func fail(w http.ResponseWriter, status int, errorType, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(object{"type": "error", "error": object{"type": errorType, "message": message}})
+}
+
+var statusTypes = map[int]string{
+	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
+	404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error",
+}
+
+func typeOf(status int) string {
+	if name, ok := statusTypes[status]; ok {
+		return name
+	}
+	return "api_error"
+}
