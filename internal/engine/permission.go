@@ -23,9 +23,6 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		return true, "the task was added with --yes", nil
 	}
 	a := c.Asked
-	if a != nil && a.Request.About == td.AboutUnknown && a.Settled() {
-		return true, "retried by request " + a.Request.Handle(), nil
-	}
 	switch {
 	case a == nil || !a.Settled() && !r.isOpen(a):
 		limit := r.Permission

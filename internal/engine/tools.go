@@ -129,7 +129,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 // be run.
 func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (again bool, err error) {
 	prior := *c.Intent
-	if a := c.Asked; a != nil && a.Request.About == td.AboutUnknown {
+	if a := c.Unknown; a != nil && (a.Settled() || r.isOpen(a)) {
 		if !a.Settled() {
 			return false, r.askAgain(ctx, a)
 		}
@@ -232,7 +232,11 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 func (r *run) runner(t tool.Tool, call tool.Call, env *tool.Env) func(context.Context) (td.Outcome, error) {
 	return func(ctx context.Context) (out td.Outcome, err error) {
 		// A command's own time-out is the shim's business and leaves a result; this one is the net below.
-		limited, cancel := context.WithTimeoutCause(ctx, env.Timeout+5*time.Second, errToolTimeout)
+		limit := env.Timeout
+		if call.Timeout > 0 {
+			limit = call.Timeout
+		}
+		limited, cancel := context.WithTimeoutCause(ctx, limit+5*time.Second, errToolTimeout)
 		defer cancel()
 		defer func() {
 			if p := recover(); p != nil {
@@ -247,7 +251,7 @@ func (r *run) runner(t tool.Tool, call tool.Call, env *tool.Env) func(context.Co
 			return td.Outcome{}, cause
 		}
 		if err != nil && errors.Is(context.Cause(limited), errToolTimeout) {
-			return toolError(fmt.Sprintf("%s timed out after %s.", t.Name, env.Timeout)), nil
+			return toolError(fmt.Sprintf("%s timed out after %s.", t.Name, limit)), nil
 		}
 		if err != nil {
 			return toolError(err.Error()), nil
@@ -284,7 +288,7 @@ func (r *run) toolNames() string {
 func describe(use td.Block) string {
 	var in struct {
 		Command string `json:"command"`
-		Path    string `json:"path"`
+		Path    string `json:"file_path"`
 	}
 	_ = json.Unmarshal(use.Input, &in) // a description is all that depends on it
 	for _, s := range []string{in.Command, in.Path} {

@@ -22,6 +22,7 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 )
 
 var (
@@ -196,7 +197,8 @@ func (s *Scheduler) load(ctx context.Context) error {
 		return fmt.Errorf("load inboxes: %w", err)
 	}
 	for _, t := range tasks {
-		s.put(ctx, t, t.Status.State == td.Blocked)
+		// A running task that nobody runs was left by another process: attended to, it is taken up.
+		s.put(ctx, t, t.Status.State == td.Blocked || t.Status.State == td.Running)
 	}
 	for _, id := range pending {
 		if e := s.tasks[id]; e != nil {
@@ -391,9 +393,11 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		delete(s.parked, e.task.Dir)
 	}
 	if d.err != nil {
-		if !errors.Is(d.err, context.Canceled) {
-			s.Log.Error("task rests", "task", e.task.Handle, "for", s.Retry, "err", d.err)
+		level := slog.LevelError
+		if td.IsKind(d.err, td.Conflict) || errors.Is(d.err, tool.ErrDetach) {
+			level = slog.LevelDebug // another process has it, or this one is leaving it
 		}
+		s.Log.Log(ctx, level, "task rests", "task", e.task.Handle, "for", s.Retry, "err", d.err)
 		s.rest(ctx, e)
 		return
 	}

@@ -46,7 +46,8 @@ type Call struct {
 	Key        td.StepKey
 	Intent     *td.Intent // the newest attempt's
 	Outcome    *td.Outcome
-	Asked      *Asked // permission, the model's question, or what became of a lost process
+	Asked      *Asked // permission, or the model's question
+	Unknown    *Asked // what became of the newest attempt, whose process was lost
 	Validation Validation
 }
 
@@ -142,7 +143,8 @@ func (t *Transcript) intended(in td.Intent) {
 	for i := range t.Calls {
 		switch in.Key {
 		case t.Calls[i].Key:
-			t.Calls[i].Intent = &in
+			// A person's word on an attempt says nothing about the next one.
+			t.Calls[i].Intent, t.Calls[i].Unknown = &in, nil
 		case t.Calls[i].Validation.Key:
 			t.Calls[i].Validation.Intent = &in
 			t.Calls[i].Validation.Outcome = nil
@@ -241,7 +243,12 @@ func (t *Transcript) discard() {
 
 func (t *Transcript) asked(r td.Request) {
 	for i := range t.Calls {
-		if t.Calls[i].Key == r.Step {
+		if t.Calls[i].Key != r.Step {
+			continue
+		}
+		if r.About == td.AboutUnknown {
+			t.Calls[i].Unknown = &Asked{Request: r}
+		} else {
 			t.Calls[i].Asked = &Asked{Request: r}
 		}
 	}
@@ -249,8 +256,10 @@ func (t *Transcript) asked(r td.Request) {
 
 func (t *Transcript) find(id td.RequestID) *Asked {
 	for i := range t.Calls {
-		if a := t.Calls[i].Asked; a != nil && a.Request.ID == id {
-			return a
+		for _, a := range []*Asked{t.Calls[i].Asked, t.Calls[i].Unknown} {
+			if a != nil && a.Request.ID == id {
+				return a
+			}
 		}
 	}
 	return nil

@@ -1,0 +1,237 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+var (
+	seedFlag  = flag.Uint64("sim.seed", 0, "run this seed alone")
+	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 5,000, or a million with TASKDAEMON_SOAK")
+)
+
+func seeds() int {
+	switch {
+	case *seedsFlag > 0:
+		return *seedsFlag
+	case os.Getenv("TASKDAEMON_SOAK") != "":
+		return 1_000_000
+	case raceEnabled:
+		return 200
+	}
+	return 5_000
+}
+
+// TestHostsThatCrash is the promise of the project, in small: whatever dies whenever, every task ends,
+// nothing recorded is done again, no effect happens twice unless a person said so.
+func TestHostsThatCrash(t *testing.T) {
+	dir := t.TempDir()
+	if *seedFlag != 0 {
+		simulate(t, dir, *seedFlag)
+		return
+	}
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				seed := next.Add(1)
+				if seed > uint64(seeds()) || t.Failed() {
+					return
+				}
+				simulate(t, dir, seed)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds, %.0f a second", seeds(), float64(seeds())/time.Since(began).Seconds())
+}
+
+func simulate(t *testing.T, dir string, seed uint64) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(dir, rnd)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		hosts := []*host{w.start(ctx, "a"), w.start(ctx, "b")}
+		ids := w.add(ctx, t, hosts, 2+rnd.IntN(8))
+		stopAnswering := w.answerEverything(ctx, t, func() *host { return hosts[rnd.IntN(len(hosts))] })
+		for range 1 + rnd.IntN(6) {
+			time.Sleep(time.Duration(rnd.IntN(8000)) * time.Millisecond)
+			i := rnd.IntN(len(hosts))
+			switch rnd.IntN(4) {
+			case 0:
+				hosts[i].mu.Lock()
+				hosts[i].deaf = true
+				hosts[i].mu.Unlock()
+				time.Sleep(20 * time.Second)
+				fallthrough
+			case 1:
+				hosts[i].crash(true)
+			default:
+				hosts[i].crash(false)
+			}
+			time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
+			hosts[i] = w.start(ctx, fmt.Sprint("r", i))
+		}
+		deadline := time.Now().Add(2 * time.Hour)
+		for !w.allEnded(ctx, t, ids) {
+			if time.Now().After(deadline) {
+				t.Errorf("seed %d: tasks still live after two hours", seed)
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		stopAnswering()
+		for _, h := range hosts {
+			h.sched.Stop()
+			<-h.done
+		}
+		w.check(ctx, t, seed, ids)
+	})
+}
+
+func (w *world) add(ctx context.Context, t *testing.T, hosts []*host, n int) []td.TaskID {
+	var ids []td.TaskID
+	for i := range n {
+		id := td.NewTaskID()
+		dir := fmt.Sprintf("%s/%d", w.dir, i)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		task, err := w.journal.Create(ctx, td.Spec{
+			ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Title: "sim",
+			Prompt: fmt.Sprint("task ", i, w.rnd.Uint64()), Dir: dir, Mode: td.Autonomous, Tier: td.Worker,
+			Yes: i%2 == 0, CreatedAt: time.Now().UTC().Round(0),
+		}, string(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[w.rnd.IntN(len(hosts))].sched.Wake(ctx, task, false)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// answerEverything is the person: every request gets an answer, sometimes two, through the inbox.
+func (w *world) answerEverything(ctx context.Context, t *testing.T, some func() *host) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(700 * time.Millisecond):
+			}
+			waiting, err := w.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting}})
+			if err != nil {
+				return
+			}
+			for _, task := range waiting {
+				for _, r := range task.Requests {
+					choice := td.Yes
+					if r.About == td.AboutUnknown {
+						choice = td.Retry
+						w.askedAbout(task.ID, r)
+					}
+					for k := range 2 {
+						err := w.journal.Post(ctx, task.ID, td.Command{
+							Key: fmt.Sprintf("%s/%d", r.ID, k), Type: td.CmdAnswer, At: time.Now().UTC().Round(0),
+							Answer: &td.Answer{Request: r.ID, Choice: choice},
+						})
+						if err != nil && ctx.Err() == nil {
+							t.Error(err)
+						}
+					}
+				}
+				some().sched.Wake(ctx, task, false)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// askedAbout notes that a person was asked what became of an effect, and said to run it again.
+func (w *world) askedAbout(task td.TaskID, r td.Request) {
+	var turn, call int
+	if _, err := fmt.Sscanf(string(r.Step), "t%d.%d", &turn, &call); err != nil {
+		w.fault("request about step %q: %v", r.Step, err)
+	}
+	effect := fmt.Sprintf(`%s{"call":"%d.%d"}`, task, turn-1, call)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost[effect] == nil {
+		w.lost[effect] = map[td.RequestID]bool{}
+	}
+	w.lost[effect][r.ID] = true
+}
+
+func (w *world) allEnded(ctx context.Context, t *testing.T, ids []td.TaskID) bool {
+	for _, id := range ids {
+		task, err := w.journal.Task(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !task.Status.State.Terminal() {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) check(ctx context.Context, t *testing.T, seed uint64, ids []td.TaskID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.faults {
+		t.Errorf("seed %d: %s", seed, f)
+	}
+	for effect, n := range w.ran {
+		if asked := len(w.lost[effect]); n > 1+asked {
+			t.Errorf("seed %d: the effect %s happened %d times and was asked about %d times", seed, effect, n, asked)
+		}
+	}
+	for path, n := range w.written {
+		if n != 1 {
+			t.Errorf("seed %d: %s was written %d times", seed, path, n)
+		}
+	}
+	for _, id := range ids {
+		task, err := w.journal.Task(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Status.State != td.Completed {
+			t.Errorf("seed %d: %s is %s: %+v", seed, task.Handle, task.Status.State, task.Status.Failed)
+		}
+		ended := map[td.StepKey]int{}
+		folded := td.Task{}
+		for ev, err := range w.journal.Read(ctx, id, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if folded, err = folded.Apply(ev); err != nil {
+				t.Errorf("seed %d: %s: %v", seed, task.Handle, err)
+			}
+			if b, ok := ev.Body.(td.StepEnded); ok && b.Tool != nil {
+				if ended[b.Key]++; ended[b.Key] > 1 {
+					t.Errorf("seed %d: %s: step %s ended twice", seed, task.Handle, b.Key)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,265 @@
+// Package sim runs the real scheduler, engine, claims and durable steps of several hosts on one journal
+// in memory, on a simulated clock, while hosts crash, come back, lose power or lose touch with the
+// journal, all decided by a seed. A ledger outside the hosts counts every effect.
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"taskdaemon/internal/coord"
+	"taskdaemon/internal/engine"
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/scheduler"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/store/mem"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+var errDead = td.Errorf(td.Unavailable, "this host is dead")
+
+// world is what outlives every host: the journal, the processes under shims, and the ledger.
+type world struct {
+	dir     string
+	rnd     *rand.Rand
+	journal *mem.Store
+
+	mu      sync.Mutex
+	alive   map[string]bool
+	procs   map[string]*proc
+	ran     map[string]int                   // opaque effects, by task and call
+	lost    map[string]map[td.RequestID]bool // the requests that asked about an opaque effect
+	files   map[string]string                // what keyed effects write
+	written map[string]int
+	active  map[td.TaskID]string // which host is in an effect of the task
+	faults  []string
+}
+
+type proc struct {
+	host  string
+	ends  time.Time
+	voids bool
+	lost  bool
+	kill  chan struct{}
+}
+
+func newWorld(dir string, rnd *rand.Rand) *world {
+	w := &world{
+		dir: dir, rnd: rnd, alive: map[string]bool{}, procs: map[string]*proc{}, ran: map[string]int{},
+		lost: map[string]map[td.RequestID]bool{}, files: map[string]string{}, written: map[string]int{}, active: map[td.TaskID]string{},
+	}
+	w.journal = mem.New(func(h td.Holder) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.alive[h.Host]
+	})
+	return w
+}
+
+func (w *world) fault(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = append(w.faults, fmt.Sprintf(format, args...))
+}
+
+// enter notes that host is inside an effect of task: two hosts at once is the fault claims must prevent.
+func (w *world) enter(task td.TaskID, host string) func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if other := w.active[task]; other != "" && other != host && w.alive[other] {
+		w.faults = append(w.faults, fmt.Sprintf("%s and %s are both at work on %s", other, host, task))
+	}
+	w.active[task] = host
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.active[task] == host {
+			delete(w.active, task)
+		}
+	}
+}
+
+// host is one daemon's life.
+type host struct {
+	*world
+	name  string
+	sched *scheduler.Scheduler
+	done  chan struct{}
+
+	mu   sync.Mutex
+	dead bool
+	deaf bool // it can no longer renew its claims
+}
+
+var lives int
+
+func (w *world) start(ctx context.Context, name string) *host {
+	w.mu.Lock()
+	lives++
+	name = fmt.Sprintf("%s.%d", name, lives)
+	w.alive[name] = true
+	w.mu.Unlock()
+	h := &host{world: w, name: name, done: make(chan struct{})}
+	j := &journal{Journal: w.journal, host: h}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	keeper := coord.NewKeeper(j, td.Holder{Host: name}, log)
+	h.sched = scheduler.New(scheduler.Options{
+		Journal: j, Keeper: keeper, Loops: 8, Log: log, Retry: 5 * time.Second,
+		Runner: engine.New(engine.Options{
+			Journal: j, Model: &model{h}, Tools: tool.NewRegistry(h.tools()...), Spool: &spool{h},
+			Models:      map[td.Tier]string{td.Worker: "sim"},
+			Environment: func(context.Context, string) string { return "" },
+			Tree:        func(context.Context, string) (string, error) { return "tree", nil },
+			MaxTokens:   1, Turns: 100, Reminders: 1, Tool: time.Minute, Permission: time.Hour,
+			Retry: engine.RetryTable{
+				Network:    []time.Duration{0, time.Second, time.Second, time.Second, time.Second},
+				Overloaded: []time.Duration{time.Second, time.Second, time.Second, time.Second},
+			},
+			Log: log,
+		}),
+	})
+	hctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(h.done)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = keeper.Run(hctx) })
+		if err := h.sched.Run(hctx); err != nil && !h.isDead() {
+			w.fault("scheduler of %s: %v", name, err)
+		}
+		cancel()
+		wg.Wait()
+	}()
+	return h
+}
+
+func (h *host) isDead() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dead
+}
+
+// crash is SIGKILL: from this instant nothing the host does reaches anything outside it.
+func (h *host) crash(power bool) {
+	h.mu.Lock()
+	h.dead = true
+	h.mu.Unlock()
+	h.world.mu.Lock()
+	h.world.alive[h.name] = false
+	for _, p := range h.procs {
+		if power && p.host == h.name && time.Now().Before(p.ends) {
+			p.lost = true
+		}
+	}
+	h.world.mu.Unlock()
+	h.sched.Kill()
+	<-h.done
+}
+
+// journal is the host's way to the journal: cut when the host is dead, in the middle of a call if need be.
+type journal struct {
+	store.Journal
+	host *host
+}
+
+func (j *journal) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.Event) (td.Task, error) {
+	if j.host.isDead() {
+		return td.Task{}, errDead
+	}
+	time.Sleep(time.Millisecond)
+	t, err := j.Journal.Append(ctx, c, after, evs...)
+	if j.host.isDead() {
+		return td.Task{}, errDead // recorded or not, this host never learns of it
+	}
+	return t, err
+}
+
+func (j *journal) Claim(ctx context.Context, task td.TaskID, h td.Holder) (td.Claim, error) {
+	if j.host.isDead() {
+		return td.Claim{}, errDead
+	}
+	return j.Journal.Claim(ctx, task, h)
+}
+
+func (j *journal) Renew(ctx context.Context, h td.Holder) (int, error) {
+	j.host.mu.Lock()
+	deaf := j.host.dead || j.host.deaf
+	j.host.mu.Unlock()
+	if deaf {
+		return 0, errDead
+	}
+	return j.Journal.Renew(ctx, h)
+}
+
+func (j *journal) Release(ctx context.Context, c td.Claim) error {
+	if j.host.isDead() {
+		return errDead
+	}
+	return j.Journal.Release(ctx, c)
+}
+
+func (j *journal) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
+	if j.host.isDead() {
+		return nil, errDead
+	}
+	return j.Journal.Take(ctx, c)
+}
+
+// model plays an agent whose every answer follows from the task and the turn.
+type model struct{ host *host }
+
+func (m *model) Provider() string { return "sim" }
+
+func (m *model) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	turn := 0
+	for _, msg := range req.Messages {
+		if msg.Role == td.Assistant {
+			turn++
+		}
+	}
+	h := hash(req.Messages[0].Text(), turn, req.Attempt)
+	timer := time.NewTimer(time.Duration(h%2000) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return llm.Response{}, context.Cause(ctx)
+	}
+	switch {
+	case h%11 == 0 && req.Attempt < 2:
+		return llm.Response{}, &llm.Error{Class: td.Overloaded, Status: 529, Err: errors.New("overloaded")}
+	case h%13 == 0 && req.Attempt < 2:
+		return llm.Response{}, &llm.Error{Class: td.Network, Err: errors.New("reset")}
+	}
+	h = hash(req.Messages[0].Text(), turn, 0)
+	resp := llm.Response{Model: "sim", StopReason: td.StopToolUse, Message: td.Message{Role: td.Assistant}}
+	call := func(name string) {
+		resp.Message.Blocks = append(resp.Message.Blocks, td.Block{
+			Type: td.ToolUseBlock, ID: fmt.Sprintf("u%d.%d", turn, len(resp.Message.Blocks)), Name: name,
+			Input: json.RawMessage(fmt.Sprintf(`{"call":"%d.%d"}`, turn, len(resp.Message.Blocks))),
+		})
+	}
+	if turn >= 4 {
+		call("Complete")
+		return resp, nil
+	}
+	names := []string{"Look", "Act", "Write", "Act", "Ask"}
+	for i := range 1 + h%3 {
+		call(names[(h/7+i)%uint64(len(names))])
+	}
+	return resp, nil
+}
+
+func hash(parts ...any) uint64 {
+	f := fnv.New64a()
+	fmt.Fprint(f, parts...)
+	return f.Sum64()
+}
