@@ -117,7 +117,7 @@ func (t *task) check() string {
 		if _, gone := r.Body.(td.Trimmed); gone || r.Seq != folded.Head+1 {
 			return "" // trimmed: there is no fold to compare
 		}
-		next, err := folded.Apply(r.Event)
+		next, err := rule.Apply(folded, r.Event)
 		if err != nil {
 			return fmt.Sprintf("record %d does not follow from those before it: %v", r.Seq, err)
 		}

@@ -95,13 +95,28 @@ func FreeHandle(spec td.Spec, taken func(handle string) (bool, error)) (string, 
 func Fold(t td.Task, cursor uint64, evs []Prepared) (td.Task, error) {
 	for i := range evs {
 		evs[i].Seq, evs[i].Cursor = t.Head+1, cursor+uint64(i)+1
-		next, err := t.Apply(evs[i].Event)
+		next, err := Apply(t, evs[i].Event)
 		if err != nil {
 			return t, err
 		}
 		t = next
 	}
 	return t, nil
+}
+
+// Apply folds one event into the task, which is then the same whether it was kept in memory or read
+// back: a list that became empty is no list.
+func Apply(t td.Task, ev td.Event) (td.Task, error) {
+	t, err := t.Apply(ev)
+	t.Requests, t.InFlight, t.Jobs = noneIfEmpty(t.Requests), noneIfEmpty(t.InFlight), noneIfEmpty(t.Jobs)
+	return t, err
+}
+
+func noneIfEmpty[T any](s []T) []T {
+	if len(s) == 0 {
+		return nil
+	}
+	return s
 }
 
 // Same reports whether a stored event is the one that is being appended again.

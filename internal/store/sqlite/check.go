@@ -120,7 +120,7 @@ func (f *folding) event(r *sqlite3.Stmt) error {
 		f.partial = true // whole records were trimmed
 		return nil
 	}
-	next, err := f.task.Apply(ev)
+	next, err := rule.Apply(f.task, ev)
 	if err != nil {
 		f.problem("record %d (%s) does not follow from those before it: %v", ev.Seq, was, err)
 		f.partial = true

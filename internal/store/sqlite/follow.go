@@ -22,8 +22,11 @@ const (
 	chunkBytes  = 4 << 20
 )
 
-const selectEvents = `SELECT e.cursor, e.seq, t.id, e.at, e.type, e.takes, e.blob, e.size, e.body
-	FROM events e JOIN tasks t ON t.n = e.task`
+const (
+	eventColumns = "SELECT e.cursor, e.seq, t.id, e.at, e.type, e.takes, e.blob, e.size, e.body "
+	selectEvents = eventColumns + "FROM events e JOIN tasks t ON t.n = e.task"
+	selectStream = eventColumns + "FROM events e INDEXED BY events_task JOIN tasks t ON t.n = e.task"
+)
 
 // errChunkFull ends a chunk that grew large.
 var errChunkFull = errors.New("enough")
@@ -186,7 +189,7 @@ func (s *Store) catchUp(ctx context.Context, f store.EventFilter, after uint64) 
 		case len(tasks) == 0:
 			return nil
 		case len(tasks) == 1: // a stream's order is the journal's
-			return c.query(row, selectEvents+" INDEXED BY events_task WHERE e.task = ?6 AND e.cursor > ?1"+chosen+" ORDER BY e.seq LIMIT ?5",
+			return c.query(row, selectStream+" WHERE e.task = ?6 AND e.cursor > ?1"+chosen+" ORDER BY e.seq LIMIT ?5",
 				after, string(types), since, last, chunkEvents, tasks[0])
 		}
 		list, err := json.Marshal(tasks)

@@ -105,7 +105,7 @@ func (s *Store) trimTask(ctx context.Context, p store.Retention, d dueTask) (rem
 		if d.records {
 			err = t.exec("DELETE FROM inbox WHERE task = ? AND consumed <= ?", e.n, upTo)
 		} else {
-			err = t.exec("UPDATE inbox SET command = '' WHERE task = ? AND consumed <= ?", e.n, upTo)
+			err = t.exec("UPDATE inbox SET command = x'' WHERE task = ? AND consumed <= ?", e.n, upTo)
 		}
 		if err != nil {
 			return err
