@@ -288,7 +288,7 @@ func (r *run) toolNames() string {
 func describe(use td.Block) string {
 	var in struct {
 		Command string `json:"command"`
-		Path    string `json:"file_path"`
+		Path    string `json:"path"`
 	}
 	_ = json.Unmarshal(use.Input, &in) // a description is all that depends on it
 	for _, s := range []string{in.Command, in.Path} {

@@ -46,7 +46,8 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 		case t.Status.State.Terminal():
 			return Reset(t, "resumed by a person", at)
 		}
-		return Move{}, Errorf(Conflict, "%s is %s: there is nothing to resume", t.Handle, t.Status.State)
+		return Move{}, Errorf(Conflict, "%s is %s: there is nothing to resume", t.Handle, t.Status.State).
+			WithHint("taskdaemon task show %s", t.Handle)
 	case CmdCancel:
 		return Cancel(t, c.Text, at)
 	case CmdRetry:
@@ -128,7 +129,7 @@ func discard(t Task, c Command, at time.Time) (Move, error) {
 
 func only(t Task, b Body, at time.Time) (Move, error) {
 	if t.Status.State.Terminal() {
-		return Move{}, Errorf(Conflict, "%s is %s", t.Handle, t.Status.State)
+		return Move{}, Errorf(Conflict, "%s is %s", t.Handle, t.Status.State).WithHint("taskdaemon resume %s", t.Handle)
 	}
 	return Move{Task: t.ID, From: t.Status.State, To: t.Status.State,
 		Events: []Event{{Task: t.ID, At: at, Body: b}}}, nil

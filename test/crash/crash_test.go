@@ -1,0 +1,204 @@
+// Package crash is the crash suite: it kills the real daemon, built with failpoints, at every point in
+// every scenario, starts it again, lets it run to the end, and holds the end against that of a run that
+// was not killed. What was done and what was acknowledged is counted outside the daemon.
+package crash
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var (
+	only  = flag.String("crash.scenario", "", "run this scenario alone")
+	point = flag.String("crash.point", "", "kill at this point alone, as name:hit")
+)
+
+// binary is the daemon under test, built once with failpoints.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "taskdaemon-crash")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "taskdaemon")
+	cmd := exec.Command("go", "build", "-tags", "failpoint", "-o", binary, "taskdaemon/cmd/taskdaemon")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build the daemon with failpoints: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// kill is a point to die at: its name and which of its hits.
+type kill struct {
+	name string
+	hit  int
+}
+
+func (k kill) String() string { return fmt.Sprintf("%s:%d", k.name, k.hit) }
+
+// points lists every failpoint that is linked into the binary.
+func points(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command(binary, "failpoints").Output()
+	if err != nil {
+		t.Fatalf("list failpoints: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+// unreached are points that no scenario of this suite passes, and why that is right.
+var unreached = map[string]string{}
+
+// TestEveryPoint kills at every hit of every failpoint of every scenario (up to a few hits of each, spread
+// over the run), and checks that every point of the binary was died at.
+func TestEveryPoint(t *testing.T) {
+	var plans []plan
+	hits := map[string]int{}
+	for _, s := range chosen() {
+		base := s.baseline(t)
+		names := make([]string, 0, len(base.trace))
+		for name := range base.trace {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		for _, name := range names {
+			for _, n := range spread(base.trace[name], hitsEach()) {
+				plans = append(plans, plan{scenario: s, base: base, kills: []kill{{name, n}}})
+			}
+		}
+	}
+	if *point != "" {
+		plans = slices.DeleteFunc(plans, func(p plan) bool { return p.kills[0].String() != *point })
+	}
+	var mu sync.Mutex
+	runAll(t, plans, func(r result) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, k := range r.died {
+			hits[k.name]++
+		}
+	})
+	total := 0
+	for _, n := range hits {
+		total += n
+	}
+	t.Logf("%d kills at %d points", total, len(hits))
+	if *only != "" || *point != "" || t.Failed() {
+		return
+	}
+	for _, name := range points(t) {
+		if _, ok := unreached[name]; hits[name] == 0 && !ok {
+			t.Errorf("nothing died at %s: add a scenario that passes it, or say why none can", name)
+		}
+	}
+	if total < 400 {
+		t.Errorf("%d kills; the suite is meant to make at least 400", total)
+	}
+}
+
+// TestKilledAgainWhileRecovering kills a second time, somewhere in the recovery from the first.
+func TestKilledAgainWhileRecovering(t *testing.T) {
+	const want = 200
+	rnd := rand.New(rand.NewPCG(seed(t), 2))
+	var plans []plan
+	scenarios := chosen()
+	bases := make([]baseline, len(scenarios))
+	for i, s := range scenarios {
+		bases[i] = s.baseline(t)
+	}
+	for i := range soak(want+40, 2040) {
+		s, base := scenarios[i%len(scenarios)], bases[i%len(scenarios)]
+		plans = append(plans, plan{scenario: s, base: base, kills: []kill{
+			{"*", 1 + rnd.IntN(base.total)}, {"*", 1 + rnd.IntN(max(base.total*2/3, 1))},
+		}})
+	}
+	var mu sync.Mutex
+	twice := 0
+	runAll(t, plans, func(r result) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(r.died) == 2 {
+			twice++
+		}
+	})
+	t.Logf("%d runs were killed twice", twice)
+	if twice < want && *only == "" && !t.Failed() {
+		t.Errorf("%d runs were killed twice; the suite is meant to make at least %d", twice, want)
+	}
+}
+
+// spread is up to n of the hits 1..total: the first ones, the last, and some between.
+func spread(total, n int) []int {
+	if total <= n {
+		n = total
+	}
+	var out []int
+	for i := range n {
+		h := 1 + i
+		if i > 0 && n > 1 {
+			h = 1 + i*(total-1)/(n-1)
+		}
+		if !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func hitsEach() int { return soak(2, 50) }
+
+func soak(commit, long int) int {
+	if os.Getenv("TASKDAEMON_SOAK") != "" {
+		return long
+	}
+	return commit
+}
+
+func seed(t *testing.T) uint64 {
+	s := rand.Uint64()
+	if v := os.Getenv("TASKDAEMON_SEED"); v != "" {
+		if _, err := fmt.Sscan(v, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("TASKDAEMON_SEED=%d", s)
+	return s
+}
+
+// runAll carries the plans out, a few at a time.
+func runAll(t *testing.T, plans []plan, each func(result)) {
+	t.Helper()
+	jobs := make(chan plan)
+	var wg sync.WaitGroup
+	for range 4 { // runs wait for disks and processes more than they compute
+		wg.Go(func() {
+			for p := range jobs {
+				each(p.run(t))
+			}
+		})
+	}
+	for _, p := range plans {
+		jobs <- p
+	}
+	close(jobs)
+	wg.Wait()
+}

@@ -1,0 +1,365 @@
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/client"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+)
+
+// baseline is a run nobody killed.
+type baseline struct {
+	ending
+	trace map[string]int // hits of each point
+	total int
+}
+
+// ending is all that must be the same however often the daemon died.
+type ending struct {
+	State    td.State
+	Summary  string
+	Messages []td.Message
+	Marks    []string          // what was done outside the workspace, sorted
+	Files    map[string]string // the workspace
+}
+
+type plan struct {
+	scenario scenario
+	base     baseline
+	kills    []kill
+}
+
+func (p plan) String() string { return fmt.Sprintf("%s, killed at %v", p.scenario.name, p.kills) }
+
+type result struct {
+	died  []kill
+	asked bool // a person was asked what became of a lost process
+}
+
+var baselines sync.Map
+
+// baseline runs the scenario undisturbed, twice: two such runs must not differ, or no comparison counts.
+func (s scenario) baseline(t *testing.T) baseline {
+	t.Helper()
+	if b, ok := baselines.Load(s.name); ok {
+		return b.(baseline)
+	}
+	var b baseline
+	for i := range 2 {
+		w := newRun(t, s)
+		end := w.toTheEnd(nil)
+		w.checkHouse()
+		if i == 0 {
+			b.ending = end
+			b.trace = readTrace(t, w.trace)
+			for _, n := range b.trace {
+				b.total += n
+			}
+		} else if diff := cmp.Diff(b.ending, end); diff != "" {
+			t.Fatalf("%s: two undisturbed runs differ:\n%s", s.name, diff)
+		}
+		w.remove()
+	}
+	baselines.Store(s.name, b)
+	return b
+}
+
+// run carries the plan out and compares.
+func (p plan) run(t *testing.T) result {
+	w := newRun(t, p.scenario)
+	w.what = p.String()
+	end := w.toTheEnd(p.kills)
+	w.checkHouse()
+	want := p.base.ending
+	if w.asked {
+		// The transcript tells that the process was lost; the world must still be the same.
+		want.Messages, end.Messages = nil, nil
+	}
+	if diff := cmp.Diff(want, end); diff != "" {
+		w.errorf("differs from the run that was not killed (-want +got):\n%s", diff)
+	}
+	if !w.failed {
+		w.remove()
+	}
+	return result{died: w.died, asked: w.asked}
+}
+
+// crashRun is one scenario in a folder of its own, through as many lives of the daemon as it takes.
+type crashRun struct {
+	t      *testing.T
+	s      scenario
+	what   string
+	dir    string
+	trace  string
+	person *person
+	died   []kill
+	asked  bool
+	failed bool
+}
+
+func newRun(t *testing.T, s scenario) *crashRun {
+	dir, err := os.MkdirTemp("", "crash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &crashRun{t: t, s: s, what: s.name, dir: dir, trace: filepath.Join(dir, "trace")}
+	for _, sub := range []string{"work", "config/taskdaemon"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepare(t, w.path("work"))
+	config := "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
+	if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	svc := client.New(client.Options{Socket: w.path("state/run/sock")})
+	w.person = &person{svc: svc, counter: w.path("counter"), done: map[string]bool{}}
+	return w
+}
+
+func (w *crashRun) path(rel string) string { return filepath.Join(w.dir, rel) }
+
+func (w *crashRun) errorf(format string, args ...any) {
+	w.t.Helper()
+	w.failed = true
+	w.t.Errorf("%s: %s\n  (folder %s)", w.what, fmt.Sprintf(format, args...), w.dir)
+}
+
+func (w *crashRun) remove() {
+	if err := os.RemoveAll(w.dir); err != nil {
+		w.t.Log(err)
+	}
+}
+
+// toTheEnd lives through one daemon after the other: each but the last dies at its kill, or stops when
+// the task has ended.
+func (w *crashRun) toTheEnd(kills []kill) ending {
+	deadline := time.Now().Add(patience)
+	for life := 0; ; life++ {
+		var k *kill
+		if life < len(kills) {
+			k = &kills[life]
+		}
+		d := w.startDaemon(k)
+		task, err := w.live(d, deadline)
+		if err == nil {
+			end := w.ending(task)
+			w.doctor()
+			d.stop()
+			if k == nil || !d.killedItself() {
+				if k != nil && w.shimDied(*k) {
+					w.died = append(w.died, *k)
+				}
+				return end
+			}
+		}
+		if !d.killedItself() {
+			w.errorf("life %d: %v\n%s", life, err, d.log.String())
+			d.kill()
+			return ending{}
+		}
+		w.died = append(w.died, *k)
+	}
+}
+
+// live submits the task, plays the person, and returns the task when it has ended; or an error when the
+// daemon died first.
+func (w *crashRun) live(d *process, deadline time.Time) (td.Task, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	var task td.Task
+	script := strings.ReplaceAll(w.s.script, "COUNTER", w.person.counter)
+	for added := false; ; {
+		select {
+		case <-d.done:
+			return task, errors.New("the daemon died")
+		case <-time.After(3 * time.Millisecond):
+		}
+		if ctx.Err() != nil {
+			return task, fmt.Errorf("out of time: the task is %s (%+v)", task.Status.State, task.Status)
+		}
+		var err error
+		if !added {
+			task, err = w.person.svc.AddTask(ctx, api.AddTask{
+				Key: "the task", Prompt: "do it", Dir: w.path("work"), Yes: w.s.yes, Validator: w.s.valid, Rehearsal: script,
+			})
+			added = err == nil
+			continue
+		}
+		if task, err = w.person.svc.Task(ctx, string(task.ID)); err != nil {
+			continue
+		}
+		if task.Status.State.Terminal() {
+			return task, nil
+		}
+		for _, r := range task.Requests {
+			if r.About == td.AboutUnknown {
+				w.asked = true
+				_ = w.person.settleUnknown(ctx, r)
+			}
+		}
+		if w.s.person != nil {
+			if err := w.s.person(ctx, w.person, task); td.IsKind(err, td.Internal) {
+				return task, err
+			}
+		}
+	}
+}
+
+func (w *crashRun) ending(task td.Task) ending {
+	e := ending{State: task.Status.State, Files: map[string]string{}}
+	if c := task.Status.Completed; c != nil {
+		e.Summary = c.Summary
+	}
+	e.Marks = strings.Fields(w.person.marks())
+	sort.Strings(e.Marks)
+	err := filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		rel, _ := filepath.Rel(w.path("work"), path)
+		e.Files[rel] = string(raw)
+		return err
+	})
+	if err != nil {
+		w.errorf("read the workspace: %v", err)
+	}
+	h, err := w.person.svc.History(context.Background(), string(task.ID))
+	if err != nil {
+		w.errorf("read the history: %v", err)
+	}
+	e.Messages = h.Messages
+	return e
+}
+
+// doctor asks the daemon itself whether everything agrees.
+func (w *crashRun) doctor() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	d, err := w.person.svc.Doctor(ctx, api.DoctorRequest{})
+	if err != nil {
+		w.errorf("doctor: %v", err)
+		return
+	}
+	for _, c := range d.Checks {
+		if !c.OK {
+			w.errorf("doctor: %s: %v", c.Name, c.Findings)
+		}
+	}
+}
+
+// checkHouse looks at what is left when the daemon has stopped: no process of a tool, a sound
+// conversations' repository, an intact database.
+func (w *crashRun) checkHouse() {
+	orphans, err := sandbox.Orphans(w.path("state/spool"))
+	if err != nil {
+		w.errorf("look for orphans: %v", err)
+	}
+	for _, o := range orphans {
+		w.errorf("orphan: pid %d, %s", o.Process.Pid, o.Command)
+		_ = sandbox.KillOrphan(o)
+	}
+	left, err := os.ReadDir(w.path("state/spool"))
+	if err != nil && !os.IsNotExist(err) {
+		w.errorf("read the spool: %v", err)
+	}
+	for _, e := range left {
+		if !strings.HasPrefix(e.Name(), ".") {
+			w.errorf("left in the spool: %s", e.Name())
+		}
+	}
+	if out, err := exec.Command("git", "--git-dir", w.path("state/conversations.git"), "fsck", "--strict").CombinedOutput(); err != nil {
+		w.errorf("git fsck: %v\n%s", err, out)
+	}
+}
+
+// shimDied reports whether it was a shim that reached its hit and died, and not the daemon.
+func (w *crashRun) shimDied(k kill) bool {
+	if !strings.HasPrefix(k.name, "sandbox.shim.") {
+		return false
+	}
+	return readTrace(w.t, w.trace)[k.name] >= k.hit
+}
+
+func readTrace(t *testing.T, path string) map[string]int {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	hits := map[string]int{}
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		hits[sc.Text()]++
+	}
+	return hits
+}
+
+// process is one life of the daemon.
+type process struct {
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	done chan struct{}
+}
+
+func (w *crashRun) startDaemon(k *kill) *process {
+	d := &process{done: make(chan struct{})}
+	d.cmd = exec.Command(binary, "daemon", "start", "--foreground", "--state", w.path("state"))
+	d.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+w.path("config"), "TASKDAEMON_STATE="+w.path("state"))
+	if k != nil {
+		d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT="+k.String())
+	}
+	d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT_TRACE="+w.trace)
+	d.cmd.Stderr = &d.log
+	if err := d.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		defer close(d.done)
+		_ = d.cmd.Wait()
+	}()
+	return d
+}
+
+// killedItself reports whether the daemon died at its failpoint, giving it a moment to be reaped.
+func (d *process) killedItself() bool {
+	select {
+	case <-d.done:
+	case <-time.After(time.Second):
+		return false
+	}
+	ws, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+}
+
+func (d *process) kill() {
+	_ = d.cmd.Process.Kill()
+	<-d.done
+}
+
+func (d *process) stop() {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.done:
+	case <-time.After(20 * time.Second):
+		d.kill()
+	}
+}

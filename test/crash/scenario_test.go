@@ -1,0 +1,195 @@
+package crash
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// scenario is one kind of work.
+type scenario struct {
+	name   string
+	script string // the rehearsal; COUNTER stands for the file outside the workspace that effects mark
+	yes    bool
+	valid  string
+	// person does what a person does, called again and again with the task as it stands. It remembers
+	// in memory, which outlives the daemon.
+	person func(ctx context.Context, p *person, t td.Task) error
+}
+
+func chosen() []scenario {
+	if *only == "" {
+		return scenarios
+	}
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.name != *only })
+}
+
+var scenarios = []scenario{
+	{name: "plain tools", yes: true, script: `
+turns:
+  - text: I look around.
+    tools:
+      - {name: Glob, input: {pattern: "*.txt"}}
+      - {name: Read, input: {path: a.txt}}
+      - {name: Grep, input: {pattern: alpha}}
+  - tools:
+      - {name: Todo, input: {todos: [{text: look, status: completed}]}}
+  - tools:
+      - {name: Nonsense, input: {}}
+      - {name: Read, input: {path: missing.txt}}
+  - tools: [{name: Complete, input: {summary: looked}}]
+`},
+	{name: "write and edit", yes: true, script: `
+turns:
+  - tools:
+      - {name: Write, input: {path: sub/new.txt, content: "one\n"}}
+      - {name: Read, input: {path: a.txt}}
+  - tools:
+      - {name: Edit, input: {path: a.txt, old_string: alpha, new_string: beta}}
+      - {name: Edit, input: {path: sub/new.txt, old_string: one, new_string: two}}
+  - tools:
+      - {name: MultiEdit, input: {path: a.txt, edits: [{old_string: beta, new_string: gamma}, {old_string: line, new_string: row}]}}
+  - tools: [{name: Complete, input: {summary: written}}]
+`},
+	{name: "bash with a side effect", yes: true, valid: "test -f a.txt", script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER; echo done"}}]
+  - tools:
+      - {name: Bash, input: {command: "echo second >> COUNTER; sleep 0.1; echo slow"}}
+      - {name: Bash, input: {command: "echo third >> COUNTER; exit 3"}}
+  - tools: [{name: Complete, input: {summary: counted}}]
+`},
+	{name: "waiting for a person", person: answerAll, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo allowed >> COUNTER"}}]
+  - tools: [{name: Ask, input: {question: Which colour?, options: [red, blue]}}]
+  - tools: [{name: Complete, input: {summary: asked}}]
+`},
+	{name: "paused", yes: true, person: pauseOnce, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo before >> COUNTER"}}]
+  - latency: 40ms
+    tools: [{name: Read, input: {path: a.txt}}]
+  - latency: 40ms
+    tools: [{name: Bash, input: {command: "echo after >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: paused and resumed}}]
+`},
+	{name: "retrying after 529", yes: true, script: `
+turns:
+  - faults: [{status: 529}, {status: 500}]
+    tools: [{name: Bash, input: {command: "echo once >> COUNTER"}}]
+  - faults: [{error: overloaded_error}, {cut: 3}]
+    text: Still here.
+    tools: [{name: Read, input: {path: a.txt}}]
+  - faults: [{status: 429, retry_after: 10ms}]
+    tools: [{name: Complete, input: {summary: retried}}]
+`},
+	{name: "background job", yes: true, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo job >> COUNTER; echo up; sleep 60", background: true}}]
+  - tools: [{name: Read, input: {path: a.txt}}]
+  - tools: [{name: BashKill, input: {job: job-1}}]
+  - tools: [{name: Bash, input: {command: "echo job2 >> COUNTER; sleep 60", background: true}}]
+  - tools: [{name: Complete, input: {summary: job ran}}]
+`},
+	{name: "cancelled", yes: true, person: cancelSlow, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
+  - tools: [{name: Complete, input: {summary: never}}]
+`},
+}
+
+// person is the human at the terminal. What they have done they remember.
+type person struct {
+	svc     api.Service
+	counter string
+	done    map[string]bool
+}
+
+// once hands a command over until it was acknowledged; its key makes repeating it harmless.
+func (p *person) once(ctx context.Context, key, ref string, cmd api.Command) error {
+	if p.done[key] {
+		return nil
+	}
+	cmd.Key, cmd.By = key, "person"
+	_, err := p.svc.Command(ctx, ref, cmd)
+	if err == nil || td.IsKind(err, td.Conflict) {
+		p.done[key] = true
+		return nil
+	}
+	return err
+}
+
+// settleUnknown answers truthfully what became of a step whose process was lost: the mark is there or not.
+func (p *person) settleUnknown(ctx context.Context, r td.Request) error {
+	answer := td.Retry
+	for mark := range strings.FieldsSeq(p.marks()) {
+		if strings.Contains(r.Prompt, "echo "+mark+" ") {
+			answer = td.Done
+		}
+	}
+	return p.once(ctx, "settle/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: answer})
+}
+
+func (p *person) marks() string {
+	raw, err := os.ReadFile(p.counter)
+	if err != nil && !os.IsNotExist(err) {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func answerAll(ctx context.Context, p *person, t td.Task) error {
+	for _, r := range t.Requests {
+		if r.About == td.AboutUnknown {
+			continue
+		}
+		answer := td.Yes
+		if r.Kind == td.AskQuestion {
+			answer = "blue"
+		}
+		if err := p.once(ctx, "answer/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: answer}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pauseOnce(ctx context.Context, p *person, t td.Task) error {
+	switch {
+	case t.Status.State == td.Paused:
+		p.done["seen"] = true
+		return p.once(ctx, "resume", string(t.ID), api.Command{Type: td.CmdResume})
+	case p.done["seen"] && !p.done["resume"] && !t.Status.State.Terminal():
+		return td.Errorf(td.Internal, "a paused task became %s without being resumed", t.Status.State)
+	case t.Turns >= 1 && t.Status.State == td.Running:
+		return p.once(ctx, "pause", string(t.ID), api.Command{Type: td.CmdPause})
+	}
+	return nil
+}
+
+func cancelSlow(ctx context.Context, p *person, t td.Task) error {
+	if strings.Contains(p.marks(), "begun") {
+		return p.once(ctx, "cancel", string(t.ID), api.Command{Type: td.CmdCancel, Text: "enough"})
+	}
+	return nil
+}
+
+// prepare makes the workspace.
+func prepare(t *testing.T, dir string) {
+	t.Helper()
+	for name, text := range map[string]string{"a.txt": "alpha line\n", "b.txt": "beta\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const patience = 30 * time.Second
