@@ -63,7 +63,7 @@ func refine(s *jsonschema.Schema, t reflect.Type) error {
 	default:
 		return nil
 	}
-	for f := range t.Fields() {
+	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := s.Properties[name]
 		if p == nil {

@@ -47,7 +47,7 @@ func Tools(opts Options) []tool.Tool {
 	return []tool.Tool{
 		readTool(), writeTool(), editTool(), multiEditTool(),
 		bashTool(opts), bashOutputTool(), bashKillTool(),
-		globTool(),
+		globTool(), grepTool(opts),
 		todoTool(), askTool(), completeTool(), failTool(),
 	}
 }
