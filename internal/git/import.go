@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -53,27 +52,29 @@ type Import struct {
 	size int64
 	over bool // git has ended and been waited for
 
-	folder string   // holds the file of marks
-	refs   []string // of the commits, by mark
+	marks string   // file that git lists the commits in
+	refs  []string // of the commits, by mark
 }
 
 // Import starts an import. Done or Abort must be called.
 func (r *Repo) Import(ctx context.Context) (*Import, error) {
-	folder, err := os.MkdirTemp("", "taskdaemon-git-")
+	// It lies in the repository, under a name Sweep knows, so that a crash leaves no litter elsewhere.
+	marks, err := os.CreateTemp(r.path, "tmp_marks_*")
 	if err != nil {
 		return nil, td.Errorf(td.Storage, "start import: %w", err)
 	}
-	im := &Import{ctx: ctx, said: &tail{max: 4 << 10}, folder: folder}
+	_ = marks.Close()
+	im := &Import{ctx: ctx, said: &tail{max: 4 << 10}, marks: marks.Name()}
 	if err := im.start(r); err != nil {
-		_ = os.RemoveAll(folder)
+		im.clean()
 		return nil, err
 	}
 	return im, nil
 }
 
 func (im *Import) start(r *Repo) error {
-	c := r.call(true, "fast-import", "--quiet", "--done", "--date-format=raw", "--active-branches=64",
-		"--export-marks="+filepath.Join(im.folder, "marks"))
+	c := r.call(true, "fast-import", "--quiet", "--done", "--date-format=raw", "--active-branches=1024",
+		"--export-marks="+im.marks)
 	// Large bodies are streamed to disk, not held in memory and compared with their neighbours.
 	c.set = []string{"core.bigFileThreshold=1m", "fastimport.unpackLimit=" + strconv.Itoa(unpackLimit)}
 	cmd, err := command(im.ctx, c)
@@ -142,7 +143,7 @@ func (im *Import) data(parts ...string) {
 // Done ends the import and returns the commit each ref now points to. A nil error means that all of it
 // is on disk.
 func (im *Import) Done() (tips map[string]string, err error) {
-	defer os.RemoveAll(im.folder)
+	defer im.clean()
 	fpImportDone.Hit()
 	im.printf("done\n")
 	err = im.buf.Flush()
@@ -157,7 +158,7 @@ func (im *Import) Done() (tips map[string]string, err error) {
 	if err := im.cmd.Wait(); err != nil {
 		return nil, failure(im.ctx, []string{"fast-import"}, err, im.said.String())
 	}
-	raw, err := os.ReadFile(filepath.Join(im.folder, "marks"))
+	raw, err := os.ReadFile(im.marks)
 	if err != nil {
 		return nil, td.Errorf(td.Storage, "read marks: %w", err)
 	}
@@ -185,17 +186,19 @@ func (im *Import) Abort() {
 	if im.over {
 		return
 	}
-	defer os.RemoveAll(im.folder)
+	defer im.clean()
 	im.over = true
 	_ = im.cmd.Cancel()
 	_ = im.in.Close()
 	_ = im.cmd.Wait()
 }
 
+func (im *Import) clean() { _ = os.Remove(im.marks) }
+
 // broken explains a pipe that broke: git has ended and said why.
 func (im *Import) broken(err error) error {
 	im.over = true
-	defer os.RemoveAll(im.folder)
+	defer im.clean()
 	_ = im.in.Close()
 	if werr := im.cmd.Wait(); werr != nil {
 		err = werr

@@ -178,7 +178,7 @@ func TestImportMovesNothingUnlessDone(t *testing.T) {
 		t.Errorf("not forward: %v", err)
 	}
 	im.Abort() // after Done it does nothing
-	if left, _ := filepath.Glob(os.TempDir() + "/taskdaemon-git-*"); len(left) > 0 {
+	if left, _ := filepath.Glob(r.Path() + "/tmp_*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -199,8 +199,8 @@ func TestRename(t *testing.T) {
 
 func TestFsckFindsDamage(t *testing.T) {
 	r := openTest(t)
-	one := commit(t, r, "refs/heads/a", "")
-	if err := os.Remove(filepath.Join(r.Path(), "objects", one[:2], one[2:])); err != nil {
+	commit(t, r, "refs/heads/a", "")
+	if err := os.RemoveAll(filepath.Join(r.Path(), "objects/pack")); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Fsck(t.Context()); !td.IsKind(err, td.Corrupt) {
@@ -219,9 +219,6 @@ func TestUpkeepAndSweep(t *testing.T) {
 	}
 	if packs, _ := filepath.Glob(r.Path() + "/objects/pack/*.pack"); len(packs) != 1 {
 		t.Errorf("packs: %v", packs)
-	}
-	if loose, _ := filepath.Glob(r.Path() + "/objects/??/*"); len(loose) != 0 {
-		t.Errorf("%d loose objects", len(loose))
 	}
 	if r.Untidiness() >= 1 {
 		t.Errorf("still untidy: %v", r.Untidiness())

@@ -23,9 +23,11 @@ var (
 
 // What a batch may hold: git keeps a few bytes in memory for each object of an import.
 const (
-	maxCommits = 2000
+	maxCommits = 20000
 	maxBytes   = 64 << 20
 	maxStates  = 1024
+	// backlogWindows is how many windows a batch may last while there is a backlog.
+	backlogWindows = 30
 	// stopGrace is how long a batch that is being written may take to end after a shutdown began.
 	stopGrace = 5 * time.Second
 )
@@ -64,10 +66,12 @@ func (m *Mirror) batch(ctx context.Context, repo *git.Repo, first td.Event, more
 }
 
 // collect hands events to the import until the window closes, the batch is full, someone else wants the
-// turn, or the end has come. It returns the cursor of the last.
+// turn, or the end has come. It returns the cursor of the last. With a backlog, when the next event is
+// always there already, it stays open longer: moving a branch costs a sync however many commits it gains.
 func (b *batch) collect(ctx, work context.Context, first td.Event, more <-chan td.Event) (uint64, error) {
 	window := time.NewTimer(b.m.o.Window)
 	defer window.Stop()
+	latest := time.Now().Add(backlogWindows * b.m.o.Window)
 	for ev := first; ; {
 		if err := b.add(work, ev); err != nil {
 			return 0, err
@@ -80,6 +84,13 @@ func (b *batch) collect(ctx, work context.Context, first td.Event, more <-chan t
 		select {
 		case next, ok = <-more:
 		case <-window.C:
+			if time.Now().Before(latest) {
+				select {
+				case next, ok = <-more:
+					window.Reset(b.m.o.Window)
+				case <-time.After(b.m.o.Window / 20):
+				}
+			}
 		case <-b.m.hurry:
 		case <-ctx.Done():
 		}

@@ -31,7 +31,7 @@ import (
 const CursorName = "mirror"
 
 // busyUntidiness is how untidy the repository may get before it is packed in the middle of work.
-const busyUntidiness = 8
+const busyUntidiness = 2
 
 // Options say what is mirrored where.
 type Options struct {
@@ -84,8 +84,8 @@ func New(o Options) *Mirror {
 	}
 }
 
-// Mirrored is the cursor up to which everything is known to be in the repository. Retention must not
-// remove anything newer.
+// Mirrored is the cursor up to which everything is known to be in the repository: zero before Run, and
+// again when the repository had to be made anew. Retention must not remove anything newer.
 func (m *Mirror) Mirrored() uint64 { return m.mirrored.Load() }
 
 // Run follows the journal until ctx ends. No failure ends it: what cannot be written now is tried again
@@ -93,12 +93,11 @@ func (m *Mirror) Mirrored() uint64 { return m.mirrored.Load() }
 func (m *Mirror) Run(ctx context.Context) error {
 	wait, said := m.o.Retry, td.Kind("")
 	for {
-		began := m.Mirrored()
-		err := m.follow(ctx)
+		moved, err := m.follow(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if m.Mirrored() != began {
+		if moved {
 			wait, said = m.o.Retry, ""
 		}
 		if kind := td.KindOf(err); kind != said {
@@ -114,17 +113,20 @@ func (m *Mirror) Run(ctx context.Context) error {
 	}
 }
 
-// follow mirrors from the repository's cursor on until something fails.
-func (m *Mirror) follow(ctx context.Context) error {
+// follow mirrors from the repository's cursor on until something fails, and reports whether it got
+// anywhere.
+func (m *Mirror) follow(ctx context.Context) (moved bool, err error) {
 	repo, err := m.open(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
+	cursor := readCursor(repo)
+	m.mirrored.Store(cursor)
 	ctx, cancel := context.WithCancel(ctx)
 	events, ended := make(chan td.Event), make(chan error, 1)
 	go func() {
 		defer close(events)
-		ended <- m.pump(ctx, readCursor(repo), events)
+		ended <- m.pump(ctx, cursor, events)
 	}()
 	defer func() {
 		cancel()
@@ -138,19 +140,20 @@ func (m *Mirror) follow(ctx context.Context) error {
 		select {
 		case ev, ok := <-events:
 			if !ok {
-				return <-ended
+				return moved, <-ended
 			}
 			if err := m.batch(ctx, repo, ev, events); err != nil {
-				return err
+				return moved, err
 			}
+			moved = true
 			// A daemon that is never idle must not drown in small packs either.
 			if err := m.tidy(ctx, repo, busyUntidiness); err != nil {
-				return err
+				return moved, err
 			}
 			idle.Reset(m.o.Idle)
 		case <-idle.C:
 			if err := m.tidy(ctx, repo, 1); err != nil {
-				return err
+				return moved, err
 			}
 		}
 	}
