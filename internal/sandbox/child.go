@@ -171,14 +171,14 @@ func (c *child) watch() {
 
 // verdict is what is known of a command when its shim is gone.
 func (c *child) verdict(rest []byte) (ProcessResult, error) {
+	if len(rest) > 0 && rest[0] == tellFailed { // first: the folder may tell of an earlier shim
+		return ProcessResult{}, td.Errorf(td.Unavailable, "run %s: %s", c.name, rest[1:])
+	}
 	if exists(c.dir, resultFile) {
 		return load(c.dir, resultFile, decodeResult)
 	}
 	if len(rest) > 0 && rest[0] == tellResult {
 		return decodeResult(rest[1:])
-	}
-	if len(rest) > 0 && rest[0] == tellFailed {
-		return ProcessResult{}, td.Errorf(td.Unavailable, "run %s: %s", c.name, rest[1:])
 	}
 	if !exists(c.dir, startedFile) {
 		return ProcessResult{}, td.Errorf(td.Unavailable, "run %s: the shim ended before it began", c.name)

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -10,12 +11,66 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// TestMain makes the test binary its own shim, as taskdaemon is.
+// TestMain makes the test binary its own shim, as taskdaemon is, and a small daemon that can be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "exec" {
 		os.Exit(ExecMain(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "daemon" {
+		os.Exit(daemonMain(os.Args[2], os.Args[3], os.Args[4]))
+	}
 	os.Exit(m.Run())
+}
+
+// daemonMain runs one command in a spool as a daemon does: starts it, waits, looks at it and forgets it.
+func daemonMain(spool, work, script string) int {
+	self, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	s := &Spool{Dir: spool, Self: self, Warm: true}
+	s.Preheat()
+	p, err := s.Start(context.Background(), "cmd", Command{Shell: script, Dir: work, Timeout: time.Minute, Background: true, Task: "task", Step: "step"})
+	if err == nil {
+		_, err = p.Wait(context.Background(), func([]byte) {})
+	}
+	if err == nil {
+		_, _, err = s.Find("cmd")
+	}
+	if err == nil {
+		err = s.Remove("cmd")
+	}
+	s.Close()
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// daemon is the command that runs daemonMain.
+func daemon(t testing.TB, spool, work, script string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exec.Command(self, "daemon", spool, work, script)
+}
+
+// settled waits until the command is no longer running and says what became of it.
+func settled(t testing.TB, s *Spool, name string) (Process, ProcessState) {
+	t.Helper()
+	var p Process
+	var state ProcessState
+	eventually(t, "the command has ended", func() bool {
+		var err error
+		p, state, err = s.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state != StillRunning
+	})
+	return p, state
 }
 
 // open makes a spool that is closed, and whose commands are killed, at the end of the test.

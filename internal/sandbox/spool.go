@@ -116,6 +116,9 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 		return nil, td.Errorf(td.Unavailable, "start %s: %w", name, errors.Join(err, os.RemoveAll(dir)))
 	}
 	fpAfterStarted.Hit()
+	if cmd.Background {
+		s.warmUp() // others wait until it has ended, to leave it the machine
+	}
 	return c, nil
 }
 

@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"taskdaemon/internal/td"
+)
+
+func warmed(t testing.TB) *Spool {
+	t.Helper()
+	s := open(t)
+	s.Warm = true
+	s.Preheat()
+	awaitWarm(t, s)
+	return s
+}
+
+func awaitWarm(t testing.TB, s *Spool) td.Holder {
+	t.Helper()
+	var pid int
+	eventually(t, "a shim is warm", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.warm == nil {
+			return false
+		}
+		pid = s.warm.proc.Pid
+		return true
+	})
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := readStat(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self.Pid, self.Start = st.pid, st.start
+	return self
+}
+
+func TestWarmShimIsUsedAndReplaced(t *testing.T) {
+	s := warmed(t)
+	first := awaitWarm(t, s)
+	cmd := command(t, "echo $PPID; env | grep TASKDAEMON_STEP")
+	res := wait(t, start(t, s, "a", cmd))
+	if h, err := load(filepath.Join(s.Dir, "a"), lockFile, decodeHolder); err != nil || h != first {
+		t.Errorf("ran under %+v, %v; warm was %+v", h, err, first)
+	}
+	if res.Exit != 0 {
+		t.Errorf("got %+v, %q", res, res.Head)
+	}
+	if second := awaitWarm(t, s); second.Pid == first.Pid {
+		t.Error("it was not replaced")
+	}
+}
+
+func TestDeadWarmShimIsNoHarm(t *testing.T) {
+	s := warmed(t)
+	h := awaitWarm(t, s)
+	if err := signal(h, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is dead", func() bool { return !Alive(h) })
+	if res := wait(t, start(t, s, "a", command(t, "exit 6"))); res.Exit != 6 {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestCloseEndsTheWarmShim(t *testing.T) {
+	s := warmed(t)
+	h := awaitWarm(t, s)
+	s.Close()
+	eventually(t, "the warm shim is gone", func() bool { return !Alive(h) })
+	if _, err := s.Start(t.Context(), "a", command(t, "true")); err == nil {
+		t.Error("a closed spool started a command")
+	}
+}
+
+// TestWarmShimDiesWithItsDaemon kills a daemon that keeps a warm shim beside a running command.
+func TestWarmShimDiesWithItsDaemon(t *testing.T) {
+	spool, work := t.TempDir(), t.TempDir()
+	d := daemon(t, spool, work, "touch up; sleep 60")
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, spool)
+	eventually(t, "it runs", func() bool { return exists(work, "up") })
+	running, err := load(filepath.Join(spool, "cmd"), lockFile, decodeHolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := running
+	eventually(t, "another shim is warm", func() bool {
+		for _, st := range descendants(d.Process.Pid) {
+			if st.ppid == d.Process.Pid && st.pid != running.Pid {
+				idle.Pid, idle.Start = st.pid, st.start
+			}
+		}
+		return idle.Pid != running.Pid
+	})
+	if err := d.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Wait()
+	eventually(t, "the warm shim is gone", func() bool { return !Alive(idle) })
+	if p, state, err := s.Find("cmd"); state != StillRunning || err != nil || p.Kill(t.Context()) != nil {
+		t.Errorf("the running one: %v, %v", state, err)
+	}
+}
