@@ -30,6 +30,9 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 	case CmdAnswer:
 		return answer(t, c, at)
 	case CmdExpire:
+		if c.Answer == nil {
+			return Move{}, Errorf(Invalid, "no request named")
+		}
 		r, open := t.Request(c.Answer.Request)
 		if !open || r.ExpiresAt().IsZero() || r.ExpiresAt().After(c.At) {
 			return Move{}, Errorf(Conflict, "request %s was answered or asked again", c.Answer.Request.Handle())

@@ -120,10 +120,16 @@ func (t Task) Apply(ev Event) (Task, error) {
 	}
 	switch b := ev.Body.(type) {
 	case Created:
+		if t.Head != 0 {
+			return t, Errorf(Conflict, "%s was created already", t.Handle)
+		}
 		t = NewTask(b.Spec)
 	case Moved:
 		if b.From != t.Status.State || !Legal(b.Verb, b.From, b.Status.State) {
 			return t, Errorf(Conflict, "cannot %s %s from %s: it is %s", b.Verb, t.Handle, b.From, t.Status.State)
+		}
+		if b.Verb == VerbStart && b.Status.Running == nil {
+			return t, Errorf(Conflict, "cannot start %s: the record names no run", t.Handle)
 		}
 		t.moved(b)
 	case ContextSet:
