@@ -5,3 +5,5 @@
 // appended to the journal, change a task's state; nothing else does. Every value that is written to
 // disk is named in this package, so a rename here is a change of format.
 package td
+
+//go:generate go run ./statesdoc ../../docs/states.md
