@@ -81,8 +81,14 @@ func (f *folding) run(c *conn) error {
 		f.problem("its spec is missing")
 		return nil
 	}
-	if err := c.query(f.event, `SELECT seq, at, type, blob, size, body FROM events WHERE task = ? ORDER BY seq`, e.n); err != nil {
+	cursors, err := chain(c, e.n, e.newest, 0, 0)
+	if err != nil {
 		return err
+	}
+	for _, cursor := range cursors {
+		if err := c.query(f.event, "SELECT seq, at, type, blob, size, body FROM events WHERE cursor = ?", cursor); err != nil {
+			return err
+		}
 	}
 	if f.partial {
 		return nil

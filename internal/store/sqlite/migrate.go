@@ -31,8 +31,7 @@ var steps = []step{
 }
 
 func insertDaemonStream(c *conn) error {
-	t := rule.Daemon()
-	return insertTask(c, t, 0)
+	return insertTask(c, rule.Daemon(), 0, 0)
 }
 
 // version is that of an existing journal.

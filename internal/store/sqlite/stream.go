@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/ncruces/go-sqlite3"
@@ -80,7 +79,7 @@ func (t *tx) create(s *Store, first rule.Prepared, key string) (td.Task, error) 
 	}
 	fpTaskCreate.Hit()
 	t.wrote = true
-	if err := insertTask(t.c, task, n); err != nil {
+	if err := insertTask(t.c, task, n, one[0].Cursor); err != nil {
 		return td.Task{}, err
 	}
 	if key != "" {
@@ -88,14 +87,15 @@ func (t *tx) create(s *Store, first rule.Prepared, key string) (td.Task, error) 
 			return td.Task{}, err
 		}
 	}
-	if err := t.insertEvents(n, 0, []stored{{Prepared: one[0]}}); err != nil {
+	e := entry{n: n, task: task}
+	if err := t.insertEvents(&e, 0, []stored{{Prepared: one[0]}}); err != nil {
 		return td.Task{}, err
 	}
-	t.stage(task.ID, entry{n: n, task: task})
+	t.stage(task.ID, e)
 	return task, nil
 }
 
-func insertTask(c *conn, task td.Task, n int64) error {
+func insertTask(c *conn, task td.Task, n int64, newest uint64) error {
 	created, err := rule.Nanos(task.CreatedAt)
 	if err != nil {
 		return err
@@ -112,9 +112,9 @@ func insertTask(c *conn, task td.Task, n int64) error {
 	if err != nil {
 		return err
 	}
-	if err := c.exec(`INSERT INTO tasks (n, id, handle, state, dir, priority, created_at, head, live)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, n, string(task.ID), task.Handle, string(task.Status.State), task.Dir,
-		task.Priority, created, task.Head, live); err != nil {
+	if err := c.exec(`INSERT INTO tasks (n, id, handle, state, dir, priority, created_at, head, newest, live)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, n, string(task.ID), task.Handle, string(task.Status.State), task.Dir,
+		task.Priority, created, task.Head, newest, live); err != nil {
 		return err
 	}
 	return c.exec("INSERT INTO specs (task, brief, spec) VALUES (?, ?, ?)", n, brief, spec)
@@ -145,10 +145,11 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 		defer release()
 		rows[i].blob = h[:]
 	}
+	ahead := s.w.foldAhead(c.Task, after, prepared)
 	var out td.Task
 	err = s.w.do(ctx, func(t *tx) error {
 		var err error
-		out, err = t.append(c, after, rows)
+		out, err = t.append(c, after, rows, ahead)
 		return err
 	})
 	if err != nil {
@@ -157,7 +158,37 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	return out, nil
 }
 
-func (t *tx) append(c td.Claim, after uint64, rows []stored) (td.Task, error) {
+// folded is a task with events folded into it, encoded.
+type folded struct {
+	task td.Task
+	live []byte
+}
+
+func fold(task td.Task, evs []rule.Prepared) (folded, error) {
+	task, err := rule.Fold(task, 0, evs)
+	if err != nil {
+		return folded{}, err
+	}
+	live, err := json.Marshal(task.Live)
+	return folded{task, live}, err
+}
+
+// foldAhead folds events into the task as the writer last left it, on the caller's time. The task is a
+// function of its events: if its head is still the same when the writer comes to it, so is the result.
+// nil leaves it to the writer, which also finds the words if the events are not to be.
+func (w *writer) foldAhead(id td.TaskID, after uint64, evs []rule.Prepared) *folded {
+	e := w.cache.get(id)
+	if e == nil || e.task.Head != after {
+		return nil
+	}
+	f, err := fold(e.task, evs)
+	if err != nil {
+		return nil
+	}
+	return &f
+}
+
+func (t *tx) append(c td.Claim, after uint64, rows []stored, ahead *folded) (td.Task, error) {
 	e, err := t.fenced(c)
 	if err != nil {
 		return td.Task{}, err
@@ -172,26 +203,31 @@ func (t *tx) append(c td.Claim, after uint64, rows []stored) (td.Task, error) {
 		}
 		return e.task, nil
 	}
+	if ahead == nil {
+		evs := make([]rule.Prepared, len(rows))
+		for i, r := range rows {
+			evs[i] = r.Prepared
+		}
+		f, err := fold(e.task, evs)
+		if err != nil {
+			return td.Task{}, err
+		}
+		ahead = &f
+	}
+	if err := t.waiting(c.Task, e.n, rows); err != nil {
+		return td.Task{}, err
+	}
 	before := e.task
-	evs := make([]rule.Prepared, len(rows))
-	for i, r := range rows {
-		evs[i] = r.Prepared
-	}
-	if e.task, err = rule.Fold(before, t.last, evs); err != nil {
-		return td.Task{}, err
-	}
+	e.task = ahead.task
 	for i := range rows {
-		rows[i].Prepared = evs[i]
-	}
-	if err := t.waiting(c.Task, e.n, evs); err != nil {
-		return td.Task{}, err
+		rows[i].Seq, rows[i].Cursor = after+uint64(i)+1, t.last+uint64(i)+1
 	}
 	fpEventsAppend.Hit()
-	if err := t.insertEvents(e.n, c.Epoch, rows); err != nil {
+	if err := t.insertEvents(&e, c.Epoch, rows); err != nil {
 		return td.Task{}, err
 	}
 	fpEventsFold.Hit()
-	if err := t.update(e.n, before, e.task); err != nil {
+	if err := t.update(e, before, ahead.live); err != nil {
 		return td.Task{}, err
 	}
 	t.stage(c.Task, e)
@@ -204,25 +240,31 @@ func (t *tx) repeated(e entry, epoch, after uint64, rows []stored) (bool, error)
 	if after+uint64(len(rows)) > e.task.Head || after > e.task.Head {
 		return false, nil
 	}
-	found, same := 0, true
-	err := t.c.query(func(r *sqlite3.Stmt) error {
-		again := rows[min(found, len(rows)-1)]
-		found++
-		ev := td.Event{At: rule.FromNanos(r.ColumnInt64(2)), Takes: r.ColumnText(4),
-			Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))}}
-		raw := r.ColumnRawBlob(6)
-		if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), again.blob) {
-			raw = again.Raw
+	cursors, err := chain(t.c, e.n, e.newest, after, 0)
+	if err != nil || len(cursors) < len(rows) {
+		return false, err
+	}
+	for i, again := range rows {
+		same := false
+		if _, err := t.c.one(func(r *sqlite3.Stmt) error {
+			ev := td.Event{At: rule.FromNanos(r.ColumnInt64(2)), Takes: r.ColumnText(4),
+				Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))}}
+			raw := r.ColumnRawBlob(6)
+			if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), again.blob) {
+				raw = again.Raw
+			}
+			same = uint64(r.ColumnInt64(0)) == after+uint64(i)+1 && uint64(r.ColumnInt64(1)) == epoch &&
+				rule.Same(ev, raw, again.Prepared)
+			return nil
+		}, "SELECT seq, epoch, at, type, takes, blob, body FROM events WHERE cursor = ?", cursors[i]); err != nil || !same {
+			return false, err
 		}
-		same = same && uint64(r.ColumnInt64(1)) == epoch && rule.Same(ev, raw, again.Prepared)
-		return nil
-	}, "SELECT seq, epoch, at, type, takes, blob, body FROM events WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq",
-		e.n, after, after+uint64(len(rows)))
-	return same && found == len(rows), err
+	}
+	return true, nil
 }
 
 // waiting checks that every command the events take is in the inbox and not consumed.
-func (t *tx) waiting(task td.TaskID, n int64, evs []rule.Prepared) error {
+func (t *tx) waiting(task td.TaskID, n int64, evs []stored) error {
 	for _, ev := range evs {
 		if ev.Takes == "" {
 			continue
@@ -238,7 +280,8 @@ func (t *tx) waiting(task td.TaskID, n int64, evs []rule.Prepared) error {
 	return nil
 }
 
-func (t *tx) insertEvents(n int64, epoch uint64, rows []stored) error {
+// insertEvents writes placed events at the end of the task's chain.
+func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
 	for _, r := range rows {
 		at, err := rule.Nanos(r.At)
 		if err != nil {
@@ -252,19 +295,19 @@ func (t *tx) insertEvents(n int64, epoch uint64, rows []stored) error {
 		if r.blob != nil {
 			body = nil
 		}
-		if err := t.exec(`INSERT INTO events (cursor, task, seq, epoch, at, type, takes, blob, size, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Cursor, n, r.Seq, epoch, at, string(r.Body.Type()), takes,
+		if err := t.exec(`INSERT INTO events (cursor, task, seq, prev, epoch, at, type, takes, blob, size, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Cursor, e.n, r.Seq, e.newest, epoch, at, string(r.Body.Type()), takes,
 			r.blob, len(r.Raw), body); err != nil {
 			return err
 		}
 		if r.Takes != "" {
 			fpCommandConsume.Hit()
 			if err := t.exec("UPDATE inbox SET consumed = ? WHERE task = ? AND key = ? AND consumed IS NULL",
-				r.Cursor, n, r.Takes); err != nil {
+				r.Cursor, e.n, r.Takes); err != nil {
 				return err
 			}
 		}
-		t.last = r.Cursor
+		t.last, e.newest = r.Cursor, r.Cursor
 		t.publish = append(t.publish, bus.Entry{Event: r.Event, Size: len(r.Raw) + eventOverhead})
 	}
 	return nil
@@ -274,13 +317,10 @@ func (t *tx) insertEvents(n int64, epoch uint64, rows []stored) error {
 const eventOverhead = 256
 
 // update writes the folded task and its open requests.
-func (t *tx) update(n int64, before, task td.Task) error {
-	live, err := json.Marshal(task.Live)
-	if err != nil {
-		return err
-	}
+func (t *tx) update(e entry, before td.Task, live []byte) (err error) {
+	task := e.task
 	if before.Status.State == task.Status.State {
-		err = t.exec("UPDATE tasks SET head = ?, live = ? WHERE n = ?", task.Head, live, n)
+		err = t.exec("UPDATE tasks SET head = ?, newest = ?, live = ? WHERE n = ?", task.Head, e.newest, live, e.n)
 	} else {
 		var ended any
 		if task.Status.State.Terminal() {
@@ -290,13 +330,13 @@ func (t *tx) update(n int64, before, task td.Task) error {
 			}
 			ended = at
 		}
-		err = t.exec("UPDATE tasks SET head = ?, live = ?, state = ?, ended_at = ?, trimmed = 0 WHERE n = ?",
-			task.Head, live, string(task.Status.State), ended, n)
+		err = t.exec("UPDATE tasks SET head = ?, newest = ?, live = ?, state = ?, ended_at = ?, trimmed = 0 WHERE n = ?",
+			task.Head, e.newest, live, string(task.Status.State), ended, e.n)
 	}
 	if err != nil {
 		return err
 	}
-	return t.updateRequests(n, before, task)
+	return t.updateRequests(e.n, before, task)
 }
 
 func (t *tx) updateRequests(n int64, before, task td.Task) error {
@@ -316,46 +356,4 @@ func (t *tx) updateRequests(n int64, before, task td.Task) error {
 		}
 	}
 	return nil
-}
-
-// Read yields the events of one task with Seq > after, in order.
-func (s *Store) Read(ctx context.Context, task td.TaskID, after uint64) iter.Seq2[td.Event, error] {
-	return func(yield func(td.Event, error) bool) {
-		for {
-			evs, err := s.readStream(ctx, task, after)
-			if err != nil {
-				yield(td.Event{}, fmt.Errorf("read %s: %w", task, s.classify(err)))
-				return
-			}
-			for _, ev := range evs {
-				if !yield(ev, nil) {
-					return
-				}
-				after = ev.Seq
-			}
-			if len(evs) == 0 {
-				return
-			}
-		}
-	}
-}
-
-func (s *Store) readStream(ctx context.Context, task td.TaskID, after uint64) ([]td.Event, error) {
-	return s.readChunk(ctx, func(c *conn, row func(*sqlite3.Stmt) error) error {
-		n, err := numberOf(c, task)
-		if err != nil {
-			return err
-		}
-		return c.query(row, selectEvents+" WHERE e.task = ? AND e.seq > ? ORDER BY e.seq LIMIT ?", n, after, chunkEvents)
-	})
-}
-
-// numberOf is the number a task has in the tables.
-func numberOf(c *conn, task td.TaskID) (n int64, err error) {
-	ok, err := c.one(func(r *sqlite3.Stmt) error { n = r.ColumnInt64(0); return nil },
-		"SELECT n FROM tasks WHERE id = ?", string(task))
-	if err == nil && !ok {
-		err = rule.NoTask(task)
-	}
-	return n, err
 }

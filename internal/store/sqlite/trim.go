@@ -2,9 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -84,34 +83,19 @@ func (s *Store) trimTask(ctx context.Context, p store.Retention, d dueTask) (rem
 		if !e.task.Status.State.Terminal() {
 			return nil // a person asked to try it again meanwhile
 		}
-		kept, level := td.EventType.Audited, trimmedBodies
-		sql := `UPDATE events SET body = NULL, blob = NULL, size = 0
-			WHERE task = ?1 AND cursor <= ?2 AND type IN (SELECT value FROM json_each(?3)) AND (body IS NOT NULL OR blob IS NOT NULL)`
+		upTo := t.trimmable(p)
+		level := trimmedBodies
 		if d.records {
-			kept, level = rule.KeepsRecord, trimmedRecords
-			sql = `DELETE FROM events WHERE task = ?1 AND cursor <= ?2 AND type IN (SELECT value FROM json_each(?3))`
-		}
-		types, err := letGo(t.c, e.n, kept)
-		if err != nil {
-			return err
-		}
-		fpTrimBodies.Hit()
-		// The journal's newest record stays in any case: its cursor is where the next one goes on.
-		upTo := min(p.Mirrored, t.last-min(t.last, 1))
-		if err := t.exec(sql, e.n, upTo, types); err != nil {
-			return err
-		}
-		removed = int(t.c.Changes())
-		if d.records {
-			err = t.exec("DELETE FROM inbox WHERE task = ? AND consumed <= ?", e.n, upTo)
+			level = trimmedRecords
+			removed, err = t.dropRecords(&e, upTo, func(r brief) bool { return !rule.KeepsRecord(r.was) })
 		} else {
-			err = t.exec("UPDATE inbox SET command = x'' WHERE task = ? AND consumed <= ?", e.n, upTo)
+			removed, err = t.dropBodies(e, upTo)
 		}
 		if err != nil {
 			return err
 		}
-		if newest, err := t.c.number("SELECT max(cursor) FROM events WHERE task = ?", e.n); err != nil || uint64(newest) > upTo {
-			return err // not all of it could go yet: it is looked at again
+		if e.newest > upTo {
+			return nil // not all of it could go yet: it is looked at again
 		}
 		return t.exec("UPDATE tasks SET trimmed = ? WHERE n = ?", level, e.n)
 	})
@@ -120,30 +104,100 @@ func (s *Store) trimTask(ctx context.Context, p store.Retention, d dueTask) (rem
 
 // trimDaemon removes old records of the daemon's own stream.
 func (s *Store) trimDaemon(ctx context.Context, p store.Retention) (removed int, err error) {
-	before, err := rule.Nanos(rule.RecordsBefore(p))
-	if err != nil {
-		return 0, err
-	}
+	before := rule.RecordsBefore(p)
 	err = s.w.do(ctx, func(t *tx) error {
-		removed = 0
 		e, err := t.load(td.DaemonStream)
 		if err != nil {
 			return err
 		}
-		upTo := min(p.Mirrored, t.last-min(t.last, 1))
-		if n, err := t.c.number("SELECT count(*) FROM events WHERE task = ? AND cursor <= ? AND at < ? AND at > ?",
-			e.n, upTo, before, int64(math.MinInt64)); err != nil || n == 0 {
-			return err
-		}
-		fpTrimBodies.Hit()
-		if err := t.exec("DELETE FROM events WHERE task = ? AND cursor <= ? AND at < ? AND at > ?",
-			e.n, upTo, before, int64(math.MinInt64)); err != nil {
-			return err
-		}
-		removed = int(t.c.Changes())
-		return nil
+		removed, err = t.dropRecords(&e, t.trimmable(p), func(r brief) bool { return !r.at.IsZero() && r.at.Before(before) })
+		return err
 	})
 	return removed, err
+}
+
+// trimmable is the cursor up to which records may go. The journal's newest stays in any case: its
+// cursor is where the next one goes on.
+func (t *tx) trimmable(p store.Retention) uint64 { return min(p.Mirrored, t.last-min(t.last, 1)) }
+
+// brief is a record without its body.
+type brief struct {
+	cursor, prev uint64
+	was          td.EventType
+	at           time.Time
+	bare         bool // its body is gone
+}
+
+// stream lists the task's records, oldest first.
+func (t *tx) stream(e entry) ([]brief, error) {
+	cursors, err := chain(t.c, e.n, e.newest, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]brief, 0, len(cursors))
+	for _, cursor := range cursors {
+		if err := t.c.query(func(r *sqlite3.Stmt) error {
+			out = append(out, brief{cursor, uint64(r.ColumnInt64(0)), td.EventType(r.ColumnText(1)),
+				rule.FromNanos(r.ColumnInt64(2)), r.ColumnBool(3)})
+			return nil
+		}, "SELECT prev, type, at, body IS NULL AND blob IS NULL FROM events WHERE cursor = ?", cursor); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// dropBodies removes the bodies that are not audited, and the text of consumed commands.
+func (t *tx) dropBodies(e entry, upTo uint64) (removed int, err error) {
+	records, err := t.stream(e)
+	if err != nil {
+		return 0, err
+	}
+	fpTrimBodies.Hit()
+	for _, r := range records {
+		if r.cursor > upTo || r.bare || r.was.Audited() {
+			continue
+		}
+		if err := t.exec("UPDATE events SET body = NULL, blob = NULL, size = 0 WHERE cursor = ?", r.cursor); err != nil {
+			return 0, err
+		}
+		removed++
+	}
+	return removed, t.exec("UPDATE inbox SET command = x'' WHERE task = ? AND consumed <= ?", e.n, upTo)
+}
+
+// dropRecords removes whole records and mends the chain around them.
+func (t *tx) dropRecords(e *entry, upTo uint64, old func(brief) bool) (removed int, err error) {
+	records, err := t.stream(*e)
+	if err != nil {
+		return 0, err
+	}
+	fpTrimBodies.Hit()
+	prev := uint64(0)
+	for _, r := range records {
+		switch {
+		case r.cursor <= upTo && old(r):
+			removed++
+			err = t.exec("DELETE FROM events WHERE cursor = ?", r.cursor)
+		case r.prev != prev:
+			err = t.exec("UPDATE events SET prev = ? WHERE cursor = ?", prev, r.cursor)
+			prev = r.cursor
+		default:
+			prev = r.cursor
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	if removed == 0 {
+		return 0, nil
+	}
+	e.newest = prev
+	t.stage(e.task.ID, *e)
+	if err := t.exec("UPDATE tasks SET newest = ? WHERE n = ?", prev, e.n); err != nil {
+		return 0, err
+	}
+	return removed, t.exec("DELETE FROM inbox WHERE task = ? AND consumed <= ?", e.n, upTo)
 }
 
 // sweep removes blobs that no record refers to: those of trimmed records, and those of calls that a
@@ -157,19 +211,4 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 		})
 		return n > 0, err
 	})
-}
-
-// letGo are the types of records in the task's stream that retention removes, as a JSON list.
-func letGo(c *conn, n int64, kept func(td.EventType) bool) (string, error) {
-	types := []td.EventType{}
-	if err := c.query(func(r *sqlite3.Stmt) error {
-		if t := td.EventType(r.ColumnText(0)); !kept(t) {
-			types = append(types, t)
-		}
-		return nil
-	}, "SELECT DISTINCT type FROM events WHERE task = ?", n); err != nil {
-		return "", err
-	}
-	raw, err := json.Marshal(types)
-	return string(raw), err
 }

@@ -15,6 +15,7 @@ import (
 type entry struct {
 	n      int64
 	task   td.Task
+	newest uint64 // cursor of its newest event
 	epoch  uint64
 	held   bool
 	holder td.Holder
@@ -40,9 +41,7 @@ func newTx(w *writer) *tx {
 
 // committed makes the transaction's changes known and tells followers.
 func (t *tx) committed() {
-	for id, e := range t.staged {
-		t.w.cache.put(id, e)
-	}
+	t.w.cache.put(t.staged)
 	for _, f := range t.after {
 		f()
 	}
@@ -89,7 +88,7 @@ func (t *tx) fenced(c td.Claim) (entry, error) {
 	return e, nil
 }
 
-const selectEntry = `SELECT t.n, t.live, s.spec, c.epoch, c.holder, c.expires, t.id
+const selectEntry = `SELECT t.n, t.live, s.spec, c.epoch, c.holder, c.expires, t.newest
 	FROM tasks t JOIN specs s ON s.task = t.n LEFT JOIN claims c ON c.task = t.n WHERE t.id = ?`
 
 // loadEntry reads a task with its claim.
@@ -104,6 +103,7 @@ func loadEntry(c *conn, id td.TaskID) (e entry, ok bool, err error) {
 			}
 		}
 		e.expires = r.ColumnInt64(5)
+		e.newest = uint64(r.ColumnInt64(6))
 		e.task, err = decodeTask(r.ColumnRawBlob(2), r.ColumnRawBlob(1))
 		return err
 	}, selectEntry, string(id))
@@ -121,25 +121,4 @@ func decodeTask(spec, live []byte) (t td.Task, err error) {
 		return t, td.Errorf(td.Corrupt, "what its events were folded into cannot be read: %w", err)
 	}
 	return t, nil
-}
-
-// cache keeps the tasks the writer touched, so that an append need not read and decode them again.
-type cache struct {
-	entries map[td.TaskID]*entry
-}
-
-const cacheSize = 4096
-
-func newCache() *cache { return &cache{entries: map[td.TaskID]*entry{}} }
-
-func (c *cache) get(id td.TaskID) *entry { return c.entries[id] }
-
-func (c *cache) put(id td.TaskID, e *entry) {
-	if len(c.entries) >= cacheSize && c.entries[id] == nil {
-		for other := range c.entries { // any one: the map's order is chance
-			delete(c.entries, other)
-			break
-		}
-	}
-	c.entries[id] = e
 }

@@ -11,6 +11,7 @@ CREATE TABLE tasks (
   ended_at   INTEGER,
   trimmed    INTEGER NOT NULL DEFAULT 0,
   head       INTEGER NOT NULL,
+  newest     INTEGER NOT NULL,
   live       BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX tasks_state ON tasks (state, priority, created_at);
@@ -23,10 +24,13 @@ CREATE TABLE specs (
   spec  BLOB NOT NULL
 ) STRICT;
 
+-- A task's events are a chain, from tasks.newest back through prev. An index over (task, seq) would
+-- cost every event a page of its own in the log, for each task has its own place in it.
 CREATE TABLE events (
   cursor INTEGER PRIMARY KEY,
   task   INTEGER NOT NULL,
   seq    INTEGER NOT NULL,
+  prev   INTEGER NOT NULL,
   epoch  INTEGER NOT NULL,
   at     INTEGER NOT NULL,
   type   TEXT    NOT NULL,
@@ -35,7 +39,6 @@ CREATE TABLE events (
   size   INTEGER NOT NULL,
   body   BLOB
 ) STRICT;
-CREATE UNIQUE INDEX events_task ON events (task, seq);
 CREATE INDEX events_blob ON events (blob) WHERE blob IS NOT NULL;
 
 CREATE TABLE claims (
