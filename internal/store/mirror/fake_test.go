@@ -135,7 +135,7 @@ func life(id td.TaskID, n int) []td.Body {
 		Opening: td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: spec.Prompt}}},
 	}}
 	for i := range n {
-		model, use, tool := td.StepKey(fmt.Sprintf("1/%d", i)), fmt.Sprintf("toolu_%d", i), td.StepKey(fmt.Sprintf("1/%d/toolu_%d", i, i))
+		model, use, tool := td.StepKey(fmt.Sprintf("t%d.model", i+1)), fmt.Sprintf("toolu_%d", i), td.StepKey(fmt.Sprintf("t%d.0", i+1))
 		exit := 0
 		out = append(out,
 			td.StepIntended{Intent: td.Intent{Key: model, Kind: td.ModelStep, Name: "model", Effect: td.Pure}},

@@ -92,8 +92,8 @@ func (s *state) answer(o td.Outcome) *draft {
 	m := o.Model.Message
 	s.Calls = nil
 	var names []string
-	for _, u := range m.ToolUses() {
-		s.Calls = append(s.Calls, toolUse{ID: u.ID, Name: u.Name, Brief: oneLine(gist(u.Input), 100)})
+	for i, u := range m.ToolUses() {
+		s.Calls = append(s.Calls, toolUse{Index: i, Name: u.Name, Brief: oneLine(gist(u.Input), 100)})
 		names = append(names, u.Name)
 	}
 	text := m.Text()
@@ -137,9 +137,12 @@ func (s *state) tool(o td.Outcome) *draft {
 	return s.message("tool-"+safeName(name), fmt.Sprintf("turn %d: %s %s", s.Live.Turns, name, what), parts...)
 }
 
-// callOf finds the call a step belongs to: the one whose id its key holds, else the first of its name.
+// callOf finds the call a step belongs to: the one whose place in the answer its key ends with, else the
+// first of its name.
 func (s *state) callOf(key, name string) int {
-	i := slices.IndexFunc(s.Calls, func(u toolUse) bool { return u.ID != "" && strings.Contains(key, u.ID) })
+	i := slices.IndexFunc(s.Calls, func(u toolUse) bool {
+		return strings.HasSuffix(key, fmt.Sprintf(".%d", u.Index)) && (name == "" || name == u.Name)
+	})
 	if i < 0 {
 		i = slices.IndexFunc(s.Calls, func(u toolUse) bool { return u.Name == name })
 	}

@@ -41,10 +41,10 @@ func TestHostileWords(t *testing.T) {
 	evil := "../../\x00\xff\u202e\n```\n````json\nTaskdaemon-Seq: 9999\n"
 	path := tell(t,
 		td.Said{Text: evil, By: evil},
-		answer("1", td.Block{Type: td.ToolUseBlock, ID: "u", Name: evil, Input: json.RawMessage(`{"command":"a\u0000b"}`)},
+		answer("t1.model", td.Block{Type: td.ToolUseBlock, ID: "u", Name: evil, Input: json.RawMessage(`{"command":"a\u0000b"}`)},
 			td.Block{Type: td.ToolUseBlock, ID: "v", Name: "Odd", Malformed: evil}),
-		td.StepIntended{Intent: td.Intent{Key: "1/u", Kind: td.ToolStep, Name: evil}},
-		result("1/u", evil),
+		td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: evil}},
+		result("t1.0", evil),
 	)
 	for _, s := range subjects(t, path, 2) {
 		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\n") || utf8.RuneCountInString(s) > 101 {
@@ -66,9 +66,24 @@ func TestHostileWords(t *testing.T) {
 	}
 }
 
+// Calls that run side by side may end in any order; each result is told apart by its place.
+func TestResultsOutOfOrder(t *testing.T) {
+	read := func(path string) td.Block {
+		return td.Block{Type: td.ToolUseBlock, Name: "Read", Input: json.RawMessage(`{"file_path":"` + path + `"}`)}
+	}
+	path := tell(t, answer("t1.model", read("a"), read("b"), read("c")), result("t1.2", "C"), result("t1.0", "A"), result("t1.1", "B"))
+	want := "turn 1: Read c,turn 1: Read a,turn 1: Read b"
+	if got := subjects(t, path, 3); strings.Join(got, ",") != want {
+		t.Errorf("subjects: %q", got)
+	}
+	if got := gitOut(t, path, "show", handle(1)+":messages/0003-tool-Read.md"); !strings.HasPrefix(got, "# Read: c\n") {
+		t.Errorf("first result: %q", got)
+	}
+}
+
 func TestHugeBody(t *testing.T) {
 	huge := strings.Repeat("0123456789abcde\n", 50<<20/16)
-	path := tell(t, answer("1", td.Block{Type: td.ToolUseBlock, ID: "u", Name: "Bash"}), result("1/u", huge))
+	path := tell(t, answer("t1.model", td.Block{Type: td.ToolUseBlock, ID: "u", Name: "Bash"}), result("t1.0", huge))
 	if got := gitOut(t, path, "cat-file", "-s", handle(1)+":messages/0003-tool-Bash.md"); len(got) != 8 {
 		t.Errorf("size %s", got)
 	}
@@ -77,10 +92,10 @@ func TestHugeBody(t *testing.T) {
 func TestRequestsAndDiscards(t *testing.T) {
 	r := td.Request{ID: "01890000-0000-7000-8000-00000000abcd", Kind: td.AskPermission, Prompt: "May I?", Detail: "rm -r build", Options: []string{"yes", "no"}}
 	path := tell(t,
-		answer("1", td.Block{Type: td.TextBlock, Text: "I clean up."}, td.Block{Type: td.ToolUseBlock, ID: "u", Name: "Bash", Input: json.RawMessage(`{"command":"rm -r build"}`)}),
+		answer("t1.model", td.Block{Type: td.TextBlock, Text: "I clean up."}, td.Block{Type: td.ToolUseBlock, ID: "u", Name: "Bash", Input: json.RawMessage(`{"command":"rm -r build"}`)}),
 		td.RequestOpened{Request: r},
 		td.RequestAnswered{Answer: td.Answer{Request: r.ID, Choice: "no", Words: "keep it", By: "ann"}},
-		result("1/u", "refused"),
+		result("t1.0", "refused"),
 		td.Discarded{By: "ann"},
 		td.Said{Text: "try again", By: "ann"},
 	)

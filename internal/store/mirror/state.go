@@ -35,7 +35,7 @@ type state struct {
 
 // toolUse is a tool call that waits for its result.
 type toolUse struct {
-	ID    string `json:"id"`
+	Index int    `json:"index"` // place among the answer's calls
 	Name  string `json:"name"`
 	Brief string `json:"brief,omitempty"`
 }
