@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/config"
+)
+
+func newConfigCmd(a *app) *cobra.Command {
+	return group("config", "Show and check the settings", "taskdaemon config show",
+		newConfigShowCmd(a), newConfigPathCmd(a), newConfigCheckCmd(a))
+}
+
+// loadConfig reads the settings as a daemon started now would.
+func (a *app) loadConfig(set []string) (config.Config, string, error) {
+	file, explicit, err := a.configFile()
+	if err != nil {
+		return config.Config{}, "", err
+	}
+	c, err := config.Load(config.LoadOptions{File: file, Explicit: explicit, Environ: a.environ(), Set: set})
+	return c, file, err
+}
+
+type configShowOptions struct {
+	app *app
+	set []string
+}
+
+func newConfigShowCmd(a *app) *cobra.Command {
+	o := configShowOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "show", Short: "Print every setting and where it comes from", Args: args(cobra.NoArgs, "no arguments"),
+		Long: `Print every setting and where it comes from: default, file, env or flag. It is what a daemon
+started now would use; one that runs keeps what it was started with.`,
+		Example: "  taskdaemon config show", Annotations: exits(exitOK, exitUsage),
+		RunE: func(*cobra.Command, []string) error { return runConfigShow(o) },
+	}
+	cmd.Flags().StringArrayVar(&o.set, "set", nil, "as if given to daemon start; may be repeated")
+	return cmd
+}
+
+func runConfigShow(o configShowOptions) error {
+	a := o.app
+	c, file, err := a.loadConfig(o.set)
+	if err != nil {
+		return err
+	}
+	provider := c.ProviderIn(a.getenv)
+	if a.json {
+		type setting struct {
+			Value  string        `json:"value"`
+			Source config.Source `json:"source"`
+		}
+		out := map[string]setting{}
+		for _, k := range config.Keys {
+			out[k.Name] = setting{k.Value(c), c.SourceOf(k)}
+		}
+		return a.printJSON(map[string]any{"file": file, "provider": provider, "settings": out})
+	}
+	rows := make([][]string, len(config.Keys))
+	for i, k := range config.Keys {
+		source := string(c.SourceOf(k))
+		if c.SourceOf(k) == config.FromDefault {
+			source = a.style.dim(source)
+		}
+		rows[i] = []string{k.Name, k.Value(c), source}
+	}
+	if err := table(a.stdout, rows); err != nil {
+		return err
+	}
+	key := "is not set"
+	if a.getenv(c.APIKeyEnv) != "" {
+		key = "is set"
+	}
+	a.say("\na daemon started now answers with %s (%s %s)", provider, c.APIKeyEnv, key)
+	return nil
+}
+
+type configPathOptions struct{ app *app }
+
+func newConfigPathCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "path", Short: "Print where the config file is", Args: args(cobra.NoArgs, "no arguments"),
+		Example: `  $EDITOR "$(taskdaemon config path)"`, Annotations: exits(exitOK, exitUsage),
+		RunE: func(*cobra.Command, []string) error { return runConfigPath(configPathOptions{a}) },
+	}
+}
+
+func runConfigPath(o configPathOptions) error {
+	file, _, err := o.app.configFile()
+	if err != nil {
+		return err
+	}
+	if o.app.json {
+		return o.app.printJSON(map[string]string{"config": file})
+	}
+	_, err = fmt.Fprintln(o.app.stdout, file)
+	return written(err)
+}
+
+type configCheckOptions struct{ app *app }
+
+func newConfigCheckCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "Check the settings", Args: args(cobra.NoArgs, "no arguments"),
+		Long:    "Check config file and environment. An error names file, line and column, and the nearest known key.",
+		Example: "  taskdaemon config check && taskdaemon daemon start", Annotations: exits(exitOK, exitUsage),
+		RunE: func(*cobra.Command, []string) error { return runConfigCheck(configCheckOptions{a}) },
+	}
+}
+
+func runConfigCheck(o configCheckOptions) error {
+	_, file, err := o.app.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	if o.app.json {
+		return o.app.printJSON(map[string]any{"config": file, "ok": true})
+	}
+	o.app.say("%s: ok", file)
+	return nil
+}

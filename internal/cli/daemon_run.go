@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/api/wire"
+	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/redact"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/telemetry"
+)
+
+// runForeground is the daemon itself. Whoever spawned it is told once, over the descriptor it gave,
+// that the daemon answers or why it cannot.
+func runForeground(ctx context.Context, o daemonStartOptions) error {
+	ready, err := openReady(o.readyFD)
+	if err != nil {
+		return err
+	}
+	defer ready.close()
+	if err := serve(ctx, o, ready); err != nil {
+		e := wire.ErrorOf(err)
+		ready.tell(started{Error: &e})
+		return err
+	}
+	return nil
+}
+
+func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
+	a := o.app
+	dir, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	cfg, _, err := a.loadConfig(o.set)
+	if err != nil {
+		return err
+	}
+	level, err := telemetry.Level(cfg.Log.Level)
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return td.Errorf(td.Internal, "find this program: %w", err)
+	}
+	logs := telemetry.Options{Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize),
+		Redact: redact.New(a.getenv(cfg.APIKeyEnv)).Bytes}
+	if ready == nil {
+		logs.Text = a.stderr
+	}
+	log, closer, err := telemetry.Open(logs)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	return daemon.Run(ctx, daemon.Options{
+		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
+		Ready: func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
+	})
+}
+
+// readyPipe leads to the process that spawned this one. Nil, when a person did, it does nothing.
+type readyPipe struct{ f *os.File }
+
+func openReady(fd int) (*readyPipe, error) {
+	if fd == 0 {
+		return nil, nil
+	}
+	unix.CloseOnExec(fd) // a child that held it would hide this process's death from whoever waits
+	f := os.NewFile(uintptr(fd), "ready")
+	if f == nil {
+		return nil, td.Errorf(td.Invalid, "--ready-fd %d is not a descriptor", fd)
+	}
+	return &readyPipe{f}, nil
+}
+
+func (r *readyPipe) tell(msg started) {
+	if r == nil || r.f == nil {
+		return
+	}
+	_ = json.NewEncoder(r.f).Encode(msg) // whoever asked may be gone; the daemon is not there for it alone
+	r.close()
+}
+
+func (r *readyPipe) close() {
+	if r != nil && r.f != nil {
+		_ = r.f.Close()
+		r.f = nil
+	}
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+)
+
+type doctorOptions struct {
+	app *app
+	fix bool
+}
+
+func newDoctorCmd(a *app) *cobra.Command {
+	o := doctorOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Prove that journal, mirrors and processes agree", Args: args(cobra.NoArgs, "no arguments"),
+		Long:    "Prove that journal, mirrors and processes agree, and say what --fix would repair.",
+		Example: "  taskdaemon doctor --fix", Annotations: talks(exitStorage),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), o) },
+	}
+	cmd.Flags().BoolVar(&o.fix, "fix", false, "repair what can be repaired")
+	return cmd
+}
+
+func runDoctor(ctx context.Context, o doctorOptions) error {
+	a := o.app
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := svc.Doctor(ctx, api.DoctorRequest{Fix: o.fix})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.printJSON(d)
+	} else {
+		err = a.printDiagnosis(d)
+	}
+	if err == nil && d.Problems > 0 {
+		return outcome(exitStorage)
+	}
+	return err
+}
+
+func (a *app) printDiagnosis(d api.Diagnosis) error {
+	fixable := false
+	for _, c := range d.Checks {
+		mark := a.style.green("ok   ")
+		switch {
+		case c.Fixed:
+			mark = a.style.warn("fixed")
+		case !c.OK:
+			mark = a.style.red("bad  ")
+			fixable = fixable || c.Fix != ""
+		}
+		line := mark + " " + c.Name
+		if c.Detail != "" {
+			line += ": " + sanitize(c.Detail)
+		}
+		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
+			return written(err)
+		}
+		for _, f := range c.Findings {
+			fmt.Fprintf(a.stdout, "        %s\n", oneLine(f, 300))
+		}
+		if !c.OK && !c.Fixed && c.Fix != "" {
+			fmt.Fprintf(a.stdout, "      %s %s\n", a.style.dim("→"), a.typeable(sanitize(c.Fix)))
+		}
+	}
+	switch {
+	case d.Problems == 0:
+		a.say("all is well")
+	case fixable:
+		a.say("%s; next: %s", plural(d.Problems, "problem"), a.typeable("taskdaemon doctor --fix"))
+	default:
+		a.say("%s", plural(d.Problems, "problem"))
+	}
+	return nil
+}

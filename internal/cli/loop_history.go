@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/td"
+)
+
+type loopHistoryOptions struct {
+	app    *app
+	ref    string
+	events bool
+	full   bool
+}
+
+func newLoopHistoryCmd(a *app) *cobra.Command {
+	o := loopHistoryOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "history <task>", Short: "Print the conversation of a task",
+		Long: `Print the conversation of a task. With --events its records instead, one JSON object a line; with
+--json conversation and records as one object.`,
+		Args:    args(cobra.ExactArgs(1), "one task"),
+		Example: "  taskdaemon loop history t-4k7q2m9x", Annotations: talks(exitNotFound),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.ref = args[0]
+			return runLoopHistory(cmd.Context(), o)
+		},
+	}
+	cmd.Flags().BoolVar(&o.events, "events", false, "the records as they are, as JSON lines")
+	cmd.Flags().BoolVar(&o.full, "full", false, "do not clip tool results")
+	return cmd
+}
+
+func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
+	a := o.app
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	h, err := svc.History(ctx, o.ref)
+	if err != nil {
+		return err
+	}
+	a.noteRehearsal(svc)
+	switch {
+	case o.events:
+		enc := json.NewEncoder(a.stdout)
+		enc.SetEscapeHTML(false)
+		for _, ev := range h.Events {
+			if err := enc.Encode(ev); err != nil {
+				return written(err)
+			}
+		}
+		return nil
+	case a.json:
+		return a.printJSON(h)
+	}
+	if len(h.Messages) == 0 {
+		a.say("%s has said nothing yet: it is %s", h.Task.Handle, stateWords(h.Task))
+		return nil
+	}
+	for _, m := range h.Messages {
+		if err := o.print(a.stdout, m); err != nil {
+			return written(err)
+		}
+	}
+	a.say("%s", a.talk.dim(fmt.Sprintf("%s is %s; %s, %s", h.Task.Handle, stateWords(h.Task), plural(h.Task.Turns, "turn"), money(h.Task.Cost))))
+	return nil
+}
+
+func (o loopHistoryOptions) print(w io.Writer, m td.Message) error {
+	s := o.app.style
+	head := s.blue("» you")
+	if m.Role == td.Assistant {
+		head = s.bold("● agent")
+	}
+	results := 0
+	for _, b := range m.Blocks {
+		if b.Type == td.ToolResultBlock {
+			results++
+		}
+	}
+	if results < len(m.Blocks) { // a message of results alone needs no heading
+		if _, err := fmt.Fprintln(w, head); err != nil {
+			return err
+		}
+	}
+	for _, b := range m.Blocks {
+		o.block(w, b)
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
+	s := o.app.style
+	switch b.Type {
+	case td.TextBlock:
+		fmt.Fprintln(w, sanitize(b.Text))
+	case td.ToolUseBlock:
+		fmt.Fprintln(w, s.bold("▸ "+oneLine(b.Name, 40))+" "+callLine(b))
+	case td.ToolResultBlock:
+		bar := s.dim("  │ ")
+		if b.IsError {
+			bar = s.red("  │ ")
+		}
+		head, tail := 12, 6
+		if o.full {
+			head = len(b.Text)
+		}
+		for _, line := range clipLines(b.Text, head, tail) {
+			fmt.Fprintln(w, bar+line)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+// Package cli is taskdaemon's command line: one file per command, each an options struct, a newXCmd that
+// fills it from flags and a runX that does the work with what it was given.
+//
+// stdout is data and stderr is talk; --json makes the data machine-readable on every command. Commands
+// that need the daemon start it when it is not there. Text that came from a model or a tool never
+// reaches the terminal without its control characters made visible.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/td"
+)
+
+// Main runs the command in os.Args and returns the exit code.
+func Main() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM)
+	// The first signal asks, the second does not wait (R-6). The goroutine ends with the process.
+	go func() {
+		<-sigs
+		cancel()
+		<-sigs
+		os.Exit(exitInterrupted)
+	}()
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		getenv: os.Getenv, environ: os.Environ, now: time.Now,
+	}
+	a.style = styleFor(a.stdout, a.getenv)
+	a.talk = styleFor(a.stderr, a.getenv)
+	a.service = a.connect
+	return a.run(ctx, os.Args[1:])
+}
+
+// app is what commands share: the world outside, and the flags every command has.
+type app struct {
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	getenv  func(string) string
+	environ func() []string
+	now     func() time.Time
+	style   style // of stdout
+	talk    style // of stderr
+
+	// service reaches the daemon, and starts it if need be. It is called when a command needs it.
+	service func(ctx context.Context) (api.Service, error)
+
+	state  string
+	config string
+	json   bool
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := newRootCmd(a)
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := errors.AsType[outcome](err); ok {
+		return int(code)
+	}
+	a.printError(cmd, err)
+	return exitCode(err)
+}
+
+func newRootCmd(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "taskdaemon",
+		Short: "Runs coding agents as durable, supervised work",
+		Long: `taskdaemon runs coding agents as durable, supervised work. Kill it at any instant and it
+goes on: nothing lost, nothing done twice.
+
+Without a key it plays the built-in rehearsal model, and says so.`,
+		Example:       `  taskdaemon task add "make the failing test pass" --attach`,
+		Annotations:   exits(exitOK, exitUsage),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.state, "state", "", "state folder, instead of $XDG_STATE_HOME/taskdaemon; each has its own daemon")
+	flags.StringVar(&a.config, "config", "", "config file, instead of $XDG_CONFIG_HOME/taskdaemon/config.yaml")
+	flags.BoolVar(&a.json, "json", false, "machine-readable output")
+	root.AddCommand(
+		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newDaemonCmd(a), newTaskCmd(a), newLoopCmd(a),
+		newRecoverCmd(a), newControlCmd(a, controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
+		newConfigCmd(a), newAuditCmd(a),
+	)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(a.stderr, cmd); return nil })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return td.Errorf(td.Invalid, "%w", err).WithHint("%s --help", cmd.CommandPath())
+	})
+	return root
+}
+
+// group is a command that only holds others.
+func group(use, short, example string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Example: "  " + example, Annotations: exits(exitOK, exitUsage),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			e := td.Errorf(td.Invalid, "unknown command %q for %s", args[0], cmd.CommandPath())
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return e.WithHint("%s %s", cmd.CommandPath(), near[0])
+			}
+			return e.WithHint("%s --help", cmd.CommandPath())
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// args is cobra's check of the arguments, with an error a person can act on.
+func args(check cobra.PositionalArgs, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return td.Errorf(td.Invalid, "want %s", want).WithHint("%s --help", cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func (a *app) stateDir() (string, error) { return config.StateDir(a.state, a.getenv) }
+
+func (a *app) configFile() (string, bool, error) { return config.File(a.config, a.getenv) }
+
+// by is who gives the commands, for the record.
+func (a *app) by() string {
+	for _, name := range []string{"USER", "LOGNAME"} {
+		if u := a.getenv(name); u != "" {
+			return u
+		}
+	}
+	return "uid " + strconv.Itoa(os.Getuid())
+}
+
+// typeable makes a hint the words a person has to type to reach the same daemon: hints must work as they stand.
+func (a *app) typeable(hint string) string {
+	if a.state == "" {
+		return hint
+	}
+	return strings.ReplaceAll(hint, "taskdaemon ", "taskdaemon --state "+shellQuote(a.state)+" ")
+}
+
+// shellQuote makes s one word of a shell.
+func shellQuote(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("-_./:=@%+,", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/api/wire"
+	"taskdaemon/internal/td"
+)
+
+// style colours text, or does not.
+type style struct{ on bool }
+
+// styleFor colours only on a terminal, and not where NO_COLOR is set.
+func styleFor(w io.Writer, getenv func(string) string) style {
+	return style{on: isTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
+}
+
+// isTerminal reports whether a person sits at the other end.
+func isTerminal(v any) bool {
+	f, ok := v.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+func (s style) with(code, text string) string {
+	if !s.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (s style) bold(text string) string  { return s.with("1", text) }
+func (s style) dim(text string) string   { return s.with("2", text) }
+func (s style) red(text string) string   { return s.with("31", text) }
+func (s style) green(text string) string { return s.with("32", text) }
+func (s style) warn(text string) string  { return s.with("33", text) }
+func (s style) blue(text string) string  { return s.with("36", text) }
+
+// state colours a state by what it asks of a person.
+func (s style) state(state td.State, text string) string {
+	switch state {
+	case td.Completed:
+		return s.green(text)
+	case td.Failed, td.Abandoned:
+		return s.red(text)
+	case td.Waiting, td.Blocked, td.Paused:
+		return s.warn(text)
+	case td.Running:
+		return s.blue(text)
+	default:
+		return text
+	}
+}
+
+// printJSON writes one value as data.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return written(enc.Encode(v))
+}
+
+// written gives an error about stdout its kind.
+func written(err error) error {
+	if err != nil {
+		return td.Errorf(td.Storage, "write output: %w", err)
+	}
+	return nil
+}
+
+// say talks to the person; scripts do not read it.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// printError says what went wrong and what to type next.
+func (a *app) printError(cmd *cobra.Command, err error) {
+	e := wire.ErrorOf(err)
+	if e.Hint == "" && e.Kind == td.Invalid && cmd != nil {
+		e.Hint = cmd.CommandPath() + " --help"
+	}
+	e.Hint = a.typeable(e.Hint)
+	if a.json {
+		raw, encErr := json.Marshal(map[string]any{"error": e})
+		if encErr == nil {
+			fmt.Fprintln(a.stderr, string(raw))
+			return
+		}
+	}
+	fmt.Fprintf(a.stderr, "%s %s\n", a.talk.red("error:"), sanitize(e.Message))
+	if e.Hint != "" {
+		fmt.Fprintf(a.stderr, "%s %s\n", a.talk.dim("next: "), sanitize(e.Hint))
+	}
+}
+
+// table writes rows of cells in columns. Only the last cell of a row may be coloured: the others would
+// be measured with their codes.
+func table(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, r := range rows {
+		if _, err := fmt.Fprintln(tw, strings.Join(r, "\t")); err != nil {
+			return written(err)
+		}
+	}
+	return written(tw.Flush())
+}
+
+// age is how long ago something was, in one unit.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+// took is a duration as people say it.
+func took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+// money is an amount as people read it.
+func money(m td.Money) string {
+	switch {
+	case m == 0:
+		return "$0"
+	case m < 10_000:
+		return fmt.Sprintf("$%.4f", m.Dollars())
+	default:
+		return fmt.Sprintf("$%.2f", m.Dollars())
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"taskdaemon/internal/client"
+	"taskdaemon/internal/td"
+)
+
+// returnLimit is how long a viewer waits for a daemon that went away.
+const returnLimit = 10 * time.Minute
+
+// redial lets a stream outlive its daemon: it says so once, waits until one answers again, and says
+// that too. It does not start one itself: whoever stopped the daemon may have meant it.
+func (a *app) redial(dir string) func(context.Context, error) error {
+	return func(ctx context.Context, cause error) error {
+		what := "the daemon is gone"
+		if td.IsKind(cause, td.Interrupted) {
+			what = "the daemon was stopped"
+		}
+		a.say("%s", a.talk.warn(what+"; the task goes on when it is back")+" "+
+			a.talk.dim(a.typeable("(taskdaemon daemon start)")))
+		c := client.New(client.Options{Socket: socketPath(dir)})
+		defer c.Close()
+		deadline := a.now().Add(returnLimit)
+		for a.now().Before(deadline) {
+			st, err := c.Status(ctx)
+			if err == nil && !st.Stopping {
+				a.say("%s", a.talk.warn("the daemon is back"))
+				return nil
+			}
+			if err != nil && !td.IsKind(err, td.Unavailable) {
+				return err
+			}
+			if !pause(ctx, 100*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+		return td.Errorf(td.Unavailable, "the daemon did not come back in %s", returnLimit).
+			WithHint("taskdaemon daemon start")
+	}
+}

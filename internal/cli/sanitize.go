@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// sanitize makes text of a model or a tool safe for a terminal: nothing in it can move the cursor,
+// change colours, set the title, or make what is shown differ from what is there. Lines and tabs stay;
+// other control characters become their pictures, broken UTF-8 the replacement character.
+func sanitize(s string) string {
+	if isClean(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 16)
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			b.WriteRune(utf8.RuneError)
+		case r == '\r' && strings.HasPrefix(s[i:], "\r\n"):
+			// the line ends with the \n that follows
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r < 0x20:
+			b.WriteRune('␀' + r)
+		case r == 0x7f:
+			b.WriteRune('␡')
+		case isDangerous(r):
+			b.WriteRune('�')
+		default:
+			b.WriteRune(r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+func isClean(s string) bool {
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || r < 0x20 && r != '\n' && r != '\t' || r == 0x7f || isDangerous(r) {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// isDangerous: the C1 controls, among them an escape in one byte; marks that turn the direction of
+// writing, with which text can show in another order than it runs; line separators.
+func isDangerous(r rune) bool {
+	return r >= 0x80 && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
+		r == 0x200e || r == 0x200f || r == 0x061c || r == 0x2028 || r == 0x2029
+}
+
+// oneLine is s on one line, at most width characters long.
+func oneLine(s string, width int) string {
+	s = strings.Join(strings.Fields(sanitize(s)), " ")
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	r := []rune(s)
+	return strings.TrimRight(string(r[:width-1]), " ") + "…"
+}
+
+// clipLines keeps the beginning and the end of long text.
+func clipLines(s string, head, tail int) []string {
+	lines := strings.Split(strings.TrimRight(sanitize(s), "\n"), "\n")
+	if len(lines) <= head+tail+1 {
+		return lines
+	}
+	out := append([]string{}, lines[:head]...)
+	out = append(out, "… "+plural(len(lines)-head-tail, "line")+" left out …")
+	return append(out, lines[len(lines)-tail:]...)
+}

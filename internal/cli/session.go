@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+	"path/filepath"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/client"
+	"taskdaemon/internal/td"
+)
+
+// session is the daemon as a command sees it: when it is not there, it is started and the call is made
+// again. Every change carries a key, so making it again changes nothing twice.
+type session struct {
+	*client.Client
+	ensure func(ctx context.Context) error
+}
+
+var _ api.Service = (*session)(nil)
+
+// socketPath is where the daemon of a state folder listens.
+func socketPath(stateDir string) string { return filepath.Join(stateDir, "run", "sock") }
+
+func (a *app) connect(context.Context) (api.Service, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	c := client.New(client.Options{Socket: socketPath(dir), Redial: a.redial(dir)})
+	return &session{Client: c, ensure: func(ctx context.Context) error { return a.ensureDaemon(ctx, dir) }}, nil
+}
+
+// again makes the call, and once more when a daemon had to be started first.
+func again[T any](ctx context.Context, s *session, call func() (T, error)) (T, error) {
+	v, err := call()
+	if !td.IsKind(err, td.Unavailable) && !td.IsKind(err, td.Unknown) {
+		return v, err
+	}
+	if err := s.ensure(ctx); err != nil {
+		return v, err
+	}
+	return call()
+}
+
+// Status is the daemon at a glance.
+func (s *session) Status(ctx context.Context) (api.Status, error) {
+	return again(ctx, s, func() (api.Status, error) { return s.Client.Status(ctx) })
+}
+
+// AddTask adds a task once, even if the daemon dies under the call.
+func (s *session) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
+	if in.Key == "" {
+		in.Key = rand.Text()
+	}
+	return again(ctx, s, func() (td.Task, error) { return s.Client.AddTask(ctx, in) })
+}
+
+// Tasks lists tasks.
+func (s *session) Tasks(ctx context.Context, q api.TaskQuery) ([]td.Task, error) {
+	return again(ctx, s, func() ([]td.Task, error) { return s.Client.Tasks(ctx, q) })
+}
+
+// Task finds one task.
+func (s *session) Task(ctx context.Context, ref string) (td.Task, error) {
+	return again(ctx, s, func() (td.Task, error) { return s.Client.Task(ctx, ref) })
+}
+
+// Command hands over a wish once, even if the daemon dies under the call.
+func (s *session) Command(ctx context.Context, ref string, cmd api.Command) (td.Task, error) {
+	if cmd.Key == "" {
+		cmd.Key = rand.Text()
+	}
+	return again(ctx, s, func() (td.Task, error) { return s.Client.Command(ctx, ref, cmd) })
+}
+
+// History is the conversation of a task.
+func (s *session) History(ctx context.Context, ref string) (api.History, error) {
+	return again(ctx, s, func() (api.History, error) { return s.Client.History(ctx, ref) })
+}
+
+// Recovery is the report of the daemon's start.
+func (s *session) Recovery(ctx context.Context) (td.Report, error) {
+	return again(ctx, s, func() (td.Report, error) { return s.Client.Recovery(ctx) })
+}
+
+// Checkpoint brings the mirrors of a task up to date.
+func (s *session) Checkpoint(ctx context.Context, ref string) (api.Checkpoint, error) {
+	return again(ctx, s, func() (api.Checkpoint, error) { return s.Client.Checkpoint(ctx, ref) })
+}
+
+// Doctor examines the daemon's house.
+func (s *session) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
+	return again(ctx, s, func() (api.Diagnosis, error) { return s.Client.Doctor(ctx, in) })
+}
+
+// Events starts the daemon, if it has to, before the stream begins; after that the stream itself waits
+// for a daemon that went away.
+func (s *session) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Item, error] {
+	return func(yield func(api.Item, error) bool) {
+		if _, met := s.Peer(); !met {
+			if _, err := s.Status(ctx); err != nil {
+				yield(api.Item{}, err)
+				return
+			}
+		}
+		s.Client.Events(ctx, q)(yield)
+	}
+}
+
+// noteRehearsal says that no model is at work, whenever work is submitted or shown (P-5).
+func (a *app) noteRehearsal(svc api.Service) {
+	peer, ok := svc.(interface{ Peer() (client.Peer, bool) })
+	if !ok {
+		return
+	}
+	p, ok := peer.Peer()
+	if !ok || p.Provider != "rehearsal" {
+		return
+	}
+	if a.getenv("ANTHROPIC_API_KEY") == "" {
+		a.say("%s", a.talk.warn("rehearsal model: no key in the environment; nothing leaves this machine"))
+		return
+	}
+	a.say("%s", a.talk.warn("rehearsal model: the daemon was started without your key; nothing leaves this machine")+
+		a.typeable("\nto use the key: taskdaemon daemon stop, then the command again"))
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/td"
+)
+
+func newTaskCmd(a *app) *cobra.Command {
+	return group("task", "Add tasks and talk to them", `taskdaemon task add "make the failing test pass" --attach`,
+		newTaskAddCmd(a), newTaskListCmd(a), newTaskShowCmd(a), newTaskSendCmd(a), newTaskAnswerCmd(a),
+		newControlCmd(a, controls["pause"]), newControlCmd(a, controls["resume"]), newControlCmd(a, controls["cancel"]))
+}
+
+// stateWords is a task's state in a word or two.
+func stateWords(t td.Task) string {
+	switch st := t.Status; {
+	case st.Running != nil && t.Retrying != nil:
+		return "running: retrying"
+	case st.Running != nil:
+		return "running: " + string(st.Running.Phase)
+	case st.Waiting != nil:
+		return "waiting: " + string(st.Waiting.Kind)
+	default:
+		return string(st.State)
+	}
+}
+
+// printTasks writes the table of tasks.
+func (a *app) printTasks(tasks []td.Task) error {
+	rows := [][]string{{"TASK", "STATE", "AGE", "TURNS", "COST", "TITLE"}}
+	for _, t := range tasks {
+		rows = append(rows, []string{t.Handle, stateWords(t), age(a.now().Sub(t.CreatedAt)), fmt.Sprint(t.Turns),
+			money(t.Cost), a.style.state(t.Status.State, oneLine(t.Title, 60))})
+	}
+	return table(a.stdout, rows)
+}
+
+// printRequest writes a question and what to type to answer it.
+func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
+	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), sanitize(r.Prompt))
+	if r.Detail != "" && strings.TrimSpace(r.Detail) != strings.TrimSpace(r.Prompt) {
+		for _, line := range clipLines(r.Detail, 12, 4) {
+			fmt.Fprintf(w, "    %s\n", line)
+		}
+	}
+	for _, line := range howToAnswer(t, r) {
+		fmt.Fprintf(w, "  %s %s\n", s.dim("→"), a.typeable(line))
+	}
+	if at := r.ExpiresAt(); !at.IsZero() {
+		left := at.Sub(a.now()).Round(time.Second)
+		fmt.Fprintf(w, "  %s\n", s.dim(fmt.Sprintf("counts as no in %s", max(left, 0))))
+	}
+}
+
+// howToAnswer is what a person can type.
+func howToAnswer(t td.Task, r td.Request) []string {
+	answer := "taskdaemon task answer " + r.Handle() + " "
+	switch {
+	case r.Kind == td.AskConversation:
+		return []string{`taskdaemon task send ` + t.Handle + ` "…"`}
+	case r.Kind == td.AskPermission:
+		return []string{answer + "yes", answer + `no "why not"`}
+	case len(r.Options) > 0:
+		words := make([]string, len(r.Options))
+		for i, o := range r.Options {
+			words[i] = shellQuote(oneLine(o, 60))
+		}
+		return []string{answer + strings.Join(words, "|")}
+	default:
+		return []string{answer + `"…"`}
+	}
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// maxInput bounds prompts and scripts that are read from files.
+const maxInput = 8 << 20
+
+type taskAddOptions struct {
+	app         *app
+	words       []string
+	file        string
+	dir         string
+	interactive bool
+	tier        string
+	priority    int
+	rehearse    string
+	wait        bool
+	attach      bool
+	quiet       bool
+	task        api.AddTask
+}
+
+func newTaskAddCmd(a *app) *cobra.Command {
+	o := taskAddOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "add [prompt | -]", Aliases: []string{"create"}, Short: "Add a task",
+		Long: `Add a task and print its handle. The prompt is the arguments, a file, or - for stdin.
+
+With --wait the command stays until the task has ended or needs a person, and exits with the outcome;
+with --attach it shows the loop live and stays while a person is asked, too.`,
+		Example: `  taskdaemon task add "make the failing test pass" --validate "go test ./..." --wait`,
+		Annotations: exits(exitOK, exitFailed, exitUsage, exitCancelled, exitPerson, exitConflict, exitUnavailable,
+			exitInterrupted),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.words = args
+			if !cmd.Flags().Changed("priority") {
+				o.priority = -1
+			}
+			return runTaskAdd(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "read the prompt from this file")
+	f.StringVarP(&o.dir, "dir", "C", "", "workspace; the present folder when not given")
+	f.StringVarP(&o.task.Title, "title", "t", "", "one line for people; made from the prompt when not given")
+	f.StringVar(&o.task.Validator, "validate", "", "command that must exit 0 in the workspace before the task counts as completed")
+	f.BoolVarP(&o.task.Yes, "yes", "y", false, "grant permissions without asking")
+	f.BoolVarP(&o.interactive, "interactive", "i", false, "wait for a message after each turn")
+	f.StringVar(&o.tier, "tier", "", "class of model: small, worker or expert")
+	f.StringVar(&o.task.Model, "model", "", "this very model")
+	f.IntVarP(&o.priority, "priority", "p", 2, "0 (first) to 4")
+	f.StringSliceVarP(&o.task.Labels, "label", "l", nil, "labels, for people")
+	f.IntVar(&o.task.MaxTurns, "max-turns", 0, "turns before it pauses and asks, instead of the config's")
+	f.DurationVar(&o.task.Permission, "permission-limit", 0, "how long a permission request stays open, instead of the config's")
+	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
+	f.StringVar(&o.task.Key, "key", "", "the same key again adds nothing and returns the first task")
+	f.BoolVarP(&o.wait, "wait", "w", false, "stay until it has ended or needs a person; exit with the outcome")
+	f.BoolVarP(&o.attach, "attach", "a", false, "show the loop live; exit with the outcome")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --wait: show nothing meanwhile")
+	cmd.MarkFlagsMutuallyExclusive("wait", "attach")
+	return cmd
+}
+
+func runTaskAdd(ctx context.Context, o taskAddOptions) error {
+	a := o.app
+	in, err := o.request()
+	if err != nil {
+		return err
+	}
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := svc.AddTask(ctx, in)
+	if err != nil {
+		return err
+	}
+	a.noteRehearsal(svc)
+	if o.wait || o.attach {
+		return o.stay(ctx, svc, t)
+	}
+	if a.json {
+		return a.printJSON(t)
+	}
+	if _, err := fmt.Fprintln(a.stdout, t.Handle); err != nil {
+		return written(err)
+	}
+	a.say("next: %s", a.typeable("taskdaemon loop attach "+t.Handle))
+	return nil
+}
+
+// stay watches the new task to its end. What is watched goes to stderr: stdout has the handle, or with
+// --json the task as it ended.
+func (o taskAddOptions) stay(ctx context.Context, svc api.Service, t td.Task) error {
+	a := o.app
+	if !a.json {
+		if _, err := fmt.Fprintln(a.stdout, t.Handle); err != nil {
+			return written(err)
+		}
+	}
+	w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk, answers: o.attach, untilPerson: o.wait}
+	if o.quiet || a.json {
+		w.out = io.Discard
+	}
+	last, err := w.run(ctx)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		a.say("%s", a.typeable("no longer waiting; the task runs on: taskdaemon loop attach "+t.Handle))
+		return outcome(exitInterrupted)
+	}
+	if a.json {
+		if err := a.printJSON(last); err != nil {
+			return err
+		}
+	}
+	return outcomeOf(last)
+}
+
+// request puts together what the flags say.
+func (o taskAddOptions) request() (api.AddTask, error) {
+	in := o.task
+	var err error
+	if in.Prompt, err = o.prompt(); err != nil {
+		return in, err
+	}
+	dir := o.dir
+	if dir == "" {
+		dir = "."
+	}
+	if in.Dir, err = absolute(dir); err != nil {
+		return in, err
+	}
+	if o.rehearse != "" {
+		raw, err := readFile(o.rehearse)
+		if err != nil {
+			return in, err
+		}
+		in.Rehearsal = raw
+	}
+	if o.interactive {
+		in.Mode = td.Interactive
+	}
+	if o.priority >= 0 {
+		in.Priority = &o.priority
+	}
+	in.Tier, in.By = td.Tier(o.tier), o.app.by()
+	return in, nil
+}
+
+func (o taskAddOptions) prompt() (string, error) {
+	switch {
+	case o.file != "" && len(o.words) > 0:
+		return "", td.Errorf(td.Invalid, "both a prompt and --file are given")
+	case o.file == "-" || len(o.words) == 1 && o.words[0] == "-":
+		return readInput(o.app.stdin)
+	case o.file != "":
+		return readFile(o.file)
+	case len(o.words) == 0:
+		return "", td.Errorf(td.Invalid, "there is no prompt").WithHint(`taskdaemon task add "what to do"`)
+	}
+	return strings.Join(o.words, " "), nil
+}
+
+func readFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", td.Errorf(td.Invalid, "read file: %w", err)
+	}
+	defer f.Close()
+	return readInput(f)
+}
+
+func readInput(r io.Reader) (string, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return "", td.Errorf(td.Invalid, "read input: %w", err)
+	}
+	if len(raw) > maxInput {
+		return "", td.Errorf(td.Invalid, "input is larger than %d MiB", maxInput>>20)
+	}
+	return string(raw), nil
+}

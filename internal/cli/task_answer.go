@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+type taskAnswerOptions struct {
+	app   *app
+	ref   string
+	words []string
+}
+
+func newTaskAnswerCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "answer <task or request> <yes | no | option | words…>", Short: "Answer what a task asks",
+		Long: `Answer what a task asks. Words after yes, no or another option go to the model with it: a no with
+a reason helps it to find another way. A task with one open request may be named itself.`,
+		Args:        args(cobra.MinimumNArgs(2), "a task or request, and the answer"),
+		Example:     `  taskdaemon task answer q-7h2m4k9x no "not on this branch"`,
+		Annotations: talks(exitNotFound, exitConflict),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTaskAnswer(cmd.Context(), taskAnswerOptions{app: a, ref: args[0], words: args[1:]})
+		},
+	}
+}
+
+func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
+	a := o.app
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := svc.Task(ctx, o.ref)
+	if err != nil {
+		return err
+	}
+	r, err := requestMeant(t, o.ref)
+	if err != nil {
+		return err
+	}
+	cmd := answerTo(r, o.words)
+	cmd.By = a.by()
+	t, err = svc.Command(ctx, string(t.ID), cmd)
+	if err != nil {
+		return err
+	}
+	a.noteRehearsal(svc)
+	if a.json {
+		return a.printJSON(t)
+	}
+	a.say("%s has your answer", t.Handle)
+	return nil
+}
+
+// requestMeant is the open request a ref names, or the only one of the task it names.
+func requestMeant(t td.Task, ref string) (td.Request, error) {
+	var named []td.Request
+	for _, r := range t.Requests {
+		exact, partial := td.MatchesRef(ref, string(r.ID), r.Handle())
+		if exact {
+			return r, nil
+		}
+		if partial {
+			named = append(named, r)
+		}
+	}
+	if len(named) != 1 && len(t.Requests) > 0 {
+		named = t.Requests
+	}
+	switch len(named) {
+	case 0:
+		return td.Request{}, td.Errorf(td.Conflict, "%s asks nothing: it is %s", t.Handle, stateWords(t)).
+			WithHint("taskdaemon task show %s", t.Handle)
+	case 1:
+		return named[0], nil
+	}
+	names := make([]string, len(named))
+	for i, r := range named {
+		names[i] = r.Handle() + " (" + oneLine(r.Prompt, 40) + ")"
+	}
+	return td.Request{}, td.Errorf(td.Ambiguous, "%s asks several things: %s", t.Handle, strings.Join(names, ", ")).
+		WithHint("taskdaemon task answer %s …", named[0].Handle())
+}
+
+// answerTo makes a command of a person's words. The first word is the choice when it is one; y and n
+// are yes and no. A question takes all words as its answer, a conversation as its next message.
+func answerTo(r td.Request, words []string) api.Command {
+	all := strings.Join(words, " ")
+	if r.Kind == td.AskConversation {
+		return api.Command{Type: td.CmdMessage, Text: all}
+	}
+	cmd := api.Command{Type: td.CmdAnswer, Request: string(r.ID), Answer: all}
+	options := r.Options
+	if r.Kind == td.AskPermission && len(options) == 0 {
+		options = []string{td.Yes, td.No}
+	}
+	first := words[0]
+	if short := strings.ToLower(first); slices.Contains(options, td.Yes) && (short == "y" || short == "n") {
+		first = map[string]string{"y": td.Yes, "n": td.No}[short]
+	}
+	for _, o := range options {
+		if strings.EqualFold(o, all) {
+			cmd.Answer = o
+			return cmd
+		}
+	}
+	for _, o := range options {
+		if strings.EqualFold(o, first) {
+			cmd.Answer, cmd.Text = o, strings.Join(words[1:], " ")
+			return cmd
+		}
+	}
+	return cmd
+}

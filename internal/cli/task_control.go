@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// control is a command without words of its own.
+type control struct {
+	name  string
+	kind  td.CommandType
+	short string
+	long  string
+	done  string
+}
+
+// controls are the same under task, loop and, for resume, at the top.
+var controls = map[string]control{
+	"pause": {"pause", td.CmdPause, "Stop a task until it is resumed",
+		"Stop a task at its next safe point, until it is resumed. Work that is recorded is kept.", "pauses"},
+	"resume": {"resume", td.CmdResume, "Let a task go on",
+		"Let a paused or blocked task go on, or try once more one that failed, was cancelled or abandoned.", "goes on"},
+	"cancel": {"cancel", td.CmdCancel, "End a task for good",
+		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled"},
+	"stop": {"stop", td.CmdCancel, "End a task for good (task cancel)",
+		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled"},
+}
+
+type controlOptions struct {
+	app     *app
+	control control
+	ref     string
+	words   string
+}
+
+func newControlCmd(a *app, c control) *cobra.Command {
+	return &cobra.Command{
+		Use: c.name + " <task> [reason]", Short: c.short, Long: c.long,
+		Args:        args(cobra.MinimumNArgs(1), "a task"),
+		Example:     "  taskdaemon task " + strings.Replace(c.name, "stop", "cancel", 1) + " t-4k7q2m9x",
+		Annotations: talks(exitNotFound, exitConflict),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runControl(cmd.Context(), controlOptions{a, c, args[0], strings.Join(args[1:], " ")})
+		},
+	}
+}
+
+func runControl(ctx context.Context, o controlOptions) error {
+	return o.app.command(ctx, o.ref, api.Command{Type: o.control.kind, Text: o.words}, o.control.done)
+}
+
+// command hands a wish to a task and says so. The daemon has it on disk when this returns and acts on it
+// at the next safe point.
+func (a *app) command(ctx context.Context, ref string, cmd api.Command, done string) error {
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	cmd.By = a.by()
+	t, err := svc.Command(ctx, ref, cmd)
+	if err != nil {
+		return err
+	}
+	a.noteRehearsal(svc)
+	if a.json {
+		return a.printJSON(t)
+	}
+	a.say("%s %s", t.Handle, done)
+	return nil
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+type taskListOptions struct {
+	app    *app
+	all    bool
+	states []string
+	dir    string
+	limit  int
+}
+
+func newTaskListCmd(a *app) *cobra.Command {
+	o := taskListOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List tasks, by priority and then age", Args: args(cobra.NoArgs, "no arguments"),
+		Long:        "List tasks that have not ended, by priority and then age.",
+		Example:     "  taskdaemon task list --only waiting,failed",
+		Annotations: talks(),
+		RunE:        func(cmd *cobra.Command, _ []string) error { return runTaskList(cmd.Context(), o) },
+	}
+	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "also those that have ended")
+	cmd.Flags().StringSliceVar(&o.states, "only", nil, "only tasks in these states, as in waiting,failed")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "only tasks of this workspace")
+	cmd.Flags().IntVarP(&o.limit, "limit", "n", 0, "at most so many; 0 is all")
+	return cmd
+}
+
+func runTaskList(ctx context.Context, o taskListOptions) error {
+	a := o.app
+	q := api.TaskQuery{Limit: o.limit}
+	var err error
+	if q.States, err = states(o.states); err != nil {
+		return err
+	}
+	if len(q.States) == 0 && !o.all {
+		for _, s := range td.States {
+			if !s.Terminal() {
+				q.States = append(q.States, s)
+			}
+		}
+	}
+	if o.dir != "" {
+		if q.Dir, err = absolute(o.dir); err != nil {
+			return err
+		}
+	}
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	tasks, err := svc.Tasks(ctx, q)
+	if err != nil {
+		return err
+	}
+	a.noteRehearsal(svc)
+	if a.json {
+		if tasks == nil {
+			tasks = []td.Task{}
+		}
+		return a.printJSON(tasks)
+	}
+	if len(tasks) == 0 {
+		if o.all {
+			a.say(a.typeable(`no tasks; next: taskdaemon task add "what to do"`))
+		} else {
+			a.say(a.typeable("no such tasks at work; also ended ones: taskdaemon task list --all"))
+		}
+		return nil
+	}
+	return a.printTasks(tasks)
+}
+
+// absolute is a folder as the daemon knows it: whole, with links resolved.
+func absolute(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		return "", td.Errorf(td.Invalid, "find folder: %w", err).WithHint("choose another with --dir")
+	}
+	return abs, nil
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/td"
+)
+
+type taskShowOptions struct {
+	app *app
+	ref string
+}
+
+func newTaskShowCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show <task>", Short: "Show everything about a task", Args: args(cobra.ExactArgs(1), "one task"),
+		Example: "  taskdaemon task show t-4k7q2m9x", Annotations: talks(exitNotFound),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTaskShow(cmd.Context(), taskShowOptions{app: a, ref: args[0]})
+		},
+	}
+}
+
+func runTaskShow(ctx context.Context, o taskShowOptions) error {
+	a := o.app
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := svc.Task(ctx, o.ref)
+	if err != nil {
+		return err
+	}
+	a.noteRehearsal(svc)
+	if a.json {
+		return a.printJSON(t)
+	}
+	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), oneLine(t.Title, 100))
+	if err := table(a.stdout, taskRows(a, t)); err != nil {
+		return err
+	}
+	for _, r := range t.Requests {
+		fmt.Fprintln(a.stdout)
+		a.printRequest(a.stdout, a.style, t, r)
+	}
+	fmt.Fprintf(a.stdout, "\n%s\n", sanitize(strings.TrimSpace(t.Prompt)))
+	if next := whatNext(t); next != "" {
+		a.say("\nnext: %s", a.typeable(next))
+	}
+	return nil
+}
+
+func taskRows(a *app, t td.Task) [][]string {
+	now := a.now()
+	state := stateWords(t) + " for " + age(now.Sub(t.Status.Since))
+	if t.Status.Reason != "" {
+		state += ": " + oneLine(t.Status.Reason, 100)
+	}
+	rows := [][]string{{"state", a.style.state(t.Status.State, state)}}
+	add := func(name, format string, args ...any) {
+		rows = append(rows, []string{name, oneLine(fmt.Sprintf(format, args...), 300)})
+	}
+	rows = append(rows, statusRows(t.Status)...)
+	if f := t.Retrying; f != nil {
+		add("retrying", "at %s (%s: %s)", f.RetryAt.Local().Format("15:04:05"), f.Class, f.Message)
+	}
+	for _, s := range t.InFlight {
+		add("in flight", "%s %s since %s", s.Name, s.Key, age(now.Sub(s.At)))
+	}
+	for _, j := range t.Jobs {
+		add("job", "%s since %s: %s", j.ID, age(now.Sub(j.Since)), j.Command)
+	}
+	add("folder", "%s", t.Dir)
+	add("mode", "%s, tier %s, priority %d", t.Mode, t.Tier, t.Priority)
+	if model := cmp.Or(t.ModelOverride, t.Model, t.LastModel); model != "" {
+		add("model", "%s", model)
+	}
+	if t.Rehearsal != "" {
+		add("rehearsal", "plays a script: no model is called")
+	}
+	if t.Validator != "" {
+		add("validator", "%s", t.Validator)
+	}
+	if t.Yes {
+		add("permissions", "granted without asking")
+	}
+	if len(t.Labels) > 0 {
+		add("labels", "%s", strings.Join(t.Labels, ", "))
+	}
+	add("work", "%s, iteration %d, %s", plural(t.Turns, "turn"), max(t.Iteration, 1), money(t.Cost))
+	add("tokens", "%s", usageWords(t.Usage))
+	if t.Recoveries > 0 || t.Resets > 0 {
+		add("lives", "recovered %s, started again %s", plural(t.Recoveries, "time"), plural(t.Resets, "time"))
+	}
+	add("created", "%s by %s", t.CreatedAt.Local().Format("2006-01-02 15:04:05"), cmp.Or(t.CreatedBy, "somebody"))
+	add("id", "%s", t.ID)
+	return rows
+}
+
+// statusRows are what the present state carries.
+func statusRows(st td.Status) [][]string {
+	var rows [][]string
+	add := func(name, text string) {
+		if text != "" {
+			rows = append(rows, []string{name, oneLine(text, 500)})
+		}
+	}
+	switch {
+	case st.Running != nil:
+		add("step", st.Running.Step)
+	case st.Blocked != nil:
+		add("resource", st.Blocked.Resource)
+		add("holder", st.Blocked.Holder)
+	case st.Completed != nil:
+		add("summary", st.Completed.Summary)
+		if ev := st.Completed.Evidence; ev != nil && ev.Command != "" {
+			add("evidence", fmt.Sprintf("%s ended with %d on tree %s", ev.Command, ev.Exit, cmp.Or(ev.Tree, "(no git)")))
+		}
+	case st.Failed != nil:
+		add("error", st.Failed.Error)
+		add("hint", st.Failed.Hint)
+	}
+	return rows
+}
+
+func usageWords(u td.Usage) string {
+	return fmt.Sprintf("%d in, %d out, %d read from cache, %d written to cache", u.Input, u.Output, u.CacheRead, u.CacheWrite)
+}
+
+// whatNext is the command a person most likely wants.
+func whatNext(t td.Task) string {
+	switch t.Status.State {
+	case td.Paused, td.Failed, td.Cancelled, td.Abandoned, td.Blocked:
+		return "taskdaemon resume " + t.Handle
+	case td.Completed:
+		return "taskdaemon loop history " + t.Handle
+	case td.Waiting:
+		return ""
+	default:
+		return "taskdaemon loop attach " + t.Handle
+	}
+}

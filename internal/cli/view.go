@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// view renders a task as it happens. Live pieces are shown as they come; the record that follows them
+// is only shown when it says more.
+type view struct {
+	app *app
+	w   io.Writer
+	s   style
+
+	mu       sync.Mutex
+	task     td.Task
+	calls    map[td.StepKey]td.Block // tool calls, by the step that carries them out
+	names    map[td.StepKey]string
+	streamed map[td.StepKey]string // what was shown live of each step
+	current  piece                 // what is being streamed
+	fresh    bool                  // the cursor is at the beginning of a line
+}
+
+// piece names a stream of text on the screen.
+type piece struct {
+	step td.StepKey
+	kind api.LiveKind
+}
+
+func newView(a *app, w io.Writer, s style) *view {
+	return &view{app: a, w: w, s: s, fresh: true, calls: map[td.StepKey]td.Block{}, names: map[td.StepKey]string{},
+		streamed: map[td.StepKey]string{}}
+}
+
+// live shows a piece of something on its way. Thinking is not an answer and is not shown.
+func (v *view) live(l api.Live) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch l.Kind {
+	case api.LiveText:
+		v.streamed[l.Step] += l.Text
+		v.stream(piece{l.Step, l.Kind}, "", l.Text)
+	case api.LiveOutput:
+		v.streamed[l.Step] += l.Text
+		v.stream(piece{l.Step, l.Kind}, v.s.dim("  │ "), l.Text)
+	case api.LiveGap:
+		v.line(v.s.dim("  (some of what was on its way is left out here)"))
+		clear(v.streamed) // so that the records that follow are shown whole
+	}
+}
+
+// stream writes text that may go on later, with a prefix before each line.
+func (v *view) stream(p piece, prefix, text string) {
+	if v.current != p {
+		v.endLine()
+		v.current = p
+	}
+	for part := range strings.SplitAfterSeq(sanitize(text), "\n") {
+		if part == "" {
+			continue
+		}
+		if v.fresh {
+			io.WriteString(v.w, prefix)
+		}
+		io.WriteString(v.w, part)
+		v.fresh = strings.HasSuffix(part, "\n")
+	}
+}
+
+func (v *view) endLine() {
+	if !v.fresh {
+		io.WriteString(v.w, "\n")
+	}
+	v.fresh, v.current = true, piece{}
+}
+
+func (v *view) line(text string) {
+	v.endLine()
+	io.WriteString(v.w, text+"\n")
+}
+
+// open are the questions the task asks at present.
+func (v *view) open() []td.Request {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.task.Requests
+}
+
+// close prints what a person needs when watching ends.
+func (v *view) close(t td.Task) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.endLine()
+	if next := whatNext(t); next != "" && t.Status.State != td.Completed {
+		v.line(v.s.dim("next: " + v.app.typeable(next)))
+	}
+}
+
+// event shows a record. t is the task after it; a record that is not shown still teaches the view the
+// names of calls.
+func (v *view) event(ev td.Event, t td.Task, shown bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.task = t
+	switch b := ev.Body.(type) {
+	case td.StepIntended:
+		v.names[b.Key] = b.Name
+	case td.StepEnded:
+		if b.Model != nil {
+			v.learnCalls(b.Key, b.Model.Message)
+		}
+	}
+	if shown {
+		v.show(ev, t)
+	}
+}
+
+// learnCalls remembers which step carries out which call: step t3.model asks for t3.0, t3.1 and so on.
+func (v *view) learnCalls(model td.StepKey, m td.Message) {
+	turn, _, _ := strings.Cut(string(model), ".")
+	for i, use := range m.ToolUses() {
+		v.calls[td.StepKey(fmt.Sprintf("%s.%d", turn, i))] = use
+	}
+}
+
+// sibling is another call of the same turn, if there is one: the second of the first, the first of the
+// others.
+func sibling(key td.StepKey) td.StepKey {
+	turn, i, _ := strings.Cut(string(key), ".")
+	if i == "0" {
+		return td.StepKey(turn + ".1")
+	}
+	return td.StepKey(turn + ".0")
+}
+
+func (v *view) show(ev td.Event, t td.Task) {
+	switch b := ev.Body.(type) {
+	case td.Created:
+		v.line(v.s.bold(b.Spec.Handle) + " " + oneLine(b.Spec.Title, 100) + v.s.dim(" in "+sanitize(b.Spec.Dir)))
+	case td.Moved:
+		v.moved(b, t)
+	case td.StepIntended:
+		if b.Attempt > 0 {
+			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", oneLine(b.Name, 60), b.Attempt+1)))
+		}
+	case td.StepEnded:
+		v.ended(b.Outcome)
+	case td.Said:
+		who := b.By
+		if b.Why != "" {
+			who = "taskdaemon"
+		}
+		v.line(v.s.blue("» "+oneLine(who, 40)+": ") + sanitize(b.Text))
+	case td.Decided:
+		if b.Decision != "allow" {
+			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", oneLine(b.Tool, 40), oneLine(b.Rule, 200))))
+		}
+	case td.RequestOpened:
+		v.endLine()
+		v.app.printRequest(v.w, v.s, t, b.Request)
+	case td.RequestAskedAgain:
+		if r, ok := t.Request(b.ID); ok {
+			v.endLine()
+			v.app.printRequest(v.w, v.s, t, r)
+		}
+	case td.RequestAnswered:
+		v.line(v.s.blue(fmt.Sprintf("» %s: %s", oneLine(b.Answer.By, 40), oneLine(b.Answer.Choice+" "+b.Answer.Words, 300))))
+	case td.RequestExpired:
+		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
+	case td.Discarded:
+		v.line(v.s.dim("  the last answer is dropped and asked for again"))
+	case td.ModelChosen:
+		v.line(v.s.dim("  from the next call on: " + oneLine(b.Model, 80)))
+	case td.JobsEnded:
+		v.line(v.s.dim("  " + plural(len(b.Jobs), "background job") + " ended: " + oneLine(b.Why, 200)))
+	case td.Ignored:
+		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + oneLine(b.Why, 200)))
+	case td.Unreadable:
+		v.line(v.s.red("  a record that cannot be read: " + oneLine(b.Err, 200)))
+	}
+}
+
+func (v *view) moved(b td.Moved, t td.Task) {
+	st := b.Status
+	reason := ""
+	if st.Reason != "" {
+		reason = ": " + oneLine(st.Reason, 300)
+	}
+	switch {
+	case st.Completed != nil:
+		v.line(v.s.green("✓ completed") + ": " + sanitize(strings.TrimSpace(st.Completed.Summary)))
+		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), money(t.Cost))))
+	case st.Failed != nil:
+		v.line(v.s.red("✗ failed") + ": " + sanitize(st.Failed.Error))
+		if st.Failed.Hint != "" {
+			v.line("  " + v.app.typeable(sanitize(st.Failed.Hint)))
+		}
+	case b.Verb == td.VerbRecover:
+		v.line(v.s.warn("↻ recovered" + reason))
+	case b.Verb == td.VerbStart || b.Verb == td.VerbAnswer || b.Verb == td.VerbAsk:
+		v.endLine() // the request, the answer and the work itself say enough
+	default:
+		v.line(v.s.state(st.State, "● "+string(st.State)+reason))
+	}
+}
+
+func (v *view) ended(o td.Outcome) {
+	switch {
+	case o.Model != nil:
+		v.answered(o)
+	case o.Failure != nil:
+		f := o.Failure
+		text := fmt.Sprintf("! the model call failed (%s): %s", f.Class, oneLine(f.Message, 300))
+		if !f.RetryAt.IsZero() {
+			text += "; tried again at " + f.RetryAt.Local().Format("15:04:05")
+		}
+		v.line(v.s.warn(text))
+		delete(v.streamed, o.Key) // the next attempt begins anew
+	case o.Tool != nil:
+		v.result(o)
+	}
+}
+
+func (v *view) answered(o td.Outcome) {
+	text := o.Model.Message.Text()
+	switch shown := v.streamed[o.Key]; {
+	case text == "":
+	case shown == "":
+		v.line(sanitize(strings.TrimRight(text, "\n")))
+	case strings.ReplaceAll(shown, "\n", "") != strings.ReplaceAll(text, "\n", ""):
+		v.line(v.s.dim("  (the whole answer)"))
+		v.line(sanitize(strings.TrimRight(text, "\n")))
+	}
+	delete(v.streamed, o.Key)
+	v.endLine()
+	if o.Model.Cut {
+		v.line(v.s.warn("! the answer broke off; what came is kept"))
+	}
+	for _, use := range o.Model.Message.ToolUses() {
+		v.line(v.s.bold("▸ "+oneLine(use.Name, 40)) + " " + callLine(use))
+	}
+}
+
+// how says, where it is not the usual way, how an outcome came to be known.
+var how = map[td.Via]string{
+	td.Reran:    "run again after a crash",
+	td.Probed:   "found done after a crash, not done again",
+	td.Adopted:  "adopted: its process outlived the daemon",
+	td.Answered: "by your answer",
+}
+
+func (v *view) result(o td.Outcome) {
+	name := oneLine(v.names[o.Key], 40)
+	if use, ok := v.calls[o.Key]; ok {
+		name = oneLine(use.Name, 40)
+		if _, many := v.calls[sibling(o.Key)]; many {
+			name += " " + oneLine(callLine(use), 50)
+		}
+	}
+	_, streamed := v.streamed[o.Key]
+	delete(v.streamed, o.Key)
+	mark := v.s.green("  ✓ ")
+	if o.Tool.IsError {
+		mark = v.s.red("  ✗ ")
+	}
+	var notes []string
+	if o.Tool.Exit != nil {
+		notes = append(notes, fmt.Sprintf("exit %d", *o.Tool.Exit))
+	}
+	if o.Took >= time.Millisecond {
+		notes = append(notes, took(o.Took))
+	}
+	if h := how[o.Via]; h != "" {
+		notes = append(notes, h)
+	}
+	if o.Tool.Job != nil {
+		notes = append(notes, "goes on as job "+string(o.Tool.Job.ID))
+	}
+	line := mark + name
+	if len(notes) > 0 {
+		line += v.s.dim(" · " + strings.Join(notes, " · "))
+	}
+	if !streamed || o.Tool.IsError && o.Tool.Exit == nil {
+		for _, l := range clipLines(o.Tool.Content, 6, 3) {
+			v.line(v.s.dim("  │ ") + l)
+		}
+	}
+	v.line(line)
+}
+
+// telling are the inputs that say the most about a call, best first.
+var telling = []string{"command", "path", "file_path", "pattern", "question", "summary", "reason", "url", "id", "job"}
+
+// callLine is a tool call's input on one line.
+func callLine(use td.Block) string {
+	if use.Malformed != "" {
+		return "(not JSON) " + oneLine(use.Malformed, 100)
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(use.Input, &fields) != nil || len(fields) == 0 {
+		return ""
+	}
+	for _, name := range telling {
+		var text string
+		if json.Unmarshal(fields[name], &text) == nil && text != "" {
+			return oneLine(text, 120)
+		}
+	}
+	return oneLine(string(use.Input), 120)
+}

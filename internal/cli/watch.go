@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// watch follows one task and shows it.
+type watch struct {
+	app     *app
+	service api.Service
+	task    td.Task // as it was when watching began
+	out     io.Writer
+	style   style
+	skip    uint64 // events up to this one are not shown
+	json    bool   // items as JSON lines instead of text
+	answers bool   // on a terminal, what is typed goes to the task
+	// untilPerson ends the watch when the task cannot go on without one.
+	untilPerson bool
+}
+
+// run returns the task as it stands when it has ended, when it needs a person and that is an end, or
+// when ctx ends. The stream begins with the task's first event, so that the fold of it is the task.
+func (w *watch) run(ctx context.Context) (td.Task, error) {
+	v := newView(w.app, w.out, w.style)
+	if w.answers && !w.json && isTerminal(w.app.stdin) {
+		typed, cancel := context.WithCancel(ctx)
+		var reading sync.WaitGroup
+		defer reading.Wait()
+		defer cancel()
+		reading.Go(func() { w.readAnswers(typed, v) })
+	}
+	t := td.Task{}
+	q := api.EventQuery{Refs: []string{string(w.task.ID)}, Live: true, Follow: true}
+	for it, err := range w.service.Events(ctx, q) {
+		if err != nil {
+			return t, err
+		}
+		if err := w.show(v, &t, it); err != nil {
+			return t, err
+		}
+		if it.Event != nil && t.Head >= w.task.Head && w.over(t) {
+			v.close(t)
+			return t, nil
+		}
+	}
+	if ctx.Err() == nil {
+		return t, td.Errorf(td.Unavailable, "the daemon ended the stream").WithHint("taskdaemon loop attach %s", w.task.Handle)
+	}
+	return t, nil
+}
+
+func (w *watch) over(t td.Task) bool {
+	switch t.Status.State {
+	case td.Waiting, td.Paused, td.Blocked:
+		return w.untilPerson
+	default:
+		return t.Status.State.Terminal()
+	}
+}
+
+// show folds an item into the task and prints it.
+func (w *watch) show(v *view, t *td.Task, it api.Item) error {
+	shown := true
+	if ev := it.Event; ev != nil {
+		if next, err := t.Apply(*ev); err == nil {
+			*t = next
+		} else {
+			t.Head = ev.Seq // a record that does not fold is shown as it is, and the next one follows it
+		}
+		if ev.Seq == w.task.Head {
+			*t = w.task // what retention trimmed on the way is in here
+		}
+		shown = ev.Seq > w.skip
+	}
+	switch {
+	case w.json:
+		if !shown {
+			return nil
+		}
+		enc := json.NewEncoder(w.out)
+		enc.SetEscapeHTML(false)
+		return written(enc.Encode(it))
+	case it.Live != nil:
+		v.live(*it.Live)
+	case it.Event != nil:
+		v.event(*it.Event, *t, shown)
+	}
+	return nil
+}
