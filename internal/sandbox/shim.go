@@ -69,8 +69,11 @@ func ExecMain(args []string) (code int) {
 	// Caught and dropped, not ignored: what is ignored here would be ignored by the command, too.
 	ossignal.Notify(make(chan os.Signal), syscall.SIGHUP, syscall.SIGINT)
 
-	var err error
-	s.dir, s.id, err = assignment(args)
+	// All that does not depend on the command comes before the wait for it: a warm shim is ready.
+	err := s.ready()
+	if err == nil {
+		s.dir, s.id, err = assignment(args)
+	}
 	if err == nil && s.dir == "" {
 		return 0 // the daemon needs this warm shim no more
 	}
@@ -114,8 +117,24 @@ type shim struct {
 	dir     string
 	id      string
 	spec    spec
+	self    []byte // identity, for the lock file
 	signals chan os.Signal
 	rec     *recorder
+}
+
+// ready finds out who this shim is and makes it the parent of whatever its command leaves behind.
+func (s *shim) ready() error {
+	self, err := Self()
+	if err != nil {
+		return err
+	}
+	if s.self, err = json.Marshal(self); err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become subreaper: %w", err)
+	}
+	return nil
 }
 
 // tell writes to the daemon. It may be gone or not reading: what it must know is in the folder.
@@ -152,10 +171,6 @@ func (s *shim) run() error {
 	}
 	defer out.Close()
 	s.rec = &recorder{file: out}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become subreaper: %w", err)
-	}
-
 	fpShimBeforeStarted.Hit()
 	if err := create(s.dir, startedFile); err != nil {
 		return err
@@ -181,15 +196,7 @@ func (s *shim) lock() (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("take lock: %w", err), f.Close())
 	}
-	self, err := Self()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	raw, err := json.Marshal(self)
-	if err == nil {
-		_, err = f.WriteAt(raw, 0)
-	}
-	if err != nil {
+	if _, err := f.WriteAt(s.self, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("write lock: %w", err), f.Close())
 	}
 	return f, nil
