@@ -2,8 +2,6 @@ package builtin
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -20,13 +18,11 @@ var fpBeforeJobKill = failpoint.New("builtin.job.before_kill")
 // outputBytes is how much of a job's output one call shows: MaxOutput characters of one byte each.
 const outputBytes = tool.MaxOutput
 
-var lower = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-
-// jobID names a job: a number for people and a piece of the step's hash, so that two jobs of one turn,
-// or one started after another has ended, have different names.
+// jobID names a job after its step, so that no two jobs of a task share a name. The attempt is left out:
+// only one attempt at a step ever starts a job that is heard of.
 func jobID(env *tool.Env) td.JobID {
-	sum := sha256.Sum256([]byte(env.Step))
-	return td.JobID(fmt.Sprintf("job-%d-%s", len(env.Jobs)+1, lower.EncodeToString(sum[:5])[:4]))
+	step, _, _ := strings.Cut(string(env.Step), "~")
+	return td.JobID("job-" + strings.TrimPrefix(step, "t"))
 }
 
 func jobStarted(j td.Job) td.ToolResult {
