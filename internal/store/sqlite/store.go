@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ type Options struct {
 	// Log gets what no caller is told, such as a checkpoint that must be tried again.
 	Log *slog.Logger
 
-	vfs string // a VFS that fails on purpose, in tests
+	vfs  string // a VFS that fails on purpose, in tests
+	sync string // another setting of synchronous, to prove that tests notice
 }
 
 // Store is the journal in SQLite. Its methods may be called from any goroutine.
@@ -77,13 +79,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
 	fpOpenLocked.Hit()
-	if err := s.open(ctx); err != nil {
+	if err := s.open(ctx, o); err != nil {
 		return nil, fmt.Errorf("open the journal: %w", errors.Join(s.classify(err), s.lock.Unlock()))
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context) (err error) {
+func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if _, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) {
 		if err := s.orphanLog(); err != nil {
 			return err
@@ -105,7 +107,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 		}
 	}()
 	c.SetInterrupt(ctx)
-	last, err := s.prove(c)
+	last, err := s.prove(c, cmp.Or(o.sync, "full"))
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ const quickCheckBelow = 64 << 20
 
 // prove makes sure that the database is ours, sound as far as that is cheap to know, of the newest
 // version, and durable down to the last transaction in its log. It returns the newest event's cursor.
-func (s *Store) prove(c *conn) (last uint64, err error) {
+func (s *Store) prove(c *conn, sync string) (last uint64, err error) {
 	version, err := s.version(c)
 	if err != nil {
 		return 0, err
@@ -151,7 +153,7 @@ func (s *Store) prove(c *conn) (last uint64, err error) {
 			return 0, err
 		}
 	}
-	for _, p := range []string{"journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0", "journal_size_limit=67108864"} {
+	for _, p := range []string{"journal_mode=wal", "synchronous=" + sync, "wal_autocheckpoint=0", "journal_size_limit=67108864"} {
 		if err := c.Exec("PRAGMA " + p); err != nil {
 			return 0, fmt.Errorf("set %s: %w", p, err)
 		}
