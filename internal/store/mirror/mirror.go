@@ -221,7 +221,11 @@ func (m *Mirror) Flush(ctx context.Context, task td.TaskID) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return repo.Tip(ctx, branch)
+	tip, err := repo.Tip(ctx, branch)
+	if err == nil && tip == "" {
+		err = td.Errorf(td.NotFound, "there is no conversation of task %s", task)
+	}
+	return tip, err
 }
 
 // take waits for the turn and asks an open batch to end.

@@ -225,6 +225,9 @@ func TestFlush(t *testing.T) {
 	if got := gitOut(t, path, "log", "-1", "--format=%s", handle(1)); got != "completed: the test passes" {
 		t.Errorf("tip is %q", got)
 	}
+	if _, err := m.Flush(t.Context(), task(2)); !td.IsKind(err, td.NotFound) {
+		t.Errorf("a task nobody knows: %v", err)
+	}
 }
 
 func TestStaleLockIsRemoved(t *testing.T) {
