@@ -218,7 +218,22 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 		d.o.Log.Error("record stop", "err", err)
 	}
 	fpStopped.Hit()
+	d.catchUp(ctx)
 	return err
+}
+
+// catchUp gives the mirror a moment to write the last words. What it misses it writes after the next
+// start.
+func (d *Daemon) catchUp(ctx context.Context) {
+	last, err := d.journal.Last(ctx)
+	if err != nil {
+		return
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(3 * time.Second); d.mirror.Mirrored() < last && time.Now().Before(end); {
+		<-tick.C
+	}
 }
 
 func (d *Daemon) close() error {

@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
@@ -129,6 +132,9 @@ func (d *Daemon) checkConversations(ctx context.Context, _ bool) (api.Check, err
 	}
 	if behind := last - min(last, d.mirror.Mirrored()); behind > 0 {
 		c.Detail += fmt.Sprintf("; %d records still to be mirrored", behind)
+	}
+	if _, err := os.Stat(d.repo()); errors.Is(err, fs.ErrNotExist) {
+		return c, nil // the mirror has not begun yet
 	}
 	repo, err := git.OpenBare(ctx, d.repo())
 	if err == nil {

@@ -59,8 +59,8 @@ func (r *run) reap(ctx context.Context, why string) error {
 		if s.Kind == td.ModelStep {
 			continue
 		}
-		name := tool.SpoolName(t.ID, s.Key.Try(s.Attempt))
-		if err := r.kill(ctx, name); err != nil {
+		step := s.Key.Try(s.Attempt)
+		if err := r.kill(ctx, tool.SpoolName(t.ID, step)); err != nil {
 			return err
 		}
 		err := r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{Key: s.Key, Via: td.Ran, Tool: &td.ToolResult{
@@ -69,9 +69,7 @@ func (r *run) reap(ctx context.Context, why string) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Spool.Remove(name); err != nil {
-			r.Log.Warn("remove spool", "task", t.Handle, "err", err)
-		}
+		r.forget(step)
 	}
 	var ended []td.JobID
 	for _, j := range t.Jobs {
@@ -88,9 +86,7 @@ func (r *run) reap(ctx context.Context, why string) error {
 		return err
 	}
 	for _, j := range t.Jobs {
-		if err := r.Spool.Remove(j.Spool); err != nil {
-			r.Log.Warn("remove spool", "task", t.Handle, "err", err)
-		}
+		r.remove(j.Spool)
 	}
 	return nil
 }

@@ -115,6 +115,15 @@ func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
 			out.Via = td.Adopted
 			return durable.Resolution{State: durable.Done, Outcome: out}, err
 		})
+		if err != nil {
+			return err
+		}
+		if settled {
+			err = r.log.Flush(ctx)
+		}
+		if err == nil {
+			r.forget(v.Key.Try(v.Intent.Attempt))
+		}
 		if err != nil || settled {
 			return err
 		}
@@ -138,9 +147,7 @@ func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
 	if err := r.log.Flush(ctx); err != nil {
 		return err
 	}
-	if err := r.Spool.Remove(name); err != nil {
-		r.Log.Warn("remove spool", "task", task.Handle, "err", err)
-	}
+	r.forget(v.Key.Try(attempt))
 	return nil
 }
 

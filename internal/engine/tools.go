@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,9 +27,32 @@ var (
 
 var errToolTimeout = errors.New("the tool took too long")
 
-// useTools brings the calls of the newest answer one step further: the next one, or as many as only look
-// and may look at the same time. Complete and Fail come last, whatever their place.
+// useTools brings the calls of the newest answer one step further, and lets go of background jobs that
+// this showed to have ended.
 func (r *run) useTools(ctx context.Context) error {
+	before := r.log.Task().Jobs
+	if err := r.useSome(ctx); err != nil {
+		return err
+	}
+	after := r.log.Task().Jobs
+	if len(after) >= len(before) {
+		return nil
+	}
+	// Their output must be there for as long as the record that tells of it is not.
+	if err := r.log.Flush(ctx); err != nil {
+		return err
+	}
+	for _, j := range before {
+		if !slices.ContainsFunc(after, func(a td.Job) bool { return a.ID == j.ID }) {
+			r.remove(j.Spool)
+		}
+	}
+	return nil
+}
+
+// useSome is the next call, or as many as only look and may look at the same time. Complete and Fail come
+// last, whatever their place.
+func (r *run) useSome(ctx context.Context) error {
 	var looks []durable.Step
 	var last *transcript.Call
 	calls := r.log.Transcript().Calls
@@ -99,6 +123,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		if err != nil || !again {
 			return err
 		}
+		r.forget(c.Key.Try(c.Intent.Attempt))
 	}
 	env := r.env(c.Key.Try(attempt), t)
 	call, err := t.Prepare(ctx, env, c.Use.Input)
@@ -200,16 +225,23 @@ func (r *run) refuse(ctx context.Context, c *transcript.Call, why string) error 
 	}})
 }
 
-// clean removes what the call's process left in the spool, now that its outcome is recorded. What cannot
-// be removed is swept at the next start.
+// clean removes what the call's process left in the spool, now that its outcome is recorded. A background
+// job's is still needed.
 func (r *run) clean(c *transcript.Call, attempt int) error {
 	if c.Outcome == nil || c.Outcome.Tool == nil || c.Outcome.Tool.Job == nil {
-		if err := r.Spool.Remove(tool.SpoolName(r.log.Task().ID, c.Key.Try(attempt))); err != nil {
-			r.Log.Warn("remove spool", "task", r.log.Task().Handle, "step", c.Key, "err", err)
-		}
+		r.forget(c.Key.Try(attempt))
 	}
 	fpCleaned.Hit()
 	return nil
+}
+
+func (r *run) forget(step td.StepKey) { r.remove(tool.SpoolName(r.log.Task().ID, step)) }
+
+// remove lets go of a process that has ended. What cannot be removed is swept at the next start.
+func (r *run) remove(spool string) {
+	if err := r.Spool.Remove(spool); err != nil {
+		r.Log.Warn("remove spool", "task", r.log.Task().Handle, "name", spool, "err", err)
+	}
 }
 
 func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {

@@ -19,6 +19,8 @@ type scenario struct {
 	script string // the rehearsal; COUNTER stands for the file outside the workspace that effects mark
 	yes    bool
 	valid  string
+	// cut says that where in the conversation the task ends depends on the moment.
+	cut bool
 	// person does what a person does, called again and again with the task as it stands. It remembers
 	// in memory, which outlives the daemon.
 	person func(ctx context.Context, p *person, t td.Task) error
@@ -94,12 +96,14 @@ turns:
 	{name: "background job", yes: true, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo job >> COUNTER; echo up; sleep 60", background: true}}]
-  - tools: [{name: Read, input: {path: a.txt}}]
-  - tools: [{name: BashKill, input: {job: job-1}}]
+  - tools: [{name: Bash, input: {command: "until grep -q job COUNTER; do sleep 0.01; done; echo seen >> COUNTER"}}]
+  - tools: [{name: BashOutput, input: {job: job-1.0}}]
+  - tools: [{name: BashKill, input: {job: job-1.0}}]
   - tools: [{name: Bash, input: {command: "echo job2 >> COUNTER; sleep 60", background: true}}]
+  - tools: [{name: Bash, input: {command: "until grep -q job2 COUNTER; do sleep 0.01; done; echo last >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: job ran}}]
 `},
-	{name: "cancelled", yes: true, person: cancelSlow, script: `
+	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
   - tools: [{name: Complete, input: {summary: never}}]
@@ -165,9 +169,9 @@ func answerAll(ctx context.Context, p *person, t td.Task) error {
 func pauseOnce(ctx context.Context, p *person, t td.Task) error {
 	switch {
 	case t.Status.State == td.Paused:
-		p.done["seen"] = true
+		p.done["seen"], p.done["resumed"] = true, true // it may be heard without being acknowledged
 		return p.once(ctx, "resume", string(t.ID), api.Command{Type: td.CmdResume})
-	case p.done["seen"] && !p.done["resume"] && !t.Status.State.Terminal():
+	case p.done["seen"] && !p.done["resumed"] && !t.Status.State.Terminal():
 		return td.Errorf(td.Internal, "a paused task became %s without being resumed", t.Status.State)
 	case t.Turns >= 1 && t.Status.State == td.Running:
 		return p.once(ctx, "pause", string(t.ID), api.Command{Type: td.CmdPause})
@@ -185,8 +189,13 @@ func cancelSlow(ctx context.Context, p *person, t td.Task) error {
 // prepare makes the workspace.
 func prepare(t *testing.T, dir string) {
 	t.Helper()
-	for name, text := range map[string]string{"a.txt": "alpha line\n", "b.txt": "beta\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	for i, f := range [][2]string{{"a.txt", "alpha line\n"}, {"b.txt", "beta\n"}} {
+		path := filepath.Join(dir, f[0])
+		if err := os.WriteFile(path, []byte(f[1]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-time.Duration(i) * time.Hour) // Glob lists the newest first
+		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
 	}

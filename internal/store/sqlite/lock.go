@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -21,17 +23,11 @@ func (s *Store) lockDir() error {
 	}
 	path := filepath.Join(run, "journal.lock")
 	lock := flock.New(path, flock.SetPermissions(0o600))
-	ok, err := lock.TryLock()
+	who, err := takeLock(lock, path)
 	if err != nil {
 		return s.classify(fmt.Errorf("lock the state folder: %w", err))
 	}
-	if !ok {
-		who := "another process"
-		if raw, err := os.ReadFile(path); err == nil {
-			if pid, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
-				who = fmt.Sprintf("the process %d", pid)
-			}
-		}
+	if who != "" {
 		return td.Errorf(td.Locked, "%s has the state folder %s open", who, s.dir).
 			WithHint("stop it first (taskdaemon daemon stop), or choose another folder with --state")
 	}
@@ -41,6 +37,31 @@ func (s *Store) lockDir() error {
 	}
 	s.lock = lock
 	return nil
+}
+
+// inheritance is how long the lock of a dead process is waited for: a child that it was just starting
+// when it was killed has the lock until it becomes another program.
+const inheritance = 5 * time.Second
+
+// takeLock takes the lock, or says who has it.
+func takeLock(lock *flock.Flock, path string) (who string, err error) {
+	for end := time.Now().Add(inheritance); ; time.Sleep(5 * time.Millisecond) {
+		ok, err := lock.TryLock()
+		if err != nil || ok {
+			return "", err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return "another process", nil //nolint:nilerr // who it is would only have been good to know
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+		if err == nil && syscall.Kill(pid, 0) != syscall.ESRCH {
+			return fmt.Sprintf("the process %d", pid), nil
+		}
+		if time.Now().After(end) {
+			return "another process", nil
+		}
+	}
 }
 
 // syncDir makes what was created, renamed or removed in a folder durable.
