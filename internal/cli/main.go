@@ -90,11 +90,16 @@ func newRootCmd(a *app) *cobra.Command {
 		Long: `taskdaemon runs coding agents as durable, supervised work. Kill it at any instant and it
 goes on: nothing lost, nothing done twice.
 
-Without a key it plays the built-in rehearsal model, and says so.`,
+Without a key it plays the built-in rehearsal model, and says so. For completion in a shell see
+taskdaemon completion --help.`,
 		Example:       `  taskdaemon task add "make the failing test pass" --attach`,
 		Annotations:   exits(exitOK, exitUsage),
+		Args:          cobra.ArbitraryArgs, // so that an unknown command comes to holdsOthers
+		RunE:          holdsOthers,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		SuggestionsMinimumDistance: 2,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.state, "state", "", "state folder, instead of $XDG_STATE_HOME/taskdaemon; each has its own daemon")
@@ -117,20 +122,22 @@ Without a key it plays the built-in rehearsal model, and says so.`,
 func group(use, short, example string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Example: "  " + example, Annotations: exits(exitOK, exitUsage),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			e := td.Errorf(td.Invalid, "unknown command %q for %s", args[0], cmd.CommandPath())
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				return e.WithHint("%s %s", cmd.CommandPath(), near[0])
-			}
-			return e.WithHint("%s --help", cmd.CommandPath())
-		},
-		SuggestionsMinimumDistance: 2,
+		RunE: holdsOthers, SuggestionsMinimumDistance: 2,
 	}
 	cmd.AddCommand(children...)
 	return cmd
+}
+
+// holdsOthers helps whoever called a command that only holds others.
+func holdsOthers(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	e := td.Errorf(td.Invalid, "unknown command %q for %s", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return e.WithHint("%s %s", cmd.CommandPath(), near[0])
+	}
+	return e.WithHint("%s --help", cmd.CommandPath())
 }
 
 // args is cobra's check of the arguments, with an error a person can act on.

@@ -68,12 +68,14 @@ with --attach it shows the loop live and stays while a person is asked, too.`,
 	f.BoolVarP(&o.wait, "wait", "w", false, "stay until it has ended or needs a person; exit with the outcome")
 	f.BoolVarP(&o.attach, "attach", "a", false, "show the loop live; exit with the outcome")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --wait: show nothing meanwhile")
-	cmd.MarkFlagsMutuallyExclusive("wait", "attach")
 	return cmd
 }
 
 func runTaskAdd(ctx context.Context, o taskAddOptions) error {
 	a := o.app
+	if o.wait && o.attach {
+		return td.Errorf(td.Invalid, "--wait and --attach exclude each other")
+	}
 	in, err := o.request()
 	if err != nil {
 		return err
