@@ -131,3 +131,12 @@ func TestRecorderKeepsTheTail(t *testing.T) {
 		}
 	}
 }
+
+// TestSpoolFolderIsDestroyed lets a command remove the folder it is recorded in: nothing can be written
+// any more, and a living daemon is told all the same.
+func TestSpoolFolderIsDestroyed(t *testing.T) {
+	res := run(t, open(t), `rm -rf "$TASKDAEMON_SPOOL"/cmd; echo "$PWD" | head -c 1; head -c 200000 /dev/zero; exit 9`)
+	if res.Exit != 9 || len(res.Head) != headSize || res.Head[0] != '/' || len(res.Tail) != tailSize {
+		t.Errorf("got exit %d, head %d, tail %d", res.Exit, len(res.Head), len(res.Tail))
+	}
+}

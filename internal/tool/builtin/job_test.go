@@ -12,7 +12,7 @@ import (
 func TestBackgroundJob(t *testing.T) {
 	b := newBench(t)
 	res := b.ok("Bash", args{"command": "echo ready; until [ -e go ]; do sleep 0.01; done; echo done; exit 4", "background": true})
-	if res.Job == nil || !strings.HasPrefix(string(res.Job.ID), "job-1-") || res.Job.Spool != tool.SpoolName(b.env.Task, b.env.Step) {
+	if res.Job == nil || res.Job.ID != "job-1.1" || res.Job.Spool != tool.SpoolName(b.env.Task, b.env.Step) {
 		t.Fatalf("got %+v", res)
 	}
 	id := string(res.Job.ID)
