@@ -237,3 +237,16 @@ func TestBashCancelKillsTheTree(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// TestTitleHidesNothing is about what a person is shown before they say yes.
+func TestTitleHidesNothing(t *testing.T) {
+	b := newBench(t)
+	call := b.prepare("Bash", args{"command": "echo hi\nrm -rf x \x1b[2K\r\u202e#"})
+	if want := `Run echo hi ⏎ rm -rf x \u{1b}[2K\u{d}\u{202e}#`; call.Title != want {
+		t.Errorf("got %q", call.Title)
+	}
+	long := strings.Repeat("a", 5000) + "; rm -rf x"
+	if call := b.prepare("Bash", args{"command": long}); !strings.HasSuffix(call.Title, long) {
+		t.Error("the end is hidden")
+	}
+}

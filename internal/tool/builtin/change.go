@@ -46,13 +46,13 @@ func newChange(env *tool.Env, rel, before string, content []byte, said string) c
 }
 
 // call is the keyed call that makes the change.
-func (c change) call(env *tool.Env, title string, content []byte) (tool.Call, error) {
+func (c change) call(env *tool.Env, shown string, content []byte) (tool.Call, error) {
 	evidence, err := json.Marshal(c)
 	if err != nil {
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: title,
+		Effect: td.Keyed, Evidence: evidence, Title: shown,
 		Run: func(context.Context) (td.ToolResult, error) {
 			if err := c.make(env.Root.Root(), content); err != nil {
 				return td.ToolResult{}, err

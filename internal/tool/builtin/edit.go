@@ -89,7 +89,7 @@ func prepareEdit(env *tool.Env, path string, edits []edit) (tool.Call, error) {
 		return tool.Call{}, td.Errorf(td.Invalid, "edit %s: it would grow beyond %d bytes", rel, maxEditSize)
 	}
 	c := newChange(env, rel, hash(before), after, editSaid(rel, made, before, after))
-	return c.call(env, "Edit "+rel, after)
+	return c.call(env, title("Edit", rel), after)
 }
 
 // readWhole is the content of a file that is small enough to edit.

@@ -66,7 +66,7 @@ func prepareBashOutput(_ context.Context, env *tool.Env, in bashOutputInput) (to
 		return tool.Call{}, err
 	}
 	return tool.Call{
-		Effect: td.Pure, Title: "Output of " + in.Job,
+		Effect: td.Pure, Title: title("Output of", in.Job),
 		Run: func(ctx context.Context) (td.ToolResult, error) { return jobOutput(ctx, env, job, in.Offset) },
 	}, nil
 }
@@ -146,7 +146,7 @@ func prepareBashKill(_ context.Context, env *tool.Env, in bashKillInput) (tool.C
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: "Kill " + in.Job,
+		Effect: td.Keyed, Evidence: evidence, Title: title("Kill", in.Job),
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			p, state, err := env.Spool.Find(job.Spool)
 			if state == sandbox.StillRunning {

@@ -40,7 +40,7 @@ func prepareWrite(_ context.Context, env *tool.Env, in writeInput) (tool.Call, e
 	}
 	said := fmt.Sprintf("%s %s (%d lines, %d bytes).", did, rel, lines(in.Content), len(in.Content))
 	c := newChange(env, rel, before, []byte(in.Content), said)
-	return c.call(env, "Write "+rel, []byte(in.Content))
+	return c.call(env, title("Write", rel), []byte(in.Content))
 }
 
 func resolveWrite(_ context.Context, env *tool.Env, _ writeInput, intent td.Intent) (tool.Resolution, error) {
