@@ -30,6 +30,10 @@ type ack struct {
 	Took   bool      `json:"took,omitempty"`  // the command was consumed
 	Epoch  uint64    `json:"epoch,omitempty"` // a claim
 	Cursor uint64    `json:"cursor,omitempty"`
+	// Refused: an append that failed with td.Storage, which promises that nothing was written.
+	Refused bool `json:"refused,omitempty"`
+	// Late: the ledger got it after it had begun to end the writer.
+	Late bool `json:"-"`
 }
 
 // scribble writes to the journal from several goroutines until it ends or fails, and reports each
@@ -92,6 +96,9 @@ func (w *scribbler) run(ctx context.Context) error {
 			word := fmt.Sprint("word ", n)
 			pad := strings.Repeat("x", []int{10, 500, 5000, blobOver + n}[min(w.rnd.IntN(30)/9, 3)])
 			if t, err = w.s.Append(ctx, c, t.Head, said(word+"#a "+pad), said(word+"#b")); err != nil {
+				if td.IsKind(err, td.Storage) {
+					w.report(ack{Task: id, Word: word, Refused: true})
+				}
 				return err
 			}
 			w.report(ack{Task: id, Head: t.Head, Word: word})
@@ -143,6 +150,12 @@ func audit(ctx context.Context, s *Store, acks []ack) (wrong []string) {
 			continue
 		}
 		stream := texts[a.Task]
+		if a.Refused {
+			if slices.Contains(stream, a.Word+"#a") {
+				complain("%s has %q, which was refused", a.Task, a.Word)
+			}
+			continue
+		}
 		if int(a.Head) > len(stream) || stream[a.Head-2] != a.Word+"#a" || stream[a.Head-1] != a.Word+"#b" {
 			complain("%s lost %q, acknowledged at %d", a.Task, a.Word, a.Head)
 		}
@@ -266,6 +279,7 @@ func (c child) until(t testing.TB, n int, end func(*os.Process)) []ack {
 		if err := json.Unmarshal(line, &a); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
+		a.Late = len(acks) >= n
 		if acks = append(acks, a); len(acks) == n {
 			end(cmd.Process)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,10 +129,13 @@ func cuts(t *testing.T, n int, sync string) (wrong []string) {
 	var acks []ack
 	total := 0
 	for i := range n {
-		acks = append(acks, child{Dir: state, Sync: sync, Seed: uint64(i)}.until(t, 50+rand.IntN(300), func(p *os.Process) {
+		got := child{Dir: state, Sync: sync, Seed: uint64(i)}.until(t, 50+rand.IntN(300), func(p *os.Process) {
 			d.cut(t)
 			_ = p.Kill()
-		})...)
+		})
+		// The ledger closes when the cut begins. A real one takes the writer with it; here the kernel tells
+		// an fdatasync that the shutdown overtakes that it succeeded, and a plain file loses it just so.
+		acks = append(acks, slices.DeleteFunc(got, func(a ack) bool { return a.Late })...)
 		d.again(t)
 		s, err := Open(t.Context(), Options{Dir: state, Alive: func(td.Holder) bool { return false }})
 		if err != nil {
