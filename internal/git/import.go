@@ -100,7 +100,7 @@ func (im *Import) Add(c Commit) error {
 	// git keeps seconds since 1970 and no sign.
 	when := min(max(c.When.Unix(), 0), lastSecond)
 	im.refs = append(im.refs, c.Ref)
-	im.printf("commit %s\nmark :%d\ncommitter %s <%s> %d +0000\n", c.Ref, len(im.refs), Name, Email, when)
+	im.printf("commit %s\nmark :%d\ncommitter %s <%s> %d +0000\n", c.Ref, len(im.refs), authorName, authorEmail, when)
 	im.data(c.Message)
 	if c.Onto != "" {
 		im.printf("from %s\n", c.Onto)

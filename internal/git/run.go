@@ -16,10 +16,10 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Who is the author and committer of everything taskdaemon commits on its own behalf.
+// Author and committer of everything taskdaemon commits on its own behalf.
 const (
-	Name  = "taskdaemon"
-	Email = "taskdaemon@localhost"
+	authorName  = "taskdaemon"
+	authorEmail = "taskdaemon@localhost"
 )
 
 // killGrace is how long a cancelled git's children may hold its pipes open.
@@ -114,8 +114,8 @@ func environ(own bool) []string {
 	}
 	env = append(env,
 		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
-		"GIT_AUTHOR_NAME="+Name, "GIT_AUTHOR_EMAIL="+Email,
-		"GIT_COMMITTER_NAME="+Name, "GIT_COMMITTER_EMAIL="+Email,
+		"GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
+		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail,
 	)
 	if own {
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")

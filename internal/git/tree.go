@@ -19,8 +19,8 @@ var (
 	fpSnapshotDone   = failpoint.New("git.snapshot.after_ref")
 )
 
-// SnapshotPrefix is where snapshots of workspaces are kept: out of sight of branch lists and pushes.
-const SnapshotPrefix = "refs/taskdaemon/snapshots/"
+// snapshotPrefix is where snapshots of workspaces are kept: out of sight of branch lists and pushes.
+const snapshotPrefix = "refs/taskdaemon/snapshots/"
 
 // TreeHash is the hash of what the checkout around dir holds: tracked and untracked files, not ignored
 // ones. It leaves nothing behind. A repository inside the checkout counts by its HEAD, and not at all
@@ -40,9 +40,9 @@ func TreeHash(ctx context.Context, dir string) (string, error) {
 	return w.writeTree(ctx, false)
 }
 
-// Snapshot records what the checkout around dir holds as a commit under SnapshotPrefix+name. Its parents
-// are HEAD and the snapshot before it, so that no earlier one is lost. When nothing has changed since
-// the snapshot before, that one is returned.
+// Snapshot records what the checkout around dir holds as the commit refs/taskdaemon/snapshots/<name>. Its
+// parents are HEAD and the snapshot before it, so that no earlier one is lost. When nothing has changed
+// since the snapshot before, that one is returned.
 func Snapshot(ctx context.Context, dir, name, message string) (tree, commit string, err error) {
 	w, err := openWork(ctx, dir)
 	if err != nil {
@@ -52,7 +52,7 @@ func Snapshot(ctx context.Context, dir, name, message string) (tree, commit stri
 	if tree, err = w.writeTree(ctx, true); err != nil {
 		return "", "", err
 	}
-	ref := SnapshotPrefix + name
+	ref := snapshotPrefix + name
 	head, err := resolve(ctx, w.top, "HEAD^{commit}")
 	if err != nil {
 		return "", "", err
@@ -146,7 +146,7 @@ func copyIndex(to, from string) error {
 	if err != nil {
 		return fmt.Errorf("open index: %w", err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	st, err := in.Stat()
 	if err != nil {
 		return fmt.Errorf("open index: %w", err)

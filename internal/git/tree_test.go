@@ -118,7 +118,7 @@ func TestSnapshot(t *testing.T) {
 	if want, _ := TreeHash(t.Context(), dir); tree != want {
 		t.Errorf("tree %s, hash %s", tree, want)
 	}
-	if got := user(t, dir, "rev-parse", SnapshotPrefix+"t-1"); got != first {
+	if got := user(t, dir, "rev-parse", snapshotPrefix+"t-1"); got != first {
 		t.Errorf("ref is %s, want %s", got, first)
 	}
 	if got := user(t, dir, "show", first+":other"); got != "2" {

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"taskdaemon/internal/failpoint"
@@ -17,7 +16,6 @@ var (
 	fpImported      = failpoint.New("mirror.batch.after_import")
 	fpCursorFile    = failpoint.New("mirror.cursor.after_file")
 	fpCursorJournal = failpoint.New("mirror.cursor.after_journal")
-	fpAside         = failpoint.New("mirror.heal.before_aside")
 	fpTidy          = failpoint.New("mirror.tidy.before_start")
 )
 
@@ -234,7 +232,7 @@ func (m *Mirror) advance(ctx context.Context, repo *git.Repo, cursor uint64) err
 	}
 	fpCursorFile.Hit()
 	m.mirrored.Store(cursor)
-	if err := m.o.Journal.SetCursor(ctx, CursorName, cursor); err != nil {
+	if err := m.o.Journal.SetCursor(ctx, cursorName, cursor); err != nil {
 		return err
 	}
 	fpCursorJournal.Hit()
@@ -250,31 +248,7 @@ func (m *Mirror) forget(b *batch) {
 	}
 }
 
-// failed gives a batch up and, when it was not the disk's or a lock's fault, looks for the branch whose
-// fault it was, so that one bad branch does not hold up all others.
-func (m *Mirror) failed(ctx context.Context, b *batch, err error) error {
-	b.abort()
-	clear(m.states)
-	if !branchFault(err) {
-		return err
-	}
-	for _, s := range b.touched {
-		if herr := m.heal(ctx, b.repo, s.Task); herr != nil {
-			return errors.Join(err, herr)
-		}
-	}
-	return err
-}
-
-// branchFault reports whether err may lie in one branch rather than in the disk, a lock or the journal.
-func branchFault(err error) bool {
-	switch td.KindOf(err) {
-	case td.Internal, td.Corrupt, td.Conflict:
-		return true
-	}
-	return false
-}
-
+// abort gives the batch up: no branch has moved.
 func (b *batch) abort() {
 	if b.objects != nil {
 		b.objects.Close()
@@ -282,52 +256,4 @@ func (b *batch) abort() {
 	if b.im != nil {
 		b.im.Abort()
 	}
-}
-
-// heal writes one task alone. A branch that cannot be added to is put aside and made anew from the
-// journal; a task that cannot even be written then is left out until the next start.
-func (m *Mirror) heal(ctx context.Context, repo *git.Repo, task td.TaskID) error {
-	branch, err := m.sync(ctx, repo, task)
-	if err == nil || branch == "" || !branchFault(err) {
-		return err
-	}
-	tip, err := repo.Tip(ctx, branch)
-	if err != nil {
-		return err
-	}
-	if err := m.aside(ctx, repo, branch, tip); err != nil {
-		return err
-	}
-	if _, err = m.sync(ctx, repo, task); err != nil {
-		m.o.Log.Error("a conversation cannot be mirrored", "task", task, "error", err)
-		m.skip[task] = true
-	}
-	return nil
-}
-
-// sync writes one task's events up to the journal's present end, and returns its branch.
-func (m *Mirror) sync(ctx context.Context, repo *git.Repo, task td.TaskID) (string, error) {
-	b := &batch{m: m, repo: repo}
-	s, err := b.state(ctx, task, nil)
-	if err != nil {
-		b.abort()
-		return "", err
-	}
-	err = b.read(ctx, s, ^uint64(0))
-	if err == nil {
-		err = b.end(ctx)
-	}
-	if err != nil {
-		b.abort()
-		delete(m.states, task)
-	}
-	return s.branch(), err
-}
-
-// aside keeps a branch under another name, so that nothing that can be read is ever dropped.
-func (m *Mirror) aside(ctx context.Context, repo *git.Repo, branch, tip string) error {
-	to := "refs/taskdaemon/aside/" + branch[len(branchPrefix):] + "-" + tip[:min(12, len(tip))]
-	m.o.Log.Warn("a branch is not as it was written; kept under another name", "branch", branch, "kept", to)
-	fpAside.Hit()
-	return repo.Rename(ctx, branch, to)
 }

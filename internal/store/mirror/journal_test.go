@@ -43,7 +43,7 @@ func mirrorAll(t *testing.T, j store.Journal, path string) {
 	}
 	m := New(Options{Journal: j, Path: path, Window: 5 * time.Millisecond})
 	during(t, m, func() { until(t, "mirrored", func() bool { return m.Mirrored() >= last }) })
-	if at, err := j.Cursor(t.Context(), CursorName); err != nil || at != last {
+	if at, err := j.Cursor(t.Context(), cursorName); err != nil || at != last {
 		t.Errorf("cursor in the journal: %d, %v; want %d", at, err, last)
 	}
 }
@@ -71,7 +71,7 @@ func TestRealJournals(t *testing.T) {
 	if j, err = sqlite.Open(t.Context(), sqlite.Options{Dir: state}); err != nil {
 		t.Fatal(err)
 	}
-	defer j.Close()
+	defer func() { _ = j.Close() }()
 	mirrorAll(t, j, dir+"/again.git")
 
 	want := refs(t, dir+"/mem.git")

@@ -27,8 +27,8 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// CursorName is the name under which the mirror's progress is recorded in the journal.
-const CursorName = "mirror"
+// cursorName is the name under which the mirror's progress is recorded in the journal.
+const cursorName = "mirror"
 
 // busyUntidiness is how untidy the repository may get before it is packed in the middle of work.
 const busyUntidiness = 2

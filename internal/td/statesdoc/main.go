@@ -51,7 +51,7 @@ var meanings = map[td.State]struct{ what, carries, crash string }{
 
 func write(to io.Writer) error {
 	w := bufio.NewWriter(to)
-	p := func(format string, args ...any) { fmt.Fprintf(w, format, args...) }
+	p := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) } // Flush tells
 
 	p("<!-- Generated from internal/td by `go generate ./internal/td`. Do not edit. -->\n\n")
 	p("# States of a task\n\n")
