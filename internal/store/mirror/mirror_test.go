@@ -46,7 +46,7 @@ func during(t *testing.T, m *Mirror, f func()) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
