@@ -22,12 +22,12 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// programEnv makes the test binary the program itself, so that these tests run real daemons.
-const programEnv = "TASKDAEMON_TEST_PROGRAM"
-
+// The test binary is also the program, so that these tests run real daemons. Which of the two it is
+// follows from the arguments alone: a daemon's child has another environment, and if it took itself for
+// a test it would start daemons without end.
 func TestMain(m *testing.M) {
-	if os.Getenv(programEnv) != "" {
-		if len(os.Args) > 1 && os.Args[1] == "exec" {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		if os.Args[1] == "exec" {
 			os.Exit(sandbox.ExecMain(os.Args[2:]))
 		}
 		os.Exit(Main())
@@ -53,7 +53,7 @@ func newProgram(t *testing.T) *program {
 func (p *program) cmd(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = filepath.Join(p.dir, "ws")
-	cmd.Env = append(os.Environ(), programEnv+"=1", "TASKDAEMON_STATE="+filepath.Join(p.dir, "state"),
+	cmd.Env = append(os.Environ(), "TASKDAEMON_STATE="+filepath.Join(p.dir, "state"),
 		"XDG_CONFIG_HOME="+filepath.Join(p.dir, "config"), "ANTHROPIC_API_KEY=", "TASKDAEMON_CONFIG=", "USER=me")
 	return cmd
 }
