@@ -39,5 +39,6 @@ require (
 	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/tools v0.45.0 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )

@@ -194,7 +194,7 @@ func (r *rescuer) takeUp(ctx context.Context, t td.Task) error {
 	if err != nil {
 		return err
 	}
-	if t.Turns == 0 && len(t.InFlight) == 0 {
+	if t.Turns == 0 {
 		r.note(&r.report.Retried, t, "had done nothing yet: from the start")
 		return nil
 	}

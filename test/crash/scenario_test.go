@@ -95,12 +95,12 @@ turns:
 `},
 	{name: "background job", yes: true, script: `
 turns:
-  - tools: [{name: Bash, input: {command: "echo job >> COUNTER; echo up; sleep 60", background: true}}]
-  - tools: [{name: Bash, input: {command: "until grep -q job COUNTER; do sleep 0.01; done; echo seen >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "echo job >> COUNTER; sleep 60", background: true}}]
+  - tools: [{name: Bash, input: {command: "until grep -qs job COUNTER; do sleep 0.01; done; echo seen >> COUNTER"}}]
   - tools: [{name: BashOutput, input: {job: job-1.0}}]
   - tools: [{name: BashKill, input: {job: job-1.0}}]
   - tools: [{name: Bash, input: {command: "echo job2 >> COUNTER; sleep 60", background: true}}]
-  - tools: [{name: Bash, input: {command: "until grep -q job2 COUNTER; do sleep 0.01; done; echo last >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "until grep -qs job2 COUNTER; do sleep 0.01; done; echo last >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: job ran}}]
 `},
 	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `

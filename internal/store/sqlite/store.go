@@ -131,8 +131,8 @@ func (s *Store) orphanLog() error {
 	return corrupt(s.path, errors.New("it is missing, but its log is there"))
 }
 
-// quickCheckBelow is the size up to which a database that was not closed cleanly is checked page by
-// page at the start. A larger one would take too long; Check does it.
+// quickCheckBelow is the size up to which a database is checked page by page at the start, before the
+// first write to it. A larger one would take too long; Check does it.
 const quickCheckBelow = 64 << 20
 
 // prove makes sure that the database is ours, sound as far as that is cheap to know, of the newest
@@ -142,13 +142,9 @@ func (s *Store) prove(c *conn, sync string) (last uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	clean, err := s.wasClean(c)
-	if err != nil {
-		return 0, err
-	}
 	if size, err := c.number("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"); err != nil {
 		return 0, err
-	} else if !clean && size <= quickCheckBelow {
+	} else if size <= quickCheckBelow {
 		if err := s.quickCheck(c); err != nil {
 			return 0, err
 		}

@@ -1,0 +1,186 @@
+// Package script runs the whole-program sessions in testdata/script: the real binary, a real daemon, the
+// rehearsal model. A feature counts when a session here drives it.
+package script
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var binDir string
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "taskdaemon-script")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "taskdaemon"), "taskdaemon/cmd/taskdaemon")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build taskdaemon: %v\n%s", err, out)
+		return 1
+	}
+	binDir = dir
+	return m.Run()
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "../../testdata/script",
+		Setup: setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"kill9":  kill9,
+			"until":  until,
+			"keep":   keep,
+			"await":  await,
+			"signal": signal,
+			"trash":  trash,
+		},
+		RequireUniqueNames: true,
+	})
+}
+
+// setup gives each session a home of its own, and sees to it that no daemon outlives it.
+func setup(env *testscript.Env) error {
+	home := filepath.Join(env.WorkDir, "home")
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	work := filepath.Join(env.WorkDir, "work")
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return err
+	}
+	env.Setenv("PATH", binDir+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	env.Setenv("HOME", home)
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+	env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
+	env.Defer(func() {
+		if pid := daemonPid(filepath.Join(home, "state", "taskdaemon")); pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+			for end := time.Now().Add(5 * time.Second); alive(pid) && time.Now().Before(end); {
+				<-time.After(5 * time.Millisecond)
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return nil
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// daemonPid is the process that has the state folder, or 0.
+func daemonPid(state string) int {
+	raw, err := os.ReadFile(filepath.Join(state, "run", "journal.lock"))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || !alive(pid) {
+		return 0
+	}
+	return pid
+}
+
+// kill9 kills the session's daemon with SIGKILL and waits until it is gone.
+func kill9(ts *testscript.TestScript, neg bool, args []string) {
+	pid := daemonPid(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "taskdaemon"))
+	if pid == 0 {
+		ts.Fatalf("no daemon to kill")
+	}
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	for end := time.Now().Add(5 * time.Second); alive(pid); {
+		if time.Now().After(end) {
+			ts.Fatalf("pid %d does not die", pid)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+const patience = 30 * time.Second
+
+// until TASK STATE… waits until the task is in one of the states.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: until task state...")
+	}
+	var got string
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		cmd := exec.Command(filepath.Join(binDir, "taskdaemon"), "task", "show", args[0], "--json")
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+ts.Getenv("XDG_STATE_HOME"),
+			"XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "HOME="+ts.Getenv("HOME"))
+		out, err := cmd.Output()
+		if err != nil {
+			got = err.Error()
+			continue
+		}
+		var task struct {
+			Status struct{ State string }
+		}
+		ts.Check(json.Unmarshal(out, &task))
+		got = task.Status.State
+		for _, want := range args[1:] {
+			if got == want {
+				return
+			}
+		}
+	}
+	ts.Fatalf("%s is %s, not %v", args[0], got, args[1:])
+}
+
+// keep NAME puts the first word of the last command's output into the variable.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	words := strings.Fields(ts.ReadFile("stdout"))
+	if len(args) != 1 || len(words) == 0 {
+		ts.Fatalf("usage: keep name, after a command with output")
+	}
+	ts.Setenv(args[0], words[0])
+}
+
+// await FILE [TEXT] waits until the file exists and contains the text.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	path := ts.MkAbs(args[0])
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
+		raw, err := os.ReadFile(path)
+		if err == nil && (len(args) == 1 || strings.Contains(string(raw), args[1])) {
+			return
+		}
+	}
+	ts.Fatalf("%s never came", strings.Join(args, " with "))
+}
+
+// signal NAME sends a signal to the session's daemon.
+func signal(ts *testscript.TestScript, neg bool, args []string) {
+	sigs := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	sig, ok := sigs[args[0]]
+	pid := daemonPid(filepath.Join(ts.Getenv("XDG_STATE_HOME"), "taskdaemon"))
+	if !ok || pid == 0 {
+		ts.Fatalf("signal %v to pid %d", args, pid)
+	}
+	ts.Check(syscall.Kill(pid, sig))
+}
+
+// trash FILE OFFSET overwrites a few bytes of a file, as a bad disk would.
+func trash(ts *testscript.TestScript, neg bool, args []string) {
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_RDWR, 0)
+	ts.Check(err)
+	defer func() { _ = f.Close() }()
+	at, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	_, err = f.WriteAt([]byte("this is not what was written here"), at)
+	ts.Check(err)
+}
