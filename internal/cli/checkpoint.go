@@ -36,7 +36,7 @@ func runCheckpoint(ctx context.Context, o checkpointOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if a.json {
 		return a.printJSON(cp)
 	}

@@ -27,7 +27,9 @@ var update = flag.Bool("update", false, "rewrite generated pages")
 // rehearsing is a fake that is known to be one.
 type rehearsing struct{ *apitest.Fake }
 
-func (rehearsing) Peer() (client.Peer, bool) { return client.Peer{Provider: "rehearsal"}, true }
+func (rehearsing) Peer() (client.Peer, bool) {
+	return client.Peer{Provider: "rehearsal", Version: Version()}, true
+}
 
 type bench struct {
 	*app

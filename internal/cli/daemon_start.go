@@ -66,6 +66,6 @@ func runDaemonStart(ctx context.Context, o daemonStartOptions) error {
 	}
 	a.say("started the daemon (pid %d)", pid)
 	a.say("%s", sanitize(report.String()))
-	a.noteRehearsal(c)
+	a.notePeer(c)
 	return nil
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,6 +44,9 @@ var exitMeanings = map[int]string{
 
 // exitCode is the code that goes with an error.
 func exitCode(err error) int {
+	if errors.Is(err, context.Canceled) {
+		return exitInterrupted
+	}
 	switch td.KindOf(err) {
 	case td.Invalid:
 		return exitUsage

@@ -45,7 +45,7 @@ func runLoopAttach(ctx context.Context, o loopAttachOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	w := watch{app: a, service: svc, task: t, out: a.stdout, style: a.style, answers: true, json: a.json}
 	if o.tail >= 0 && uint64(o.tail) < t.Head {
 		w.skip = t.Head - uint64(o.tail)

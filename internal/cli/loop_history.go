@@ -46,7 +46,7 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	switch {
 	case o.events:
 		enc := json.NewEncoder(a.stdout)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"iter"
 	"path/filepath"
 
@@ -109,20 +110,27 @@ func (s *session) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.It
 	}
 }
 
-// noteRehearsal says that no model is at work, whenever work is submitted or shown (P-5).
-func (a *app) noteRehearsal(svc api.Service) {
+// notePeer says what a person should know of the daemon that answered, whenever work is submitted or
+// shown: that no model is at work (P-5), and that it is of another version.
+func (a *app) notePeer(svc api.Service) {
 	peer, ok := svc.(interface{ Peer() (client.Peer, bool) })
 	if !ok {
 		return
 	}
 	p, ok := peer.Peer()
-	if !ok || p.Provider != "rehearsal" {
+	if !ok {
 		return
 	}
-	if a.getenv("ANTHROPIC_API_KEY") == "" {
+	if p.Version != Version() {
+		a.say("%s", a.talk.warn(fmt.Sprintf("the daemon is of version %s, this command of %s", oneLine(p.Version, 40), Version()))+
+			a.typeable("; to renew it: taskdaemon daemon stop"))
+	}
+	switch {
+	case p.Provider != "rehearsal":
+	case a.getenv("ANTHROPIC_API_KEY") == "":
 		a.say("%s", a.talk.warn("rehearsal model: no key in the environment; nothing leaves this machine"))
-		return
+	default:
+		a.say("%s", a.talk.warn("rehearsal model: the daemon was started without your key; nothing leaves this machine")+
+			a.typeable("; to use the key: taskdaemon daemon stop, then again"))
 	}
-	a.say("%s", a.talk.warn("rehearsal model: the daemon was started without your key; nothing leaves this machine")+
-		a.typeable("\nto use the key: taskdaemon daemon stop, then the command again"))
 }

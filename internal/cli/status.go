@@ -29,7 +29,7 @@ func runStatus(ctx context.Context, o statusOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if a.json {
 		return a.printJSON(st)
 	}

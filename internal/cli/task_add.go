@@ -88,7 +88,7 @@ func runTaskAdd(ctx context.Context, o taskAddOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if o.wait || o.attach {
 		return o.stay(ctx, svc, t)
 	}

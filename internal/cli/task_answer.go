@@ -51,7 +51,7 @@ func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if a.json {
 		return a.printJSON(t)
 	}

@@ -66,7 +66,7 @@ func (a *app) command(ctx context.Context, ref string, cmd api.Command, done str
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if a.json {
 		return a.printJSON(t)
 	}

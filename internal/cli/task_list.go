@@ -61,7 +61,7 @@ func runTaskList(ctx context.Context, o taskListOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if a.json {
 		if tasks == nil {
 			tasks = []td.Task{}

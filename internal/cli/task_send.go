@@ -93,7 +93,7 @@ func runContext(ctx context.Context, o taskSendOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	st := contextStats{Task: h.Task.Handle, Model: h.Task.LastModel, Messages: len(h.Messages), Turns: h.Task.Turns,
 		Total: h.Task.Usage, Cost: h.Task.Cost}
 	for _, ev := range h.Events {

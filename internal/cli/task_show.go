@@ -36,7 +36,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noteRehearsal(svc)
+	a.notePeer(svc)
 	if a.json {
 		return a.printJSON(t)
 	}

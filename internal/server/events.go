@@ -106,8 +106,7 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		case <-beat.C:
 			err = out.comment("here")
 		case <-s.stopping:
-			stop := td.Errorf(td.Interrupted, "the daemon is stopping").WithHint("taskdaemon daemon start")
-			err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(stop)), errStreamOver)
+			err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(errStopping())), errStreamOver)
 		case <-ctx.Done():
 			return
 		}

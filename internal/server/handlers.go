@@ -6,13 +6,17 @@ import (
 	"sync"
 )
 
-// handlerGroup waits for handlers: http.Server's Close does not.
-type handlerGroup struct{ sync.WaitGroup }
+// handlerGroup knows the handlers at work, which http.Server's Close does not wait for. Handlers are
+// readers of the lock; whoever waits for them takes it for good, so that none can come after.
+type handlerGroup struct{ lock sync.RWMutex }
 
-func (g *handlerGroup) enter() (leave func()) {
-	g.Add(1)
-	return g.Done
-}
+// enter reports whether the handler may work; if so it calls leave at its end.
+func (g *handlerGroup) enter() bool { return g.lock.TryRLock() }
+
+func (g *handlerGroup) leave() { g.lock.RUnlock() }
+
+// wait returns when all have left. It is called once.
+func (g *handlerGroup) wait() { g.lock.Lock() }
 
 // writeFailure answers with an error outside of huma.
 func writeFailure(w http.ResponseWriter, err error) {

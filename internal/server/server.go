@@ -77,7 +77,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return td.Errorf(td.Internal, "serve %s: %w", o.Socket, err)
 	}
-	s.handlers.Wait()
+	s.handlers.wait()
 	return nil
 }
 
@@ -104,6 +104,11 @@ type server struct {
 	identity atomic.Pointer[identity]
 }
 
+// errStopping is what whoever comes too late is told.
+func errStopping() error {
+	return td.Errorf(td.Interrupted, "the daemon is stopping").WithHint("taskdaemon daemon start")
+}
+
 // identity is what the headers of every answer say of this daemon. It does not change while it lives.
 type identity struct{ provider, version, pid string }
 
@@ -111,7 +116,11 @@ type identity struct{ provider, version, pid string }
 func (s *server) handler() http.Handler {
 	routes := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer s.handlers.enter()()
+		if !s.handlers.enter() {
+			writeFailure(w, errStopping())
+			return
+		}
+		defer s.handlers.leave()
 		if err := checkPeer(r.Context()); err != nil {
 			s.opts.Log.Warn("refused a peer", "err", err)
 			w.Header().Set("Connection", "close")
