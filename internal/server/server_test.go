@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/apitest"
@@ -318,7 +319,7 @@ func TestStoppingServerEndsStreamsAndSaysSo(t *testing.T) {
 // A client that opens a stream and never reads must cost nobody anything, and is dropped.
 func TestSlowClientBlocksNobody(t *testing.T) {
 	fake := apitest.NewFake()
-	socket, _ := serve(t, server.Options{Service: fake, WriteTimeout: 100 * time.Millisecond})
+	socket, _ := serve(t, server.Options{Service: fake, WriteTimeout: 2 * time.Second})
 	task, err := fake.AddTask(t.Context(), api.AddTask{Prompt: "x", Dir: "/"})
 	if err != nil {
 		t.Fatal(err)
@@ -345,6 +346,7 @@ func TestSlowClientBlocksNobody(t *testing.T) {
 	if n != 101 {
 		t.Errorf("another client sees %d events beside the stuck one, want 101", n)
 	}
+	waitHangup(t, conn)
 	// The stuck one reads at last: it finds the beginning, then the end of its connection, and the id
 	// to go on from.
 	body, _ := io.ReadAll(conn) // a connection cut in the middle of a chunk may be an error
@@ -361,6 +363,28 @@ func TestSlowClientBlocksNobody(t *testing.T) {
 	}
 	if rest != 5 {
 		t.Errorf("%d events after the cursor, want 5", rest)
+	}
+}
+
+// waitHangup returns when the other end has closed the connection, without reading from it.
+func waitHangup(t *testing.T, conn net.Conn) {
+	t.Helper()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		deadline := time.Now().Add(30 * time.Second)
+		for time.Now().Before(deadline) {
+			fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+			if n, _ := unix.Poll(fds, 1000); n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0 {
+				return
+			}
+		}
+		t.Error("the client that does not read is not dropped")
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
