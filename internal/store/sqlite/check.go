@@ -81,6 +81,9 @@ func (f *folding) run(c *conn) error {
 		f.problem("its spec is missing")
 		return nil
 	}
+	if err := f.columns(c, e); err != nil {
+		return err
+	}
 	cursors, err := chain(c, e.n, e.newest, 0, 0)
 	if err != nil {
 		return err
@@ -105,6 +108,18 @@ func (f *folding) run(c *conn) error {
 		f.problem("what is kept of it differs from the fold of its %d records", f.task.Head)
 	}
 	return f.requests(c, e)
+}
+
+// columns compares what is kept apart, to be searched, with the task it was taken from.
+func (f *folding) columns(c *conn, e entry) error {
+	_, err := c.one(func(r *sqlite3.Stmt) error {
+		if uint64(r.ColumnInt64(0)) != e.task.Head || r.ColumnText(1) != string(e.task.Status.State) ||
+			r.ColumnText(2) != e.task.Handle || r.ColumnText(3) != e.task.Dir || r.ColumnInt(4) != e.task.Priority {
+			f.problem("it is listed otherwise than it is")
+		}
+		return nil
+	}, "SELECT head, state, handle, dir, priority FROM tasks WHERE n = ?", e.n)
+	return err
 }
 
 // event folds one record.

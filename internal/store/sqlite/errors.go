@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -23,7 +24,7 @@ func (s *Store) classify(err error) error {
 	switch {
 	case is(err, sqlite3.CORRUPT) || is(err, sqlite3.NOTADB):
 		return corrupt(path, err)
-	case isFull(err):
+	case s.full(err):
 		return td.Errorf(td.Storage, "the disk that holds %s is full: %w", s.dir, err).
 			WithHint("free some space; the journal goes on by itself")
 	case is(err, sqlite3.READONLY) || is(err, sqlite3.CANTOPEN) || is(err, sqlite3.PERM) ||
@@ -38,16 +39,35 @@ func (s *Store) classify(err error) error {
 	case is(err, sqlite3.TOOBIG):
 		return td.Errorf(td.Invalid, "too large for the journal: %w", err)
 	case is(err, sqlite3.IOERR), isErrno(err):
-		return td.Errorf(td.Storage, "the disk that holds %s failed: %w", s.dir, err).
+		return td.Errorf(td.Storage, "the disk that holds %s failed: %w%s", s.dir, err, codeOf(err)).
 			WithHint("look at the kernel's log (dmesg) for errors of that disk")
 	}
 	return td.Errorf(td.Internal, "journal %s: %w", path, err)
 }
 
+// codeOf is SQLite's own number for an error, which says more than its words.
+func codeOf(err error) string {
+	var code sqlite3.ExtendedErrorCode
+	if errors.As(err, &code) {
+		return fmt.Sprintf(" (code %d)", uint16(code))
+	}
+	return ""
+}
+
 func is(err error, code sqlite3.ErrorCode) bool { return errors.Is(err, code) }
 
-func isFull(err error) bool {
-	return is(err, sqlite3.FULL) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+// full reports whether there was no room. The driver may lose the reason of a failed write, which is
+// then looked for on the disk.
+func (s *Store) full(err error) bool {
+	if is(err, sqlite3.FULL) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return true
+	}
+	if !errors.Is(err, sqlite3.IOERR_WRITE) || isErrno(err) {
+		return false
+	}
+	const room = 1 << 20
+	var fs syscall.Statfs_t
+	return syscall.Statfs(s.dir, &fs) == nil && uint64(fs.Bavail)*uint64(fs.Bsize) < room
 }
 
 func isErrno(err error) bool {
@@ -71,5 +91,5 @@ func foreign(path, why string) error {
 // refused, so that the transaction's last frame, which alone makes it count, is not whole. Every other
 // failure, of an fsync above all, leaves the outcome open.
 func notWritten(err error) bool {
-	return isFull(err) || is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.IOERR_WRITE) || is(err, sqlite3.BUSY)
+	return is(err, sqlite3.FULL) || is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.IOERR_WRITE) || is(err, sqlite3.BUSY)
 }

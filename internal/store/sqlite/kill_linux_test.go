@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,4 +104,51 @@ func stop(p *os.Process) {
 			return
 		}
 	}
+}
+
+// TestDiskFull fills a real disk while the journal is written, makes room again and goes on.
+func TestDiskFull(t *testing.T) {
+	if !inside(t) {
+		return
+	}
+	d := newDisk(t, 24)
+	state := filepath.Join(d.dir, "state")
+	s := openTest(t, Options{Dir: state})
+	ballast := filepath.Join(d.dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var acks []ack
+	collect := func(a ack) {
+		mu.Lock()
+		defer mu.Unlock()
+		acks = append(acks, a)
+	}
+	err := scribble(t.Context(), s, 4, 1, collect)
+	wantError(t, err, td.Storage, "full", "space")
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	before := len(acks)
+	err = scribble(t.Context(), s, 4, 2, collect)
+	wantError(t, err, td.Storage, "full")
+	if len(acks) < before+20 {
+		t.Errorf("only %d writes after there was room again", len(acks)-before)
+	}
+	for _, a := range audit(t.Context(), s, nil) {
+		if !strings.Contains(a, "full") {
+			t.Error(a)
+		}
+	}
+	_ = s.Close() // it may not find room for its last words
+	run(t, "umount", d.dir)
+	run(t, "mount", "-o", "loop", d.image, d.dir)
+	if err := os.Remove(filepath.Join(d.dir, "lost+found")); err != nil {
+		t.Fatal(err)
+	}
+	copied := t.TempDir()
+	copyFolder(t, state, copied)
+	auditFolder(t, copied, acks)
+	t.Logf("full twice, no cuts, %d acknowledged writes", len(acks))
 }

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -188,10 +190,17 @@ func (s *Store) quickCheck(c *conn) error {
 	if _, err := c.one(func(r *sqlite3.Stmt) error { found = r.ColumnText(0); return nil }, "PRAGMA quick_check(1)"); err != nil {
 		return err
 	}
-	if found != "ok" {
-		return corrupt(s.path, errors.New(found))
+	if found == "ok" {
+		return nil
 	}
-	return nil
+	// The check puts a page that could not be read among its findings; that says nothing about the page.
+	const unread = "unable to get the page. error code="
+	if _, code, ok := strings.Cut(found, unread); ok {
+		if n, err := strconv.Atoi(code); err == nil && sqlite3.ExtendedErrorCode(n).Code() == sqlite3.IOERR {
+			return fmt.Errorf("check the pages: %w", sqlite3.ExtendedErrorCode(n))
+		}
+	}
+	return corrupt(s.path, errors.New(found))
 }
 
 // missing turns the error of a table that should be there into one of a damaged journal.

@@ -137,7 +137,7 @@ func (w *writer) next() (group []*op, stopped bool) {
 // each is tried again alone.
 func (w *writer) write(group []*op) {
 	err := w.commit(group)
-	if err != nil && len(group) > 1 && w.failed == nil && alone(err) {
+	if err != nil && len(group) > 1 && w.failed == nil && w.alone(err) {
 		for _, o := range group {
 			w.write([]*op{o})
 		}
@@ -152,8 +152,8 @@ func (w *writer) write(group []*op) {
 }
 
 // alone reports whether an error may be of one op's making.
-func alone(err error) bool {
-	return isFull(err) || is(err, sqlite3.TOOBIG) || is(err, sqlite3.CONSTRAINT) || is(err, sqlite3.NOMEM)
+func (w *writer) alone(err error) bool {
+	return w.s.full(err) || is(err, sqlite3.TOOBIG) || is(err, sqlite3.CONSTRAINT)
 }
 
 // commit runs a group in one transaction. The error is that of the group; an op that was refused has its

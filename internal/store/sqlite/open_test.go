@@ -1,0 +1,428 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"taskdaemon/internal/td"
+)
+
+// wantError checks an error's kind, and that it names what a person needs to know.
+func wantError(t *testing.T, err error, kind td.Kind, words ...string) {
+	t.Helper()
+	if !td.IsKind(err, kind) {
+		t.Fatalf("got %v of kind %s, want %s", err, td.KindOf(err), kind)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error()+td.HintOf(err), w) {
+			t.Errorf("%q does not say %q (hint %q)", err, w, td.HintOf(err))
+		}
+	}
+}
+
+// refuses opens a folder that must be refused, and checks that the journal's files stay as they are.
+func refuses(t *testing.T, dir string, kind td.Kind, words ...string) {
+	t.Helper()
+	before := files(t, dir)
+	s, err := Open(t.Context(), Options{Dir: dir})
+	if err == nil {
+		_ = s.Close()
+	}
+	wantError(t, err, kind, append(words, filepath.Join(dir, "journal.db"))...)
+	for name, raw := range files(t, dir) {
+		if !bytes.Equal(raw, before[name]) {
+			t.Errorf("%s was changed", name)
+		}
+	}
+}
+
+// files are the journal's database and log.
+func files(t testing.TB, dir string) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	for _, name := range []string{"journal.db", "journal.db-wal"} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			out[name] = raw
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// filled makes a closed journal with some tasks in it.
+func filled(t testing.TB, tasks int) string {
+	t.Helper()
+	dir := t.TempDir()
+	s := openTest(t, Options{Dir: dir})
+	w := scribbler{s: s}
+	for i := range tasks {
+		task, c := w.begin(t)
+		if _, err := s.Append(t.Context(), c, task.Head, said(fmt.Sprint("hello ", i)), said(strings.Repeat("long ", 200))); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// tamper changes a closed journal with SQL, as no program of ours would.
+func tamper(t testing.TB, dir, sql string, args ...any) {
+	t.Helper()
+	c, err := dial(filepath.Join(dir, "journal.db"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.exec(sql, args...), c.exec("PRAGMA wal_checkpoint(truncate)"), c.close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenForeign(t *testing.T) {
+	other := func(t *testing.T) []byte {
+		path := filepath.Join(t.TempDir(), "other.db")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := dial(path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.exec("CREATE TABLE precious (x)"), c.close()); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	for name, raw := range map[string][]byte{
+		"empty": {}, "text": []byte(strings.Repeat("dear diary\n", 50)), "short text": []byte("hello"), "another program's": other(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "journal.db"), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, dir, td.Corrupt, "left as it is")
+		})
+	}
+}
+
+func TestOpenNewer(t *testing.T) {
+	dir := filled(t, 1)
+	tamper(t, dir, "PRAGMA user_version = 99")
+	refuses(t, dir, td.Newer, "99", fmt.Sprint(len(steps)))
+}
+
+func TestOpenLocked(t *testing.T) {
+	dir := t.TempDir()
+	s := openTest(t, Options{Dir: dir})
+	_, err := Open(t.Context(), Options{Dir: dir})
+	wantError(t, err, td.Locked, fmt.Sprint(os.Getpid()), dir)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openTest(t, Options{Dir: dir})
+}
+
+func TestOpenDamaged(t *testing.T) {
+	garbage := bytes.Repeat([]byte("garbage "), 512)
+	damages := map[string]func(raw []byte) []byte{
+		"a page":         func(raw []byte) []byte { copy(raw[5*4096:], garbage); return raw },
+		"the first page": func(raw []byte) []byte { copy(raw[100:4096], garbage); return raw },
+		"cut off":        func(raw []byte) []byte { return raw[:len(raw)/2] },
+		"cut to header":  func(raw []byte) []byte { return raw[:60] },
+	}
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			dir := filled(t, 20)
+			tamper(t, dir, "UPDATE meta SET value = 'no' WHERE key = 'clean'") // as after a crash
+			path := filepath.Join(dir, "journal.db")
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, damage(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			refuses(t, dir, td.Corrupt, ".recover")
+		})
+	}
+	t.Run("gone, with its log left", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "journal.db-wal"), garbage, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, dir, td.Corrupt)
+	})
+	t.Run("without a table", func(t *testing.T) {
+		dir := filled(t, 1)
+		tamper(t, dir, "DROP TABLE meta")
+		refuses(t, dir, td.Corrupt)
+	})
+}
+
+// TestQuarantine damages single records and wants everything else to go on.
+func TestQuarantine(t *testing.T) {
+	dir := filled(t, 3)
+	s := openTest(t, Options{Dir: dir})
+	tasks, err := s.Tasks(t.Context(), allTasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim := tasks[1].ID
+	c, err := s.Claim(t.Context(), victim, td.Holder{Pid: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), c, tasks[1].Head, said(strings.Repeat("b", blobOver))); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, dir, "UPDATE events SET body = CAST('{\"text\": 5' AS BLOB) WHERE seq = 2 AND task = (SELECT n FROM tasks WHERE id = ?)", string(victim))
+	tamper(t, dir, "UPDATE events SET type = 'never heard of' WHERE seq = 3 AND task = (SELECT n FROM tasks WHERE id = ?)", string(victim))
+	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "*", "*"))
+	if err != nil || len(blobs) != 1 {
+		t.Fatal(blobs, err)
+	}
+	if err := os.WriteFile(blobs[0], bytes.Repeat([]byte("c"), blobOver+11), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	s = openTest(t, Options{Dir: dir})
+	var read []td.Event
+	for ev, err := range s.Read(t.Context(), victim, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, ev)
+	}
+	if len(read) != 4 {
+		t.Fatalf("read %d events", len(read))
+	}
+	for _, ev := range read[1:] {
+		if u, ok := ev.Body.(td.Unreadable); !ok || u.Err == "" {
+			t.Errorf("event %d is %#v", ev.Seq, ev.Body)
+		}
+	}
+	found, err := s.Check(t.Context())
+	if err != nil || len(found) != 3 {
+		t.Fatalf("check found %+v, %v", found, err)
+	}
+	for _, p := range found {
+		if p.Task != victim {
+			t.Errorf("blamed %+v", p)
+		}
+	}
+	c, err = s.Claim(t.Context(), victim, td.Holder{Pid: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), c, read[3].Seq, said("goes on")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckFinds(t *testing.T) {
+	for name, sql := range map[string]string{
+		"another fold":     "UPDATE tasks SET live = CAST(replace(CAST(live AS TEXT), '\"turns\":0', '\"turns\":7') AS BLOB) WHERE n = 2",
+		"a missing event":  "DELETE FROM events WHERE seq = 3 AND task = 2",
+		"a request":        "INSERT INTO requests VALUES (2, '00000000-0000-7000-8000-000000000001', 'q-x')",
+		"an illegal event": "UPDATE events SET type = 'moved', body = CAST('{\"verb\":\"reset\",\"from\":\"failed\"}' AS BLOB) WHERE seq = 2 AND task = 2",
+		"no live":          "UPDATE tasks SET live = x'00' WHERE n = 2",
+		"no spec":          "DELETE FROM specs WHERE task = 2",
+		"an index":         "UPDATE tasks SET head = 9 WHERE n = 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filled(t, 3)
+			s := openTest(t, Options{Dir: dir})
+			if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
+				t.Fatalf("found %+v, %v in a sound journal", found, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			tamper(t, dir, sql)
+			s = openTest(t, Options{Dir: dir})
+			found, err := s.Check(t.Context())
+			if err != nil || len(found) == 0 {
+				t.Fatalf("found %+v, %v", found, err)
+			}
+			if _, err := s.Tasks(t.Context(), allTasks); err != nil {
+				t.Fatalf("one bad task hides all others: %v", err)
+			}
+		})
+	}
+}
+
+// TestMigrate runs a step that is not released yet, first one that fails.
+func TestMigrate(t *testing.T) {
+	dir := filled(t, 2)
+	released := steps
+	defer func() { steps = released }()
+	steps = append(steps[:len(steps):len(steps)], step{sql: "CREATE TABLE fresh (x); CREATE TABLE tasks (x)"})
+	_, err := Open(t.Context(), Options{Dir: dir})
+	wantError(t, err, td.Internal, "version 2")
+	steps = released
+	if err := openTest(t, Options{Dir: dir}).Close(); err != nil { // nothing of it stayed
+		t.Fatal(err)
+	}
+	steps = append(steps[:len(steps):len(steps)], step{sql: "CREATE TABLE fresh (x)", then: func(c *conn) error {
+		return c.exec("INSERT INTO fresh SELECT count(*) FROM tasks")
+	}})
+	if err := openTest(t, Options{Dir: dir}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openTest(t, Options{Dir: dir}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	steps = released
+	refuses(t, dir, td.Newer, "2", "1")
+}
+
+func TestSweepSparesWhatIsNeeded(t *testing.T) {
+	dir := t.TempDir()
+	s := openTest(t, Options{Dir: dir})
+	body := func(c string) []byte { return bytes.Repeat([]byte(c), blobOver+1) }
+	orphan, release, err := s.blobs.put(body("o"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	busy, releaseBusy, err := s.blobs.put(body("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := scribbler{s: s}
+	task, c := w.begin(t)
+	if _, err := s.Append(t.Context(), c, task.Head, said(string(body("k")))); err != nil {
+		t.Fatal(err)
+	}
+	exists := func(h hash) bool { _, err := os.Stat(s.blobs.path(h)); return err == nil }
+	if n, err := s.sweep(t.Context()); err != nil || n != 1 || exists(orphan) || !exists(busy) {
+		t.Fatalf("swept %d, %v", n, err)
+	}
+	releaseBusy()
+	if n, err := s.sweep(t.Context()); err != nil || n != 1 {
+		t.Fatalf("swept %d, %v", n, err)
+	}
+	if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+}
+
+// TestGroupIsolates puts an op that the database refuses into one group with others.
+func TestGroupIsolates(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir()})
+	hold, held := make(chan struct{}), make(chan struct{})
+	results := make(chan error, 3)
+	go func() {
+		results <- s.w.do(t.Context(), func(*tx) error { close(held); <-hold; return nil })
+	}()
+	<-held
+	insert := func(n int) func(*tx) error {
+		return func(t *tx) error { return t.exec("INSERT INTO cursors VALUES (?, 1)", fmt.Sprint(n)) }
+	}
+	go func() { results <- s.w.do(t.Context(), insert(1)) }()
+	go func() {
+		results <- s.w.do(t.Context(), func(t *tx) error { return t.exec("INSERT INTO cursors VALUES (NULL, NULL)") })
+	}()
+	for queued := 0; queued < 2; {
+		s.w.mu.Lock()
+		queued = len(s.w.queue)
+		s.w.mu.Unlock()
+	}
+	close(hold)
+	failed := 0
+	for range 3 {
+		if <-results != nil {
+			failed++
+		}
+	}
+	if at, err := s.Cursor(t.Context(), "1"); failed != 1 || at != 1 || err != nil {
+		t.Fatalf("%d failed, the good one is at %d, %v", failed, at, err)
+	}
+}
+
+func TestCloseLeavesNothingBehind(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	dir := filled(t, 2)
+	if info, err := os.Stat(filepath.Join(dir, "journal.db-wal")); err == nil && info.Size() > 0 {
+		t.Errorf("the log has %d bytes after Close", info.Size())
+	}
+}
+
+// TestOpenIsQuick opens a journal of many tasks, after a crash and after an orderly stop.
+func TestOpenIsQuick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 10,000 tasks")
+	}
+	dir := t.TempDir()
+	s := openTest(t, Options{Dir: dir})
+	done := make(chan error)
+	const tasks, writers = 10000, 64
+	for range writers {
+		go func() {
+			for range tasks / writers {
+				id := td.NewTaskID()
+				task, err := s.Create(t.Context(), td.Spec{ID: id, Prompt: strings.Repeat("do it ", 50), Dir: "/w"}, "")
+				if err != nil {
+					done <- err
+					return
+				}
+				c, err := s.Claim(t.Context(), id, td.Holder{Pid: 1})
+				if err == nil {
+					_, err = s.Append(t.Context(), c, task.Head, said(strings.Repeat("x", 500)), said("y"), said("z"))
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range writers {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, clean := range []string{"yes", "no"} {
+		tamper(t, dir, "UPDATE meta SET value = ? WHERE key = 'clean'", clean)
+		start := time.Now()
+		s := openTest(t, Options{Dir: dir})
+		took := time.Since(start)
+		info, err := os.Stat(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("clean: %s, %d MiB: opened in %v", clean, info.Size()>>20, took)
+		if took > 5*time.Second {
+			t.Errorf("opening took %v", took)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
