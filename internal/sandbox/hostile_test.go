@@ -47,9 +47,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 func TestForkFlood(t *testing.T) {
 	for name, script := range map[string]string{
-		"wide":  "for i in $(seq 200); do (sleep 61; sleep 61) & done",
-		"chain": "f() { ( f & ) ; }; f & sleep 0.2", // each starts the next and exits
-		"tree":  "f() { [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & wait; }; sleep 61; }; f 6 & sleep 0.2",
+		"wide":              "for i in $(seq 200); do (sleep 61; sleep 61) & done",
+		"chain":             "f() { ( f & ) ; }; f & sleep 0.2", // each starts the next and exits
+		"chain of sessions": "echo 'setsid sh ./next & exit' > next; for i in 1 2 3; do sh ./next; done; sleep 0.2",
+		"tree":              "f() { [ $1 -gt 0 ] && { f $(($1-1)) & f $(($1-1)) & wait; }; sleep 61; }; f 6 & sleep 0.2",
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
