@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -79,6 +80,30 @@ type usage struct {
 	Output     *int64 `json:"output_tokens"`
 	CacheRead  *int64 `json:"cache_read_input_tokens"`
 	CacheWrite *int64 `json:"cache_creation_input_tokens"`
+}
+
+// read takes a whole stream. It calls whole when the answer is complete and reads on to the end, so that
+// the connection can be used again. It returns nil when the stream has ended; a.done says whether that
+// was where it should.
+func (a *answer) read(r io.Reader, whole func()) error {
+	stream := newEvents(r)
+	for {
+		name, data, err := stream.next()
+		switch {
+		case err != nil && a.done, errors.Is(err, io.EOF):
+			return nil // once the answer is complete, how the connection ends does not matter
+		case err != nil:
+			return err
+		case a.done:
+			continue
+		}
+		if err := a.feed(string(name), data); err != nil {
+			return err
+		}
+		if a.done {
+			whole()
+		}
+	}
 }
 
 // feed takes the next event. Events of a type nobody knows are passed over, as the API asks of clients.
@@ -315,7 +340,7 @@ func (a *answer) finish() error {
 }
 
 // response is the complete answer.
-func (a *answer) response() (llm.Response, error) {
+func (a *answer) response() llm.Response {
 	r := a.partial()
 	r.StopReason = a.stop
 	for _, b := range a.blocks {
@@ -323,7 +348,7 @@ func (a *answer) response() (llm.Response, error) {
 			r.Message.Blocks = append(r.Message.Blocks, b.Block)
 		}
 	}
-	return r, nil
+	return r
 }
 
 var errCut = errors.New("the stream broke off")

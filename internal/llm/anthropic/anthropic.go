@@ -1,10 +1,9 @@
 // Package anthropic answers requests through the Claude API, by its official SDK.
 //
 // One call is one HTTP request: the SDK's retries are off, so that the loop's own are the only ones and
-// every one of them is journaled (L-6). The SDK sends the request and splits the stream into events; the
-// request's body is encoded here, because a growing conversation must cost only its new messages and its
-// beginning must stay the same bytes, and events are decoded here, because the SDK's own decoding takes
-// several times as long.
+// every one of them is journaled (L-6). The SDK makes the request and reads its errors. The body is
+// encoded here, because a growing conversation must cost only its new messages and its beginning must
+// stay the same bytes; the stream is read here, because it must be read with suspicion.
 //
 // What comes back is checked as if it came from an enemy: a stream that does not keep to the protocol,
 // that never ends, or falls silent, is an *llm.Error. A stream that ends before message_stop is cut. It
@@ -116,7 +115,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	err = c.run(a)
 	switch {
 	case a.done && err == nil:
-		return a.response()
+		return a.response(), nil
 	case ctx.Err() != nil:
 		return llm.Response{}, context.Cause(ctx)
 	default:

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"taskdaemon/internal/llm"
 )
@@ -70,24 +69,10 @@ func (c *call) run(a *answer) error {
 	if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
 		return &notAStream{status: res.StatusCode, kind: kind}
 	}
-	events := ssestream.NewDecoder(res)
-	for events.Next() {
-		if a.done {
-			continue
-		}
-		ev := events.Event()
-		if err := a.feed(ev.Type, ev.Data); err != nil {
-			return err
-		}
-		if a.done {
-			c.drains = true
-			c.watch.Reset(drainTime)
-		}
-	}
-	if a.done {
-		return nil // how the connection ended does not matter any more
-	}
-	return events.Err()
+	return a.read(res.Body, func() {
+		c.drains = true
+		c.watch.Reset(drainTime)
+	})
 }
 
 // exchange is the middleware that gives the request its body and puts the watch on the response.

@@ -102,7 +102,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, ex *Exchange) {
-	raw, err := io.ReadAll(r.Body)
+	raw, err := readBody(r)
 	if err != nil {
 		return
 	}
@@ -128,6 +128,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, ex *Exchange) {
 		return
 	}
 	s.play(r.Context(), w, s.options.Script.Play(req))
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength < 0 {
+		return io.ReadAll(r.Body)
+	}
+	raw := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, raw)
+	return raw, err
 }
 
 func (s *Server) request(raw []byte) (llm.Request, error) {

@@ -1,0 +1,163 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+func encoded(t testing.TB, req llm.Request) string {
+	t.Helper()
+	b, err := encode(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := b.open()
+	raw, err := io.ReadAll(r)
+	if err != nil || int64(len(raw)) != b.length {
+		t.Fatalf("%d bytes of %d, %v", len(raw), b.length, err)
+	}
+	if !json.Valid(raw) {
+		t.Fatalf("not JSON: %s", raw)
+	}
+	return string(raw)
+}
+
+func TestEncode(t *testing.T) {
+	got := encoded(t, llm.Request{
+		Model: "claude-sonnet-4-5", System: "Be good.", MaxTokens: 100, Thinking: 2000,
+		Tools: []llm.Tool{{Name: "A", Description: "does \"a\"", Schema: json.RawMessage(`{"type":"object"}`)}, {Name: "B"}},
+		Messages: []td.Message{
+			{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "one"}}},
+			{Role: td.Assistant, Blocks: []td.Block{
+				{Type: td.ThinkingBlock, Text: "hm", Signature: "s1"},
+				{Type: td.ThinkingBlock, Text: "without a seal"},
+				{Type: td.RedactedThinkingBlock, Data: "d1"},
+				{Type: td.TextBlock, Text: " \n"},
+				{Type: td.ToolUseBlock, ID: "t1", Name: "A", Input: json.RawMessage(`{ "x": "<&>" }`)},
+				{Type: td.ToolUseBlock, ID: "t2", Name: "B", Input: json.RawMessage(`{}`), Malformed: `{"x`},
+			}},
+			{Role: td.User, Blocks: []td.Block{
+				{Type: td.TextBlock, Text: "and hurry"},
+				{Type: td.ToolResultBlock, ID: "t1", Text: "fine"},
+				{Type: td.ToolResultBlock, ID: "t2", IsError: true},
+			}},
+			{Role: td.Assistant},
+			{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "end\x00\xff"}}},
+		},
+	})
+	want := `{"model":"claude-sonnet-4-5","thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":2100,"stream":true,` +
+		`"tools":[{"name":"A","description":"does \"a\"","input_schema":{"type":"object"}},` +
+		`{"name":"B","description":"","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}],` +
+		`"system":[{"type":"text","text":"Be good.","cache_control":{"type":"ephemeral"}}],"messages":[` +
+		`{"role":"user","content":[{"type":"text","text":"one"}]},` +
+		`{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"redacted_thinking","data":"d1"},` +
+		`{"type":"tool_use","id":"t1","name":"A","input":{"x":"\u003c\u0026\u003e"}},{"type":"tool_use","id":"t2","name":"B","input":{}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"fine"},{"type":"tool_result","tool_use_id":"t2","is_error":true},` +
+		`{"type":"text","text":"and hurry","cache_control":{"type":"ephemeral"}}]},` +
+		`{"role":"assistant","content":[{"type":"text","text":"(nothing)"}]},` +
+		`{"role":"user","content":[{"type":"text","text":"end\u0000` + "\ufffd" + `","cache_control":{"type":"ephemeral"}}]}]}`
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEncodeThinking(t *testing.T) {
+	for _, c := range []struct {
+		model    string
+		thinking int
+		want     string
+	}{
+		{"claude-opus-4-5-20251101", 100, `"thinking":{"type":"enabled","budget_tokens":1024},"max_tokens":4000,`},
+		{"claude-opus-4-5-20251101", 8000, `"thinking":{"type":"enabled","budget_tokens":8000},"max_tokens":12000,`},
+		{"claude-opus-4-7", 8000, `"thinking":{"type":"adaptive"},"max_tokens":4000,`},
+		{"claude-sonnet-5-5", 1, `"thinking":{"type":"adaptive"},"max_tokens":4000,`},
+		{"other", 2000, `"thinking":{"type":"enabled","budget_tokens":2000},"max_tokens":4000,`},
+		{"claude-opus-4-7", 0, `"model":"claude-opus-4-7","max_tokens":4000,`},
+	} {
+		if got := encoded(t, llm.Request{Model: c.model, Thinking: c.thinking, MaxTokens: 4000}); !strings.Contains(got, c.want) {
+			t.Errorf("%s with %d: %s", c.model, c.thinking, got)
+		}
+	}
+}
+
+func TestEncodeRefusesABrokenSchema(t *testing.T) {
+	m := New(Options{APIKey: testKey})
+	_, err := m.Stream(t.Context(), llm.Request{Tools: []llm.Tool{{Name: "A", Schema: json.RawMessage(`{"x`)}}}, nil)
+	wantClass(t, err, td.BadRequest)
+	if !strings.Contains(err.Error(), "tool A") {
+		t.Error(err)
+	}
+}
+
+// What was sent stays the same bytes, breakpoints aside, as the conversation grows, and so it does when a
+// restarted daemon reads the conversation back from the journal.
+func TestPrefixIsByteIdentical(t *testing.T) {
+	req := benchRequest(20)
+	all := req.Messages
+	bare := func(s string) string { return strings.TrimSuffix(strings.ReplaceAll(s, breakpoint, ""), "]}") }
+	before := ""
+	for n := 1; n <= len(all); n += 2 {
+		req.Messages = all[:n]
+		now := encoded(t, req)
+		if marks := strings.Count(now, breakpoint); marks != min(4, 2+(n+1)/2) {
+			t.Errorf("%d messages have %d breakpoints", n, marks)
+		}
+		if !strings.HasPrefix(bare(now), bare(before)) {
+			t.Fatalf("the prefix changed at %d messages", n)
+		}
+		before = now
+
+		raw, err := json.Marshal(req.Messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := req
+		later.Wire, later.Messages = nil, nil
+		if err := json.Unmarshal(raw, &later.Messages); err != nil {
+			t.Fatal(err)
+		}
+		if encoded(t, later) != now {
+			t.Fatalf("after a restart %d messages are encoded differently", n)
+		}
+	}
+}
+
+func TestAppendString(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\\n\x00é")))).Draw(t, "s"))
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := json.Marshal(s)
+		var want string
+		_ = json.Unmarshal(raw, &want)
+		if got != want {
+			t.Fatalf("%q became %q, want %q", s, got, want)
+		}
+	})
+}
+
+func TestBodyCanBeSentAgain(t *testing.T) {
+	b, err := encode(benchRequest(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copies [2][]byte
+	for i := range copies {
+		r, _ := b.open()
+		copies[i], _ = io.ReadAll(r)
+	}
+	if len(copies[0]) == 0 || !bytes.Equal(copies[0], copies[1]) {
+		t.Error("the second copy differs")
+	}
+}

@@ -1,0 +1,252 @@
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/llmtest"
+	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/td"
+)
+
+// answering is a model whose every call gets this HTTP response.
+func answering(status int, header http.Header, body string) *Model {
+	return New(Options{APIKey: testKey, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if header == nil {
+			header = http.Header{"Content-Type": {"application/json"}}
+		}
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	})}})
+}
+
+func TestStatusErrors(t *testing.T) {
+	words := `{"type":"error","error":{"type":"some_error","message":"what the API says"}}`
+	for _, c := range []struct {
+		status     int
+		class      td.FailureClass
+		body, want string
+		hint       string
+	}{
+		{400, td.BadRequest, words, "model: 400: some_error: what the API says", ""},
+		{401, td.AuthFailed, words, "what the API says", "ANTHROPIC_API_KEY"},
+		{402, td.BadRequest, words, "what the API says", "balance"},
+		{403, td.AuthFailed, words, "what the API says", "permissions"},
+		{404, td.BadRequest, words, "what the API says", "models.<tier>"},
+		{413, td.BadRequest, words, "what the API says", "too large"},
+		{429, td.RateLimited, words, "what the API says", ""},
+		{500, td.Network, "", "500: Internal Server Error", ""},
+		{502, td.Network, "<html>\n  bad   gateway</html>", "Bad Gateway: <html> bad gateway</html>", ""},
+		{503, td.Network, `{"no": "error"}`, "Service Unavailable", ""},
+		{529, td.Overloaded, words, "what the API says", ""},
+		{500, td.Network, strings.Repeat("endless ", 1<<20), "endless", ""},
+		{500, td.Network, `{"error":{"message":` + strings.Repeat("[", 100_000), "Internal Server Error", ""},
+	} {
+		_, err := answering(c.status, nil, c.body).Stream(t.Context(), llm.Request{Model: "m"}, nil)
+		wantClass(t, err, c.class)
+		e, _ := errors.AsType[*llm.Error](err)
+		if e.Status != c.status || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) || len(err.Error()) > 500 {
+			t.Errorf("%d: %.600s; hint %q", e.Status, err, e.Hint)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		seconds, ms string
+		want        time.Duration
+	}{
+		{"", "", 0},
+		{"7", "", 7 * time.Second},
+		{"1.5", "", 1500 * time.Millisecond},
+		{"7", "250", 250 * time.Millisecond},
+		{now.Add(90 * time.Second).Format(http.TimeFormat), "", 90 * time.Second},
+		{now.Add(-time.Hour).Format(http.TimeFormat), "", 0},
+		{"-3", "", 0},
+		{"soon", "", 0},
+		{"NaN", "", 0},
+		{"1e300", "", maxRetryAfter},
+		{"Inf", "", maxRetryAfter},
+	} {
+		h := http.Header{}
+		h.Set("Retry-After", c.seconds)
+		h.Set("Retry-After-Ms", c.ms)
+		if got := retryAfter(h, now); got != c.want {
+			t.Errorf("%q, %q: %v, want %v", c.seconds, c.ms, got, c.want)
+		}
+	}
+	_, err := answering(429, http.Header{"Retry-After": {"12"}}, "{}").Stream(t.Context(), llm.Request{}, nil)
+	if e, ok := errors.AsType[*llm.Error](err); !ok || e.RetryAfter != 12*time.Second {
+		t.Errorf("error = %+v", err)
+	}
+}
+
+func TestNotAStream(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		kind   string
+	}{{200, "text/html"}, {200, "application/json"}, {200, ""}, {204, ""}, {302, "text/html"}} {
+		_, err := answering(c.status, http.Header{"Content-Type": {c.kind}, "Location": {"https://elsewhere.invalid/"}}, "hello").
+			Stream(t.Context(), llm.Request{}, nil)
+		wantClass(t, err, td.Network)
+	}
+}
+
+// The key never shows, whoever repeats it.
+func TestKeyIsRedacted(t *testing.T) {
+	echo := `{"error":{"type":"x ` + testKey + `","message":"your key ` + testKey + ` is wrong"}}`
+	streamed := sse(evStart, `{"type":"error","error":{"type":"authentication_error","message":"bad key `+testKey+`"}}`)
+	broken := New(Options{APIKey: testKey, BaseURL: "http://user:" + testKey + "@127.0.0.1:1/", HTTP: &http.Client{
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial with %v", r.Header) }),
+	}})
+	for name, m := range map[string]*Model{
+		"status": answering(401, nil, echo),
+		"plain":  answering(500, nil, "key="+testKey),
+		"stream": playing(func() io.Reader { return strings.NewReader(streamed) }),
+		"dial":   broken,
+		"garbled": playing(func() io.Reader {
+			return strings.NewReader(sse(evStart, strings.Replace(evTool, `"A"`, `"`+testKey+` "`, 1)))
+		}),
+	} {
+		_, err := m.Stream(t.Context(), llm.Request{}, nil)
+		e, ok := errors.AsType[*llm.Error](err)
+		if !ok || strings.Contains(fmt.Sprintf("%v %+v %s", err, e, e.Hint), testKey) || strings.Contains(fmt.Sprint(e.Err), testKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	m := New(Options{APIKey: testKey, BaseURL: "http://127.0.0.1:1"})
+	_, err := m.Stream(t.Context(), llm.Request{}, nil)
+	wantClass(t, err, td.Network)
+	if e, _ := errors.AsType[*llm.Error](err); !strings.Contains(e.Hint, "base_url") {
+		t.Errorf("hint %q", e.Hint)
+	}
+}
+
+// A redirect would carry the key to wherever it points.
+func TestRedirectIsNotFollowed(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	client := newHTTP()
+	defer client.CloseIdleConnections()
+	_, err := New(Options{APIKey: testKey, BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
+	wantClass(t, err, td.Network)
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// hanging is a body that gives its text and then nothing until the request is given up.
+type hanging struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (h *hanging) Read(p []byte) (int, error) {
+	if n, err := h.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-h.ctx.Done()
+	return 0, h.ctx.Err()
+}
+
+func (h *hanging) Close() error { return nil }
+
+func hangingModel(head string, header, idle time.Duration) *Model {
+	return New(Options{APIKey: testKey, HeaderTimeout: header, IdleTimeout: idle, HTTP: &http.Client{
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if head == "" {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return sseResponse(r, &hanging{strings.NewReader(head), r.Context()}), nil
+		}),
+	}})
+}
+
+func TestSilence(t *testing.T) {
+	for name, c := range map[string]struct {
+		head string
+		want time.Duration
+	}{
+		"before the answer": {"", 3 * time.Second},
+		"in the answer":     {sse(evStart, evText, evHi), 7 * time.Second},
+		"after whole text":  {sse(evStart, evText, evHi, evClose), 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				_, err := hangingModel(c.head, 3*time.Second, 7*time.Second).Stream(t.Context(), llm.Request{}, nil)
+				wantClass(t, err, td.Network)
+				if took := time.Since(start); took != c.want || !strings.Contains(err.Error(), c.want.String()) {
+					t.Errorf("%v after %v", err, took)
+				}
+			})
+		})
+	}
+}
+
+// A server that forgets to end the message after the answer costs a moment, not the answer.
+func TestAnswerIsNotHeldUpByItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		r, err := hangingModel(sse(evStart, evText, evHi, evClose, evEnd, evStop), time.Minute, time.Minute).
+			Stream(t.Context(), llm.Request{}, nil)
+		if err != nil || r.Message.Text() != "hi" || time.Since(start) != drainTime {
+			t.Errorf("%+v, %v after %v", r, err, time.Since(start))
+		}
+	})
+}
+
+func TestCancelGivesItsCause(t *testing.T) {
+	for _, head := range []string{"", sse(evStart, evText, evHi), sse(evStart, evText, evHi, evClose)} {
+		synctest.Test(t, func(t *testing.T) {
+			cause := errors.New("a person said stop")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(cause) })
+			start := time.Now()
+			_, err := hangingModel(head, time.Hour, time.Hour).Stream(ctx, llm.Request{}, nil)
+			if !errors.Is(err, cause) || time.Since(start) != time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+		})
+	}
+}
+
+func TestConnectionIsUsedAgain(t *testing.T) {
+	script, err := rehearsal.Parse([]byte("turns: [{text: hello, repeat: forever}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, s := serve(t, llmtest.Options{Script: script})
+	fresh := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		if !i.Reused {
+			fresh++
+		}
+	}})
+	for range 10 {
+		if _, err := m.Stream(ctx, benchRequest(1), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.Exchanges()); fresh != 1 || n != 10 {
+		t.Errorf("%d connections for %d calls", fresh, n)
+	}
+}
