@@ -100,8 +100,16 @@ func (l *Log) Move(ctx context.Context, decide func(t td.Task, at time.Time) (td
 	return l.AppendEvents(ctx, m.Events...)
 }
 
+// fold takes in an event as a later life will read it: what JSON does to it on the way to the disk and
+// back (compacted input, replaced bytes that are no text) is done to it here, so that the conversation
+// is the same bytes before a crash and after it (L-2).
 func (l *Log) fold(ev td.Event) error {
 	ev.Seq = l.task.Head + 1
+	raw, err := td.EncodeBody(ev.Body)
+	if err != nil {
+		return err
+	}
+	ev.Body = td.DecodeBody(ev.Body.Type(), raw)
 	task, err := l.task.Apply(ev)
 	if err != nil {
 		return err
