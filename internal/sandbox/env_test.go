@@ -10,7 +10,7 @@ func TestScrub(t *testing.T) {
 	base := []string{
 		"PATH=/bin", "HOME=/h", "LC_ALL=C", "GOPROXY=direct", "GOFLAGS=-mod=mod", "TERM=xterm",
 		"ANTHROPIC_API_KEY=s3cret", "OPENAI_API_KEY=s3cret", "AWS_PROFILE=s3cret", "GITHUB_TOKEN=s3cret", "MY_SECRET=s3cret",
-		"SSH_AUTH_SOCK=s3cret", "RANDOM_THING=s3cret", "BASH_ENV=s3cret", "LD_PRELOAD=s3cret", "=s3cret", "nonsense-s3cret",
+		"SSH_AUTH_SOCK=s3cret", "RANDOM_THING=s3cret", "LC_TOKEN=s3cret", "CGO_KEY=s3cret", "BASH_ENV=s3cret", "LD_PRELOAD=s3cret", "=s3cret", "nonsense-s3cret",
 		"HTTPS_PROXY=http://me:s3cret@proxy", "HTTP_PROXY=http://proxy:3128", "TASKDAEMON_FAILPOINT=s3cret", "TASKDAEMON_TASK=s3cret",
 	}
 	got := scrub(base, []string{"HOME=/other", "A=b", "X_TOKEN=s3cret", "TASKDAEMON_SPOOL=s3cret", "bad-s3cret"})
