@@ -1,0 +1,180 @@
+// Package cassette records the traffic of a model and plays it back (B-2), for tests and demos.
+//
+// A cassette is a JSONL file, one call a line: what was asked, the deltas with their times, and the answer
+// or the error. Every line is on disk before the caller gets its answer. A line that a crash tore is
+// passed over when playing, and removed when recording goes on.
+//
+// Secrets are taken out of every text before it is written (package redact). A request is known by the
+// hash of its redacted form, so a conversation finds its place on the tape also when what was played back
+// to it has marks where the secrets were.
+package cassette
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/redact"
+	"taskdaemon/internal/td"
+)
+
+// entry is one line. The names are on disk.
+type entry struct {
+	Hash     string    `json:"hash"`
+	Request  request   `json:"request"`
+	Deltas   []delta   `json:"deltas,omitempty"`
+	Response *response `json:"response,omitempty"`
+	Error    *failure  `json:"error,omitempty"`
+}
+
+// request is what of a call decides its answer.
+type request struct {
+	Model     string       `json:"model"`
+	System    string       `json:"system,omitempty"`
+	Tools     []llm.Tool   `json:"tools,omitempty"`
+	Messages  []td.Message `json:"messages"`
+	MaxTokens int          `json:"max_tokens,omitempty"`
+	Thinking  int          `json:"thinking,omitempty"`
+}
+
+type delta struct {
+	At   time.Duration `json:"at"` // since the call
+	Kind llm.DeltaKind `json:"kind"`
+	Text string        `json:"text"`
+}
+
+type response struct {
+	Message    td.Message    `json:"message"`
+	StopReason td.StopReason `json:"stop_reason,omitempty"`
+	Model      string        `json:"model"`
+	Usage      td.Usage      `json:"usage"`
+	FirstToken time.Duration `json:"first_token,omitempty"`
+	Took       time.Duration `json:"took,omitempty"`
+	Cut        bool          `json:"cut,omitempty"`
+}
+
+type failure struct {
+	Class      td.FailureClass `json:"class"`
+	Status     int             `json:"status,omitempty"`
+	RetryAfter time.Duration   `json:"retry_after,omitempty"`
+	Hint       string          `json:"hint,omitempty"`
+	Message    string          `json:"message"`
+}
+
+func newRequest(req llm.Request, r *redact.Redactor) request {
+	out := request{
+		Model: req.Model, System: r.String(req.System), MaxTokens: req.MaxTokens, Thinking: req.Thinking,
+		Messages: make([]td.Message, len(req.Messages)),
+	}
+	for _, t := range req.Tools {
+		out.Tools = append(out.Tools, llm.Tool{Name: t.Name, Description: r.String(t.Description), Schema: clean(t.Schema, r)})
+	}
+	for i, m := range req.Messages {
+		out.Messages[i] = cleanMessage(m, r)
+	}
+	return out
+}
+
+func (r request) hash() string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("cassette: encode request: %v", err)) // every part of it was made by clean
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func newResponse(r llm.Response, took time.Duration, red *redact.Redactor) *response {
+	return &response{
+		Message: cleanMessage(r.Message, red), StopReason: r.StopReason, Model: r.Model, Usage: r.Usage,
+		FirstToken: r.FirstToken, Took: took, Cut: r.Cut,
+	}
+}
+
+func (r *response) response() llm.Response {
+	return llm.Response{
+		Message: r.Message, StopReason: r.StopReason, Model: r.Model, Usage: r.Usage, FirstToken: r.FirstToken, Cut: r.Cut,
+	}
+}
+
+func newFailure(e *llm.Error, r *redact.Redactor) *failure {
+	return &failure{Class: e.Class, Status: e.Status, RetryAfter: e.RetryAfter, Hint: r.String(e.Hint), Message: r.String(e.Err.Error())}
+}
+
+func (f *failure) err() error {
+	return &llm.Error{Class: f.Class, Status: f.Status, RetryAfter: f.RetryAfter, Hint: f.Hint, Err: errors.New(f.Message)}
+}
+
+func cleanMessage(m td.Message, r *redact.Redactor) td.Message {
+	out := td.Message{Role: m.Role, Blocks: make([]td.Block, len(m.Blocks))}
+	for i, b := range m.Blocks {
+		b.Text, b.Malformed = r.String(b.Text), r.String(b.Malformed)
+		if len(b.Input) > 0 {
+			b.Input = clean(b.Input, r)
+		}
+		out.Blocks[i] = b
+	}
+	return out
+}
+
+// clean takes secrets out of the strings of a JSON value and brings it into one form: the same value is
+// the same bytes, however it was written. What is not JSON is kept as a string.
+func clean(raw json.RawMessage, r *redact.Redactor) json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := dec.Decode(&v); err != nil {
+		v = string(raw)
+	}
+	out, err := json.Marshal(cleanValue(v, r))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return out
+}
+
+func cleanValue(v any, r *redact.Redactor) any {
+	switch v := v.(type) {
+	case string:
+		return r.String(v)
+	case []any:
+		for i := range v {
+			v[i] = cleanValue(v[i], r)
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k := range v {
+			out[r.String(k)] = cleanValue(v[k], r)
+		}
+		return out
+	}
+	return v
+}
+
+// cleanDeltas takes secrets out of the text the deltas make together: one may come in pieces.
+func cleanDeltas(deltas []delta, r *redact.Redactor) []delta {
+	var out []delta
+	for len(deltas) > 0 {
+		n, joined := 0, strings.Builder{}
+		for n < len(deltas) && deltas[n].Kind == deltas[0].Kind {
+			joined.WriteString(deltas[n].Text)
+			n++
+		}
+		if whole := r.String(joined.String()); whole == joined.String() {
+			out = append(out, deltas[:n]...)
+		} else {
+			out = append(out, delta{deltas[0].At, deltas[0].Kind, whole})
+		}
+		deltas = deltas[n:]
+	}
+	return out
+}
