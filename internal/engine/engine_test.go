@@ -194,13 +194,16 @@ func (b *bench) until(id td.TaskID, want td.State) td.Task {
 	return t
 }
 
-func (b *bench) post(id td.TaskID, c td.Command) {
+// post puts commands into the inbox, all before anyone looks.
+func (b *bench) post(id td.TaskID, cmds ...td.Command) {
 	b.t.Helper()
-	c.Key, c.At = string(td.NewRequestID()), time.Now().UTC().Round(0)
-	if err := b.journal.Post(b.t.Context(), id, c); err != nil {
-		b.t.Fatal(err)
+	for _, c := range cmds {
+		c.Key, c.At = string(td.NewRequestID()), time.Now().UTC().Round(0)
+		if err := b.journal.Post(b.t.Context(), id, c); err != nil {
+			b.t.Fatal(err)
+		}
 	}
-	b.sched.Wake(b.t.Context(), b.task(id), c.Type == td.CmdCancel)
+	b.sched.Wake(b.t.Context(), b.task(id), cmds[0].Type == td.CmdCancel)
 }
 
 func (b *bench) conversation(id td.TaskID) string {
@@ -262,6 +265,9 @@ func TestStopReasons(t *testing.T) {
 			play(t, tc.plays, nil, func(b *bench, id td.TaskID) {
 				task := b.until(id, tc.state)
 				b.wantSaid(id, tc.said...)
+				if strings.Contains(tc.name, "max_tokens") && strings.Contains(b.conversation(id), "not valid JSON") {
+					t.Error("a call that the limit cut in two is nobody's mistake")
+				}
 				if tc.err != "" && !strings.Contains(task.Status.Failed.Error, tc.err) {
 					t.Errorf("failed with %q, want %q", task.Status.Failed.Error, tc.err)
 				}
@@ -362,8 +368,9 @@ func TestPermission(t *testing.T) {
 	t.Run("an answer that comes twice counts once", func(t *testing.T) {
 		play(t, plays, nil, func(b *bench, id td.TaskID) {
 			r := b.until(id, td.Waiting).Requests[0]
-			b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: r.ID, Choice: td.No, Words: "not today"}})
-			b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: r.ID, Choice: td.Yes}})
+			b.post(id,
+				td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: r.ID, Choice: td.No, Words: "not today"}},
+				td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: r.ID, Choice: td.Yes}})
 			b.until(id, td.Completed)
 			b.wantSaid(id, "not today")
 			if strings.Contains(b.conversation(id), "allowed\"") {

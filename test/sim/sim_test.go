@@ -231,6 +231,9 @@ func (w *world) check(ctx context.Context, t *testing.T, seed uint64, ids []td.T
 				if ended[b.Key]++; ended[b.Key] > 1 {
 					t.Errorf("seed %d: %s: step %s ended twice", seed, task.Handle, b.Key)
 				}
+				if b.Tool.IsError {
+					t.Errorf("seed %d: %s: step %s went wrong: %s", seed, task.Handle, b.Key, b.Tool.Content)
+				}
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (h *host) write(_ context.Context, env *tool.Env, input json.RawMessage) (t
 	return tool.Call{Effect: td.Keyed, Evidence: evidence, Run: func(ctx context.Context) (td.ToolResult, error) {
 		leave := h.enter(env.Task, h.name)
 		defer leave()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		if h.isDead() || ctx.Err() != nil {
 			return td.ToolResult{}, errDead
 		}
@@ -91,7 +91,7 @@ func (h *host) write(_ context.Context, env *tool.Env, input json.RawMessage) (t
 		h.files[path] = "written"
 		h.written[path]++
 		h.world.mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		return td.ToolResult{Content: "written"}, nil
 	}}, nil
 }

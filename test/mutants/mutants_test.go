@@ -1,0 +1,153 @@
+// Package mutants plants one fault after the other into a copy of the sources, each of a kind that would
+// break a promise, and sees to it that the suites notice. A suite that stays green on a mutant is blind.
+package mutants
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutant is one fault: in file, old becomes new, and the tests named must fail.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	tests    []string // arguments of go test
+}
+
+var (
+	sim     = []string{"./test/sim", "-args", "-sim.seeds=300"}
+	engine  = []string{"./internal/engine"}
+	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
+	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
+)
+
+var mutants = []mutant{
+	{
+		"no fence: a zombie may write", "internal/store/mem/mem.go",
+		"if !t.claim.held || t.claim.epoch != c.Epoch {", "if false {", memory,
+	},
+	{
+		"no fence in SQLite", "internal/store/sqlite/tx.go",
+		"if !e.held || e.epoch != c.Epoch {", "if false {", journal,
+	},
+	{
+		"the head is not compared", "internal/store/sqlite/stream.go",
+		"return td.Task{}, rule.HeadMoved(c.Task, after, e.task.Head)", "_ = rule.HeadMoved", journal,
+	},
+	{
+		"acknowledged before it is committed", "internal/store/sqlite/writer.go",
+		"if err := w.c.exec(\"COMMIT\"); err != nil {", "if err := w.c.exec(\"ROLLBACK\"); err != nil {", journal,
+	},
+	{
+		"an opaque step is run again blindly", "internal/engine/tools.go",
+		"func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (again bool, err error) {",
+		"func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (again bool, err error) {\n\tif true {\n\t\treturn true, nil\n\t}", sim,
+	},
+	{
+		"the act comes before its record", "internal/durable/step.go",
+		"\tif err := l.Append(ctx, intents(s)...); err != nil {\n\t\treturn td.Outcome{}, err\n\t}\n\tfpIntended.Hit()\n\tout, err := l.run(ctx, s)",
+		"\tout, err := l.run(ctx, s)\n\tif err := l.Append(ctx, intents(s)...); err != nil {\n\t\treturn td.Outcome{}, err\n\t}", sim,
+	},
+	{
+		"an answer for one attempt is taken for the next", "internal/transcript/transcript.go",
+		"t.Calls[i].Intent, t.Calls[i].Unknown = &in, nil", "t.Calls[i].Intent = &in", sim,
+	},
+	{
+		"a retry reuses the first attempt's name", "internal/engine/tools.go",
+		"attempt = c.Intent.Attempt + 1\n", "attempt = c.Intent.Attempt\n", sim,
+	},
+	{
+		"a lost claim goes unnoticed", "internal/coord/keeper.go",
+		"h.cancel(ErrClaimLost)", "_ = h", []string{"./internal/coord"},
+	},
+	{
+		"tools are started under a claim that runs out", "internal/coord/keeper.go",
+		"return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart", "return true", []string{"./internal/coord"},
+	},
+	{
+		"results in the order they came, not of the calls", "internal/transcript/transcript.go",
+		"blocks = append(blocks, td.Block{Type: td.ToolResultBlock,", "blocks = append([]td.Block{}, blocks...)\n\t\tblocks = append([]td.Block{{Type: td.ToolResultBlock, ID: c.Use.ID}}, blocks...)\n\t\tblocks = append(blocks, td.Block{Type: td.ToolResultBlock,",
+		[]string{"./internal/transcript"},
+	},
+	{
+		"the conversation is not what the journal has", "internal/durable/log.go",
+		"ev.Body = td.DecodeBody(ev.Body.Type(), raw)", "_ = raw", engine,
+	},
+	{
+		"a request can be answered twice", "internal/td/task.go",
+		"t.Requests = without(t.Requests, b.Answer.Request)", "_ = b", engine,
+	},
+	{
+		"a call that failed for good is tried again", "internal/engine/model.go",
+		"if n >= len(waits) {", "if n >= len(waits)+1000 {", engine,
+	},
+	{
+		"a tool call cut in two is run", "internal/engine/model.go",
+		"if b.Type == td.ToolUseBlock && (b.Malformed != \"\" || resp.Cut) {", "if false {", engine,
+	},
+	{
+		"a shim does not look whether it was voided", "internal/sandbox/shim.go",
+		"case exists(s.dir, voidFile):", "case false:", []string{"./internal/sandbox", "-run", "TestVoidStopsALateShim"},
+	},
+	{
+		"a command is not marked as started", "internal/sandbox/shim.go",
+		"if err := create(s.dir, startedFile); err != nil {", "if err := error(nil); err != nil {", []string{"./internal/sandbox", "-run", "TestSecondShimRunsNothing|TestOrphansOfAKilledShim|TestShimDies|TestTornFiles"},
+	},
+}
+
+func TestEveryMutantIsCaught(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			overlay := plant(t, root, m)
+			args := append([]string{"test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-failfast"}, m.tests...)
+			cmd := exec.Command("go", args...)
+			cmd.Dir = root
+			out, err := cmd.CombinedOutput()
+			text := string(out)
+			switch {
+			case err == nil:
+				t.Errorf("nothing noticed it: go %s", strings.Join(args, " "))
+			case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
+				t.Errorf("the mutant does not build:\n%s", text)
+			case !strings.Contains(text, "--- FAIL") && !strings.Contains(text, "panic:"):
+				t.Errorf("it failed, but no test did:\n%s", text)
+			}
+		})
+	}
+}
+
+// plant writes the changed file beside the sources' and returns the overlay that puts it in their place.
+func plant(t *testing.T, root string, m mutant) string {
+	t.Helper()
+	path := filepath.Join(root, m.file)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(raw), m.old); n != 1 {
+		t.Fatalf("%s has the place to change %d times", m.file, n)
+	}
+	dir := t.TempDir()
+	changed := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(raw), m.old, m.new, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
