@@ -17,8 +17,14 @@ const (
 	pollMost  = 50 * time.Millisecond
 )
 
-// killLimit is how long a shim may take to end its tree before the daemon does it.
-const killLimit = 700 * time.Millisecond
+// How long a shim may take to end its tree before it is woken up, before the daemon kills the tree, and
+// before the shim is given up. The last is long: a shim that is slow to be gone is most likely waiting
+// for the disk to take its result, and would leave none if it were killed.
+const (
+	wakeAfter   = killGrace + 100*time.Millisecond
+	helpAfter   = wakeAfter + killGrace + 100*time.Millisecond
+	giveUpAfter = 10 * time.Second
+)
 
 // adopted is a command that another daemon started; it may have ended.
 type adopted struct{ dir string }
@@ -49,7 +55,7 @@ func (a adopted) Output(offset int64, limit int) ([]byte, int64, error) {
 
 func (a adopted) Kill(ctx context.Context) error { return kill(ctx, a.dir) }
 
-// kill asks the shim to end its tree, and does it itself if the shim does not manage.
+// kill asks the shim to end its tree, and helps if the shim does not manage.
 func kill(ctx context.Context, dir string) error {
 	begin := time.Now()
 	var asked, forced bool
@@ -62,13 +68,18 @@ func kill(ctx context.Context, dir string) error {
 		}
 		// The lock is taken a moment before its owner has written its name into it.
 		if h, err := load(dir, lockFile, decodeHolder); err == nil && Alive(h) {
-			if !asked {
+			took := time.Since(begin)
+			switch {
+			case !asked:
 				_ = signal(h, syscall.SIGTERM)
 				asked = true
-			}
-			if time.Since(begin) > killLimit {
+			case took > giveUpAfter:
 				destroy(h)
 				forced = true
+			case took > helpAfter:
+				signalTree(h.Pid, syscall.SIGKILL)
+			case took > wakeAfter:
+				_ = signal(h, syscall.SIGCONT) // a command can stop its own shim
 			}
 		}
 		if err := sleep(ctx, wait); err != nil {

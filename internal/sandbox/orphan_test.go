@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -129,6 +130,26 @@ func TestKillOfAStoppedShim(t *testing.T) {
 	}
 	if err := p.Kill(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if res := wait(t, p); !res.Killed {
+		t.Errorf("got %+v", res)
+	}
+	eventually(t, "its processes are gone", func() bool { o, err := Orphans(s.Dir); return err == nil && len(o) == 0 })
+}
+
+// TestDestroyedShimLeavesNothing is the last resort, for a shim that does nothing at all any more.
+func TestDestroyedShimLeavesNothing(t *testing.T) {
+	s := open(t)
+	cmd := command(t, "setsid sleep 62 & touch up; sleep 62")
+	p := start(t, s, "cmd", cmd)
+	eventually(t, "it runs", func() bool { return exists(cmd.Dir, "up") })
+	h, err := load(filepath.Join(s.Dir, "cmd"), lockFile, decodeHolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	destroy(h)
+	if _, err := p.Wait(t.Context(), nil); !errors.Is(err, ErrLost) {
+		t.Errorf("got %v", err)
 	}
 	eventually(t, "its processes are gone", func() bool { o, err := Orphans(s.Dir); return err == nil && len(o) == 0 })
 }
