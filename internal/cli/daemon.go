@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/td"
 )
@@ -72,7 +73,7 @@ func (a *app) printDaemon(st api.Status) error {
 	}
 	rows := [][]string{{"daemon", running}, {"model", model}, {"state", st.State}, {"tasks", counts(st.Tasks)}}
 	if st.Degraded != "" {
-		rows = append(rows, []string{"degraded", a.style.red(sanitize(st.Degraded))})
+		rows = append(rows, []string{"degraded", a.style.red(plain.Text(st.Degraded))})
 	}
 	return table(a.stdout, rows)
 }

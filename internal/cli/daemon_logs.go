@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -151,7 +152,7 @@ func logLine(line string, s style) string {
 	var level, msg string
 	if json.Unmarshal([]byte(line), &fields) != nil || json.Unmarshal(fields["time"], &at) != nil ||
 		json.Unmarshal(fields["level"], &level) != nil || json.Unmarshal(fields["msg"], &msg) != nil {
-		return sanitize(line)
+		return plain.Text(line)
 	}
 	level = strings.ToLower(level)
 	shown := level
@@ -161,7 +162,7 @@ func logLine(line string, s style) string {
 	case "warn":
 		shown = s.warn(level)
 	}
-	out := s.dim(at.Local().Format("2006-01-02 15:04:05")) + " " + shown + " " + oneLine(msg, 2000)
+	out := s.dim(at.Local().Format("2006-01-02 15:04:05")) + " " + shown + " " + plain.Line(msg, 2000)
 	names := make([]string, 0, len(fields))
 	for name := range fields {
 		if name != "time" && name != "level" && name != "msg" {
@@ -175,7 +176,7 @@ func logLine(line string, s style) string {
 		if json.Unmarshal(fields[name], &text) == nil {
 			value = text
 		}
-		out += " " + s.dim(oneLine(name, 40)+"=") + oneLine(value, 2000)
+		out += " " + s.dim(plain.Line(name, 40)+"=") + plain.Line(value, 2000)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -65,7 +66,7 @@ func runDaemonStart(ctx context.Context, o daemonStartOptions) error {
 		return a.printJSON(map[string]any{"pid": pid, "report": report})
 	}
 	a.say("started the daemon (pid %d)", pid)
-	a.say("%s", sanitize(report.String()))
+	a.say("%s", plain.Text(report.String()))
 	a.notePeer(c)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -101,9 +102,9 @@ func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
 	s := o.app.style
 	switch b.Type {
 	case td.TextBlock:
-		fmt.Fprintln(w, sanitize(b.Text))
+		fmt.Fprintln(w, plain.Text(b.Text))
 	case td.ToolUseBlock:
-		fmt.Fprintln(w, s.bold("▸ "+oneLine(b.Name, 40))+" "+callLine(b))
+		fmt.Fprintln(w, s.bold("▸ "+plain.Line(b.Name, 40))+" "+callLine(b))
 	case td.ToolResultBlock:
 		bar := s.dim("  │ ")
 		if b.IsError {
@@ -113,7 +114,7 @@ func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
 		if o.full {
 			head = len(b.Text)
 		}
-		for _, line := range clipLines(b.Text, head, tail) {
+		for _, line := range plain.Clip(b.Text, head, tail) {
 			fmt.Fprintln(w, bar+line)
 		}
 	}

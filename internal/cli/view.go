@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -62,7 +63,7 @@ func (v *view) stream(p piece, prefix, text string) {
 		v.endLine()
 		v.current = p
 	}
-	for part := range strings.SplitAfterSeq(sanitize(text), "\n") {
+	for part := range strings.SplitAfterSeq(plain.Text(text), "\n") {
 		if part == "" {
 			continue
 		}
@@ -143,12 +144,12 @@ func sibling(key td.StepKey) td.StepKey {
 func (v *view) show(ev td.Event, t td.Task) {
 	switch b := ev.Body.(type) {
 	case td.Created:
-		v.line(v.s.bold(b.Spec.Handle) + " " + oneLine(b.Spec.Title, 100) + v.s.dim(" in "+sanitize(b.Spec.Dir)))
+		v.line(v.s.bold(b.Spec.Handle) + " " + plain.Line(b.Spec.Title, 100) + v.s.dim(" in "+plain.Text(b.Spec.Dir)))
 	case td.Moved:
 		v.moved(b, t)
 	case td.StepIntended:
 		if b.Attempt > 0 {
-			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", oneLine(b.Name, 60), b.Attempt+1)))
+			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", plain.Line(b.Name, 60), b.Attempt+1)))
 		}
 	case td.StepEnded:
 		v.ended(b.Outcome)
@@ -157,10 +158,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 		if b.Why != "" {
 			who = "taskdaemon"
 		}
-		v.line(v.s.blue("» "+oneLine(who, 40)+": ") + sanitize(b.Text))
+		v.line(v.s.blue("» "+plain.Line(who, 40)+": ") + plain.Text(b.Text))
 	case td.Decided:
 		if b.Decision != "allow" {
-			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", oneLine(b.Tool, 40), oneLine(b.Rule, 200))))
+			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plain.Line(b.Tool, 40), plain.Line(b.Rule, 200))))
 		}
 	case td.RequestOpened:
 		v.endLine()
@@ -171,19 +172,19 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.app.printRequest(v.w, v.s, t, r)
 		}
 	case td.RequestAnswered:
-		v.line(v.s.blue(fmt.Sprintf("» %s: %s", oneLine(b.Answer.By, 40), oneLine(b.Answer.Choice+" "+b.Answer.Words, 300))))
+		v.line(v.s.blue(fmt.Sprintf("» %s: %s", plain.Line(b.Answer.By, 40), plain.Line(b.Answer.Choice+" "+b.Answer.Words, 300))))
 	case td.RequestExpired:
 		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
 	case td.Discarded:
 		v.line(v.s.dim("  the last answer is dropped and asked for again"))
 	case td.ModelChosen:
-		v.line(v.s.dim("  from the next call on: " + oneLine(b.Model, 80)))
+		v.line(v.s.dim("  from the next call on: " + plain.Line(b.Model, 80)))
 	case td.JobsEnded:
-		v.line(v.s.dim("  " + plural(len(b.Jobs), "background job") + " ended: " + oneLine(b.Why, 200)))
+		v.line(v.s.dim("  " + plural(len(b.Jobs), "background job") + " ended: " + plain.Line(b.Why, 200)))
 	case td.Ignored:
-		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + oneLine(b.Why, 200)))
+		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + plain.Line(b.Why, 200)))
 	case td.Unreadable:
-		v.line(v.s.red("  a record that cannot be read: " + oneLine(b.Err, 200)))
+		v.line(v.s.red("  a record that cannot be read: " + plain.Line(b.Err, 200)))
 	}
 }
 
@@ -191,16 +192,16 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	st := b.Status
 	reason := ""
 	if st.Reason != "" {
-		reason = ": " + oneLine(st.Reason, 300)
+		reason = ": " + plain.Line(st.Reason, 300)
 	}
 	switch {
 	case st.Completed != nil:
-		v.line(v.s.green("✓ completed") + ": " + sanitize(strings.TrimSpace(st.Completed.Summary)))
+		v.line(v.s.green("✓ completed") + ": " + plain.Text(strings.TrimSpace(st.Completed.Summary)))
 		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), money(t.Cost))))
 	case st.Failed != nil:
-		v.line(v.s.red("✗ failed") + ": " + sanitize(st.Failed.Error))
+		v.line(v.s.red("✗ failed") + ": " + plain.Text(st.Failed.Error))
 		if st.Failed.Hint != "" {
-			v.line("  " + v.app.typeable(sanitize(st.Failed.Hint)))
+			v.line("  " + v.app.typeable(plain.Text(st.Failed.Hint)))
 		}
 	case b.Verb == td.VerbRecover:
 		v.line(v.s.warn("↻ recovered" + reason))
@@ -217,7 +218,7 @@ func (v *view) ended(o td.Outcome) {
 		v.answered(o)
 	case o.Failure != nil:
 		f := o.Failure
-		text := fmt.Sprintf("! the model call failed (%s): %s", f.Class, oneLine(f.Message, 300))
+		text := fmt.Sprintf("! the model call failed (%s): %s", f.Class, plain.Line(f.Message, 300))
 		if !f.RetryAt.IsZero() {
 			text += "; tried again at " + f.RetryAt.Local().Format("15:04:05")
 		}
@@ -233,10 +234,10 @@ func (v *view) answered(o td.Outcome) {
 	switch shown := v.streamed[o.Key]; {
 	case text == "":
 	case shown == "":
-		v.line(sanitize(strings.TrimRight(text, "\n")))
+		v.line(plain.Text(strings.TrimRight(text, "\n")))
 	case strings.ReplaceAll(shown, "\n", "") != strings.ReplaceAll(text, "\n", ""):
 		v.line(v.s.dim("  (the whole answer)"))
-		v.line(sanitize(strings.TrimRight(text, "\n")))
+		v.line(plain.Text(strings.TrimRight(text, "\n")))
 	}
 	delete(v.streamed, o.Key)
 	v.endLine()
@@ -244,7 +245,7 @@ func (v *view) answered(o td.Outcome) {
 		v.line(v.s.warn("! the answer broke off; what came is kept"))
 	}
 	for _, use := range o.Model.Message.ToolUses() {
-		v.line(v.s.bold("▸ "+oneLine(use.Name, 40)) + " " + callLine(use))
+		v.line(v.s.bold("▸ "+plain.Line(use.Name, 40)) + " " + callLine(use))
 	}
 }
 
@@ -257,11 +258,11 @@ var how = map[td.Via]string{
 }
 
 func (v *view) result(o td.Outcome) {
-	name := oneLine(v.names[o.Key], 40)
+	name := plain.Line(v.names[o.Key], 40)
 	if use, ok := v.calls[o.Key]; ok {
-		name = oneLine(use.Name, 40)
+		name = plain.Line(use.Name, 40)
 		if _, many := v.calls[sibling(o.Key)]; many {
-			name += " " + oneLine(callLine(use), 50)
+			name += " " + plain.Line(callLine(use), 50)
 		}
 	}
 	_, streamed := v.streamed[o.Key]
@@ -288,7 +289,7 @@ func (v *view) result(o td.Outcome) {
 		line += v.s.dim(" · " + strings.Join(notes, " · "))
 	}
 	if !streamed || o.Tool.IsError && o.Tool.Exit == nil {
-		for _, l := range clipLines(o.Tool.Content, 6, 3) {
+		for _, l := range plain.Clip(o.Tool.Content, 6, 3) {
 			v.line(v.s.dim("  │ ") + l)
 		}
 	}
@@ -301,7 +302,7 @@ var telling = []string{"command", "path", "file_path", "pattern", "question", "s
 // callLine is a tool call's input on one line.
 func callLine(use td.Block) string {
 	if use.Malformed != "" {
-		return "(not JSON) " + oneLine(use.Malformed, 100)
+		return "(not JSON) " + plain.Line(use.Malformed, 100)
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(use.Input, &fields) != nil || len(fields) == 0 {
@@ -310,8 +311,8 @@ func callLine(use td.Block) string {
 	for _, name := range telling {
 		var text string
 		if json.Unmarshal(fields[name], &text) == nil && text != "" {
-			return oneLine(text, 120)
+			return plain.Line(text, 120)
 		}
 	}
-	return oneLine(string(use.Input), 120)
+	return plain.Line(string(use.Input), 120)
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/apitest"
@@ -144,29 +142,6 @@ func TestAttachAsJSON(t *testing.T) {
 	if got := strings.Count(b.stdout.String(), "\n"); got != 2 {
 		t.Errorf("--tail 2 prints %d lines", got)
 	}
-}
-
-func FuzzSanitize(f *testing.F) {
-	f.Add("plain\ttext\n")
-	f.Add("\x1b[31mred\x1b[0m \x9b31m \u009b \r\n \x7f \u202e abc")
-	f.Add("\xff\xfe broken \xc3")
-	f.Fuzz(func(t *testing.T, s string) {
-		got := sanitize(s)
-		if !utf8.ValidString(got) {
-			t.Errorf("%q is not UTF-8", got)
-		}
-		for _, r := range got {
-			if r != '\n' && r != '\t' && (unicode.IsControl(r) || r == '\u202e') {
-				t.Errorf("%q holds %U", got, r)
-			}
-		}
-		if again := sanitize(got); again != got {
-			t.Errorf("%q becomes %q", got, again)
-		}
-		if line := oneLine(s, 20); strings.ContainsAny(line, "\n\t") || utf8.RuneCountInString(line) > 20 {
-			t.Errorf("one line is %q", line)
-		}
-	})
 }
 
 func FuzzLogLine(f *testing.F) {

@@ -1,14 +1,16 @@
-package cli
+// Package plain makes text that came from a model, a tool or a file safe to show on a terminal.
+package plain
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
-// sanitize makes text of a model or a tool safe for a terminal: nothing in it can move the cursor,
-// change colours, set the title, or make what is shown differ from what is there. Lines and tabs stay;
-// other control characters become their pictures, broken UTF-8 the replacement character.
-func sanitize(s string) string {
+// Text is s with nothing in it that acts on a terminal: it cannot move the cursor, change colours, set
+// the title, or make what is shown differ from what is there. Lines and tabs stay; other control
+// characters become their pictures, broken UTF-8 the replacement character.
+func Text(s string) string {
 	if isClean(s) {
 		return s
 	}
@@ -55,9 +57,9 @@ func isDangerous(r rune) bool {
 		r == 0x200e || r == 0x200f || r == 0x061c || r == 0x2028 || r == 0x2029
 }
 
-// oneLine is s on one line, at most width characters long.
-func oneLine(s string, width int) string {
-	s = strings.Join(strings.Fields(sanitize(s)), " ")
+// Line is s on one line, at most width characters long.
+func Line(s string, width int) string {
+	s = strings.Join(strings.Fields(Text(s)), " ")
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}
@@ -65,13 +67,13 @@ func oneLine(s string, width int) string {
 	return strings.TrimRight(string(r[:width-1]), " ") + "…"
 }
 
-// clipLines keeps the beginning and the end of long text.
-func clipLines(s string, head, tail int) []string {
-	lines := strings.Split(strings.TrimRight(sanitize(s), "\n"), "\n")
+// Clip keeps the beginning and the end of long text.
+func Clip(s string, head, tail int) []string {
+	lines := strings.Split(strings.TrimRight(Text(s), "\n"), "\n")
 	if len(lines) <= head+tail+1 {
 		return lines
 	}
 	out := append([]string{}, lines[:head]...)
-	out = append(out, "… "+plural(len(lines)-head-tail, "line")+" left out …")
+	out = append(out, fmt.Sprintf("… %d lines left out …", len(lines)-head-tail))
 	return append(out, lines[len(lines)-tail:]...)
 }
