@@ -45,43 +45,6 @@ func (g *garbled) Error() string { return "the stream is garbled: " + g.err.Erro
 
 func garble(format string, args ...any) error { return &garbled{fmt.Errorf(format, args...)} }
 
-// event has the fields of every event this package reads.
-type event struct {
-	Type    string `json:"type"`
-	Index   *int   `json:"index"`
-	Message *struct {
-		Model string `json:"model"`
-		Usage *usage `json:"usage"`
-	} `json:"message"`
-	ContentBlock *struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text"`
-		Thinking  string          `json:"thinking"`
-		Signature string          `json:"signature"`
-		Data      string          `json:"data"`
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Input     json.RawMessage `json:"input"`
-	} `json:"content_block"`
-	Delta *struct {
-		Type        string `json:"type"`
-		Text        string `json:"text"`
-		Thinking    string `json:"thinking"`
-		Signature   string `json:"signature"`
-		PartialJSON string `json:"partial_json"`
-		StopReason  string `json:"stop_reason"`
-	} `json:"delta"`
-	Usage *usage    `json:"usage"`
-	Error *apiError `json:"error"`
-}
-
-type usage struct {
-	Input      *int64 `json:"input_tokens"`
-	Output     *int64 `json:"output_tokens"`
-	CacheRead  *int64 `json:"cache_read_input_tokens"`
-	CacheWrite *int64 `json:"cache_creation_input_tokens"`
-}
-
 // read takes a whole stream. It calls whole when the answer is complete and reads on to the end, so that
 // the connection can be used again. It returns nil when the stream has ended; a.done says whether that
 // was where it should.
