@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -92,5 +91,5 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, td.Errorf(td.Invalid, "--since %s: want 24h, 2006-01-02 or 2006-01-02T15:04:05Z", plain.Line(text, 40))
+	return time.Time{}, td.Errorf(td.Invalid, "--since %s: want 24h, 2006-01-02 or 2006-01-02T15:04:05Z", plainLine(text, 40))
 }

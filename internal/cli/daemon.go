@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/td"
 )
@@ -73,7 +72,7 @@ func (a *app) printDaemon(st api.Status) error {
 	}
 	rows := [][]string{{"daemon", running}, {"model", model}, {"state", st.State}, {"tasks", counts(st.Tasks)}}
 	if st.Degraded != "" {
-		rows = append(rows, []string{"degraded", a.style.red(plain.Text(st.Degraded))})
+		rows = append(rows, []string{"degraded", a.style.red(plainText(st.Degraded))})
 	}
 	return table(a.stdout, rows)
 }

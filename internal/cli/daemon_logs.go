@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -152,7 +151,7 @@ func logLine(line string, s style) string {
 	var level, msg string
 	if json.Unmarshal([]byte(line), &fields) != nil || json.Unmarshal(fields["time"], &at) != nil ||
 		json.Unmarshal(fields["level"], &level) != nil || json.Unmarshal(fields["msg"], &msg) != nil {
-		return plain.Text(line)
+		return plainText(line)
 	}
 	level = strings.ToLower(level)
 	shown := level
@@ -162,7 +161,7 @@ func logLine(line string, s style) string {
 	case "warn":
 		shown = s.warn(level)
 	}
-	out := s.dim(at.Local().Format("2006-01-02 15:04:05")) + " " + shown + " " + plain.Line(msg, 2000)
+	out := s.dim(at.Local().Format("2006-01-02 15:04:05")) + " " + shown + " " + plainLine(msg, 2000)
 	names := make([]string, 0, len(fields))
 	for name := range fields {
 		if name != "time" && name != "level" && name != "msg" {
@@ -176,7 +175,7 @@ func logLine(line string, s style) string {
 		if json.Unmarshal(fields[name], &text) == nil {
 			value = text
 		}
-		out += " " + s.dim(plain.Line(name, 40)+"=") + plain.Line(value, 2000)
+		out += " " + s.dim(plainLine(name, 40)+"=") + plainLine(value, 2000)
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -66,7 +65,7 @@ func runDaemonStart(ctx context.Context, o daemonStartOptions) error {
 		return a.printJSON(map[string]any{"pid": pid, "report": report})
 	}
 	a.say("started the daemon (pid %d)", pid)
-	a.say("%s", plain.Text(report.String()))
+	a.say("%s", plainText(report.String()))
 	a.notePeer(c)
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 )
 
 type doctorOptions struct {
@@ -61,16 +60,16 @@ func (a *app) printDiagnosis(d api.Diagnosis) error {
 		}
 		line := mark + " " + c.Name
 		if c.Detail != "" {
-			line += ": " + plain.Text(c.Detail)
+			line += ": " + plainText(c.Detail)
 		}
 		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
 			return written(err)
 		}
 		for _, f := range c.Findings {
-			fmt.Fprintf(a.stdout, "        %s\n", plain.Line(f, 300))
+			fmt.Fprintf(a.stdout, "        %s\n", plainLine(f, 300))
 		}
 		if !c.OK && !c.Fixed && c.Fix != "" {
-			fmt.Fprintf(a.stdout, "      %s %s\n", a.style.dim("→"), a.typeable(plain.Text(c.Fix)))
+			fmt.Fprintf(a.stdout, "      %s %s\n", a.style.dim("→"), a.typeable(plainText(c.Fix)))
 		}
 	}
 	switch {

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"taskdaemon/internal/cli/plain"
 )
 
 type loopAttachOptions struct {
@@ -53,7 +51,7 @@ func runLoopAttach(ctx context.Context, o loopAttachOptions) error {
 		w.skip = t.Head - uint64(o.tail)
 	}
 	if !a.json && !t.Status.State.Terminal() {
-		a.say("%s", a.talk.dim(t.Handle+" "+plain.Line(t.Title, 60)+"; Ctrl-C detaches, the task runs on"))
+		a.say("%s", a.talk.dim(t.Handle+" "+plainLine(t.Title, 60)+"; Ctrl-C detaches, the task runs on"))
 	}
 	last, err := w.run(ctx)
 	if err != nil {

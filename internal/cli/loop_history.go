@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -102,9 +101,9 @@ func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
 	s := o.app.style
 	switch b.Type {
 	case td.TextBlock:
-		fmt.Fprintln(w, plain.Text(b.Text))
+		fmt.Fprintln(w, plainText(b.Text))
 	case td.ToolUseBlock:
-		fmt.Fprintln(w, s.bold("▸ "+plain.Line(b.Name, 40))+" "+callLine(b))
+		fmt.Fprintln(w, s.bold("▸ "+plainLine(b.Name, 40))+" "+callLine(b))
 	case td.ToolResultBlock:
 		bar := s.dim("  │ ")
 		if b.IsError {
@@ -114,7 +113,7 @@ func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
 		if o.full {
 			head = len(b.Text)
 		}
-		for _, line := range plain.Clip(b.Text, head, tail) {
+		for _, line := range plainClip(b.Text, head, tail) {
 			fmt.Fprintln(w, bar+line)
 		}
 	}

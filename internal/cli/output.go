@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/api/wire"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -100,9 +99,9 @@ func (a *app) printError(cmd *cobra.Command, err error) {
 			return
 		}
 	}
-	fmt.Fprintf(a.stderr, "%s %s\n", a.talk.red("error:"), plain.Text(e.Message))
+	fmt.Fprintf(a.stderr, "%s %s\n", a.talk.red("error:"), plainText(e.Message))
 	if e.Hint != "" {
-		fmt.Fprintf(a.stderr, "%s %s\n", a.talk.dim("next: "), plain.Text(e.Hint))
+		fmt.Fprintf(a.stderr, "%s %s\n", a.talk.dim("next: "), plainText(e.Hint))
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"taskdaemon/internal/cli/plain"
 )
 
 type recoverOptions struct{ app *app }
@@ -35,6 +33,6 @@ func runRecover(ctx context.Context, o recoverOptions) error {
 		return a.printJSON(r)
 	}
 	a.say("%s", a.talk.dim(fmt.Sprintf("report of %s, made in %s", r.At.Local().Format("2006-01-02 15:04:05"), took(r.Took))))
-	_, err = fmt.Fprintln(a.stdout, plain.Text(r.String()))
+	_, err = fmt.Fprintln(a.stdout, plainText(r.String()))
 	return written(err)
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/td"
 )
@@ -123,7 +122,7 @@ func (a *app) notePeer(svc api.Service) {
 		return
 	}
 	if p.Version != Version() {
-		a.say("%s", a.talk.warn(fmt.Sprintf("the daemon is of version %s, this command of %s", plain.Line(p.Version, 40), Version()))+
+		a.say("%s", a.talk.warn(fmt.Sprintf("the daemon is of version %s, this command of %s", plainLine(p.Version, 40), Version()))+
 			a.typeable("; to renew it: taskdaemon daemon stop"))
 	}
 	switch {

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/api/wire"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/td"
 )
@@ -72,7 +71,7 @@ func (a *app) ensureDaemon(ctx context.Context, dir string) error {
 // sayReport tells what the start found, if it found anything.
 func (a *app) sayReport(ctx context.Context, c *client.Client) {
 	if r, err := c.Recovery(ctx); err == nil && !r.Empty() {
-		a.say("%s", plain.Text(r.String()))
+		a.say("%s", plainText(r.String()))
 	}
 }
 
@@ -176,7 +175,7 @@ func diedEarly(path string, from int64, st *os.ProcessState) error {
 	if f, err := os.Open(path); err == nil {
 		defer f.Close()
 		raw, _ := io.ReadAll(io.NewSectionReader(f, from, 64<<10)) // what can be read is better than nothing
-		words = strings.Join(plain.Clip(string(raw), 5, 5), "\n")
+		words = strings.Join(plainClip(string(raw), 5, 5), "\n")
 	}
 	return td.Errorf(td.Unavailable, "the daemon ended while it started (%s): %s", st, words).
 		WithHint("taskdaemon daemon logs, or %s", path)

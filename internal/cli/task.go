@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -37,16 +36,16 @@ func (a *app) printTasks(tasks []td.Task) error {
 	rows := [][]string{{"TASK", "STATE", "AGE", "TURNS", "COST", "TITLE"}}
 	for _, t := range tasks {
 		rows = append(rows, []string{t.Handle, stateWords(t), age(a.now().Sub(t.CreatedAt)), fmt.Sprint(t.Turns),
-			money(t.Cost), a.style.state(t.Status.State, plain.Line(t.Title, 60))})
+			money(t.Cost), a.style.state(t.Status.State, plainLine(t.Title, 60))})
 	}
 	return table(a.stdout, rows)
 }
 
 // printRequest writes a question and what to type to answer it.
 func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
-	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), plain.Text(r.Prompt))
+	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), plainText(r.Prompt))
 	if !strings.Contains(r.Prompt, strings.TrimSpace(r.Detail)) {
-		for _, line := range plain.Clip(r.Detail, 12, 4) {
+		for _, line := range plainClip(r.Detail, 12, 4) {
 			fmt.Fprintf(w, "    %s\n", line)
 		}
 	}
@@ -70,7 +69,7 @@ func howToAnswer(t td.Task, r td.Request) []string {
 	case len(r.Options) > 0:
 		words := make([]string, len(r.Options))
 		for i, o := range r.Options {
-			words[i] = shellQuote(plain.Line(o, 60))
+			words[i] = shellQuote(plainLine(o, 60))
 		}
 		return []string{answer + strings.Join(words, "|")}
 	default:

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -84,7 +83,7 @@ func requestMeant(t td.Task, ref string) (td.Request, error) {
 	}
 	names := make([]string, len(named))
 	for i, r := range named {
-		names[i] = r.Handle() + " (" + plain.Line(r.Prompt, 40) + ")"
+		names[i] = r.Handle() + " (" + plainLine(r.Prompt, 40) + ")"
 	}
 	return td.Request{}, td.Errorf(td.Ambiguous, "%s asks several things: %s", t.Handle, strings.Join(names, ", ")).
 		WithHint("taskdaemon task answer %s …", named[0].Handle())

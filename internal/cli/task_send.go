@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -60,7 +59,7 @@ func runTaskSend(ctx context.Context, o taskSendOptions) error {
 	case verb == "/retry":
 		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdRetry}, "asks the model again")
 	case verb == "/model" && rest != "":
-		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdModel, Text: rest}, "uses "+plain.Line(rest, 60)+" from the next call on")
+		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdModel, Text: rest}, "uses "+plainLine(rest, 60)+" from the next call on")
 	case verb == "/model":
 		return td.Errorf(td.Invalid, "/model wants the name of a model or tier").WithHint("taskdaemon task send %s /model expert", o.ref)
 	case verb == "/context":
@@ -69,7 +68,7 @@ func runTaskSend(ctx context.Context, o taskSendOptions) error {
 		return td.Errorf(td.Refused, "/compact is not supported: conversations are not compacted yet").
 			WithHint("taskdaemon task send %s /context", o.ref)
 	}
-	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model or /context", plain.Line(verb, 40)).
+	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model or /context", plainLine(verb, 40)).
 		WithHint("taskdaemon task send --help")
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -41,7 +40,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	if a.json {
 		return a.printJSON(t)
 	}
-	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plain.Line(t.Title, 100))
+	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plainLine(t.Title, 100))
 	if err := table(a.stdout, taskRows(a, t)); err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 		fmt.Fprintln(a.stdout)
 		a.printRequest(a.stdout, a.style, t, r)
 	}
-	fmt.Fprintf(a.stdout, "\n%s\n", plain.Text(strings.TrimSpace(t.Prompt)))
+	fmt.Fprintf(a.stdout, "\n%s\n", plainText(strings.TrimSpace(t.Prompt)))
 	if next := whatNext(t); next != "" {
 		a.say("\nnext: %s", a.typeable(next))
 	}
@@ -60,11 +59,11 @@ func taskRows(a *app, t td.Task) [][]string {
 	now := a.now()
 	state := stateWords(t) + " for " + age(now.Sub(t.Status.Since))
 	if t.Status.Reason != "" {
-		state += ": " + plain.Line(t.Status.Reason, 100)
+		state += ": " + plainLine(t.Status.Reason, 100)
 	}
 	rows := [][]string{{"state", a.style.state(t.Status.State, state)}}
 	add := func(name, format string, args ...any) {
-		rows = append(rows, []string{name, plain.Line(fmt.Sprintf(format, args...), 300)})
+		rows = append(rows, []string{name, plainLine(fmt.Sprintf(format, args...), 300)})
 	}
 	rows = append(rows, statusRows(t.Status)...)
 	if f := t.Retrying; f != nil {
@@ -108,7 +107,7 @@ func statusRows(st td.Status) [][]string {
 	var rows [][]string
 	add := func(name, text string) {
 		if text != "" {
-			rows = append(rows, []string{name, plain.Line(text, 500)})
+			rows = append(rows, []string{name, plainLine(text, 500)})
 		}
 	}
 	switch {

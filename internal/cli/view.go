@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/cli/plain"
 	"taskdaemon/internal/td"
 )
 
@@ -63,7 +62,7 @@ func (v *view) stream(p piece, prefix, text string) {
 		v.endLine()
 		v.current = p
 	}
-	for part := range strings.SplitAfterSeq(plain.Text(text), "\n") {
+	for part := range strings.SplitAfterSeq(plainText(text), "\n") {
 		if part == "" {
 			continue
 		}
@@ -144,12 +143,12 @@ func sibling(key td.StepKey) td.StepKey {
 func (v *view) show(ev td.Event, t td.Task) {
 	switch b := ev.Body.(type) {
 	case td.Created:
-		v.line(v.s.bold(b.Spec.Handle) + " " + plain.Line(b.Spec.Title, 100) + v.s.dim(" in "+plain.Text(b.Spec.Dir)))
+		v.line(v.s.bold(b.Spec.Handle) + " " + plainLine(b.Spec.Title, 100) + v.s.dim(" in "+plainText(b.Spec.Dir)))
 	case td.Moved:
 		v.moved(b, t)
 	case td.StepIntended:
 		if b.Attempt > 0 {
-			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", plain.Line(b.Name, 60), b.Attempt+1)))
+			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", plainLine(b.Name, 60), b.Attempt+1)))
 		}
 	case td.StepEnded:
 		v.ended(b.Outcome)
@@ -158,10 +157,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 		if b.Why != "" {
 			who = "taskdaemon"
 		}
-		v.line(v.s.blue("» "+plain.Line(who, 40)+": ") + plain.Text(b.Text))
+		v.line(v.s.blue("» "+plainLine(who, 40)+": ") + plainText(b.Text))
 	case td.Decided:
 		if b.Decision != "allow" {
-			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plain.Line(b.Tool, 40), plain.Line(b.Rule, 200))))
+			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plainLine(b.Tool, 40), plainLine(b.Rule, 200))))
 		}
 	case td.RequestOpened:
 		v.endLine()
@@ -172,19 +171,19 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.app.printRequest(v.w, v.s, t, r)
 		}
 	case td.RequestAnswered:
-		v.line(v.s.blue(fmt.Sprintf("» %s: %s", plain.Line(b.Answer.By, 40), plain.Line(b.Answer.Choice+" "+b.Answer.Words, 300))))
+		v.line(v.s.blue(fmt.Sprintf("» %s: %s", plainLine(b.Answer.By, 40), plainLine(b.Answer.Choice+" "+b.Answer.Words, 300))))
 	case td.RequestExpired:
 		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
 	case td.Discarded:
 		v.line(v.s.dim("  the last answer is dropped and asked for again"))
 	case td.ModelChosen:
-		v.line(v.s.dim("  from the next call on: " + plain.Line(b.Model, 80)))
+		v.line(v.s.dim("  from the next call on: " + plainLine(b.Model, 80)))
 	case td.JobsEnded:
-		v.line(v.s.dim("  " + plural(len(b.Jobs), "background job") + " ended: " + plain.Line(b.Why, 200)))
+		v.line(v.s.dim("  " + plural(len(b.Jobs), "background job") + " ended: " + plainLine(b.Why, 200)))
 	case td.Ignored:
-		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + plain.Line(b.Why, 200)))
+		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + plainLine(b.Why, 200)))
 	case td.Unreadable:
-		v.line(v.s.red("  a record that cannot be read: " + plain.Line(b.Err, 200)))
+		v.line(v.s.red("  a record that cannot be read: " + plainLine(b.Err, 200)))
 	}
 }
 
@@ -192,16 +191,16 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	st := b.Status
 	reason := ""
 	if st.Reason != "" {
-		reason = ": " + plain.Line(st.Reason, 300)
+		reason = ": " + plainLine(st.Reason, 300)
 	}
 	switch {
 	case st.Completed != nil:
-		v.line(v.s.green("✓ completed") + ": " + plain.Text(strings.TrimSpace(st.Completed.Summary)))
+		v.line(v.s.green("✓ completed") + ": " + plainText(strings.TrimSpace(st.Completed.Summary)))
 		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), money(t.Cost))))
 	case st.Failed != nil:
-		v.line(v.s.red("✗ failed") + ": " + plain.Text(st.Failed.Error))
+		v.line(v.s.red("✗ failed") + ": " + plainText(st.Failed.Error))
 		if st.Failed.Hint != "" {
-			v.line("  " + v.app.typeable(plain.Text(st.Failed.Hint)))
+			v.line("  " + v.app.typeable(plainText(st.Failed.Hint)))
 		}
 	case b.Verb == td.VerbRecover:
 		v.line(v.s.warn("↻ recovered" + reason))
@@ -218,7 +217,7 @@ func (v *view) ended(o td.Outcome) {
 		v.answered(o)
 	case o.Failure != nil:
 		f := o.Failure
-		text := fmt.Sprintf("! the model call failed (%s): %s", f.Class, plain.Line(f.Message, 300))
+		text := fmt.Sprintf("! the model call failed (%s): %s", f.Class, plainLine(f.Message, 300))
 		if !f.RetryAt.IsZero() {
 			text += "; tried again at " + f.RetryAt.Local().Format("15:04:05")
 		}
@@ -234,10 +233,10 @@ func (v *view) answered(o td.Outcome) {
 	switch shown := v.streamed[o.Key]; {
 	case text == "":
 	case shown == "":
-		v.line(plain.Text(strings.TrimRight(text, "\n")))
+		v.line(plainText(strings.TrimRight(text, "\n")))
 	case strings.ReplaceAll(shown, "\n", "") != strings.ReplaceAll(text, "\n", ""):
 		v.line(v.s.dim("  (the whole answer)"))
-		v.line(plain.Text(strings.TrimRight(text, "\n")))
+		v.line(plainText(strings.TrimRight(text, "\n")))
 	}
 	delete(v.streamed, o.Key)
 	v.endLine()
@@ -245,7 +244,7 @@ func (v *view) answered(o td.Outcome) {
 		v.line(v.s.warn("! the answer broke off; what came is kept"))
 	}
 	for _, use := range o.Model.Message.ToolUses() {
-		v.line(v.s.bold("▸ "+plain.Line(use.Name, 40)) + " " + callLine(use))
+		v.line(v.s.bold("▸ "+plainLine(use.Name, 40)) + " " + callLine(use))
 	}
 }
 
@@ -258,11 +257,11 @@ var how = map[td.Via]string{
 }
 
 func (v *view) result(o td.Outcome) {
-	name := plain.Line(v.names[o.Key], 40)
+	name := plainLine(v.names[o.Key], 40)
 	if use, ok := v.calls[o.Key]; ok {
-		name = plain.Line(use.Name, 40)
+		name = plainLine(use.Name, 40)
 		if _, many := v.calls[sibling(o.Key)]; many {
-			name += " " + plain.Line(callLine(use), 50)
+			name += " " + plainLine(callLine(use), 50)
 		}
 	}
 	_, streamed := v.streamed[o.Key]
@@ -289,7 +288,7 @@ func (v *view) result(o td.Outcome) {
 		line += v.s.dim(" · " + strings.Join(notes, " · "))
 	}
 	if !streamed || o.Tool.IsError && o.Tool.Exit == nil {
-		for _, l := range plain.Clip(o.Tool.Content, 6, 3) {
+		for _, l := range plainClip(o.Tool.Content, 6, 3) {
 			v.line(v.s.dim("  │ ") + l)
 		}
 	}
@@ -302,7 +301,7 @@ var telling = []string{"command", "path", "file_path", "pattern", "question", "s
 // callLine is a tool call's input on one line.
 func callLine(use td.Block) string {
 	if use.Malformed != "" {
-		return "(not JSON) " + plain.Line(use.Malformed, 100)
+		return "(not JSON) " + plainLine(use.Malformed, 100)
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(use.Input, &fields) != nil || len(fields) == 0 {
@@ -311,8 +310,8 @@ func callLine(use td.Block) string {
 	for _, name := range telling {
 		var text string
 		if json.Unmarshal(fields[name], &text) == nil && text != "" {
-			return plain.Line(text, 120)
+			return plainLine(text, 120)
 		}
 	}
-	return plain.Line(string(use.Input), 120)
+	return plainLine(string(use.Input), 120)
 }

@@ -1,5 +1,4 @@
-// Package plain makes text that came from a model, a tool or a file safe to show on a terminal.
-package plain
+package cli
 
 import (
 	"fmt"
@@ -7,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s with nothing in it that acts on a terminal: it cannot move the cursor, change colours, set
+// plainText is s with nothing in it that acts on a terminal: it cannot move the cursor, change colours, set
 // the title, or make what is shown differ from what is there. Lines and tabs stay; other control
 // characters become their pictures, broken UTF-8 the replacement character.
-func Text(s string) string {
+func plainText(s string) string {
 	if isClean(s) {
 		return s
 	}
@@ -57,9 +56,9 @@ func isDangerous(r rune) bool {
 		r == 0x200e || r == 0x200f || r == 0x061c || r == 0x2028 || r == 0x2029
 }
 
-// Line is s on one line, at most width characters long.
-func Line(s string, width int) string {
-	s = strings.Join(strings.Fields(Text(s)), " ")
+// plainLine is s on one line, at most width characters long.
+func plainLine(s string, width int) string {
+	s = strings.Join(strings.Fields(plainText(s)), " ")
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}
@@ -67,9 +66,9 @@ func Line(s string, width int) string {
 	return strings.TrimRight(string(r[:width-1]), " ") + "…"
 }
 
-// Clip keeps the beginning and the end of long text.
-func Clip(s string, head, tail int) []string {
-	lines := strings.Split(strings.TrimRight(Text(s), "\n"), "\n")
+// plainClip keeps the beginning and the end of long text.
+func plainClip(s string, head, tail int) []string {
+	lines := strings.Split(strings.TrimRight(plainText(s), "\n"), "\n")
 	if len(lines) <= head+tail+1 {
 		return lines
 	}
