@@ -92,6 +92,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	fpRecovered.Hit()
 	o.Log.Info("recovered", "report", report)
+	d.spool.Preheat()
 	return d.serve(ctx, work)
 }
 

@@ -45,7 +45,7 @@ func newModel(o Options) (llm.Model, error) {
 	case config.CassetteRecord:
 		model, err = cassette.Record(model, c.Cassette.Path, redact.New(key))
 	case config.CassetteReplay:
-		model, err = cassette.Replay(c.Cassette.Path)
+		model, err = cassette.Replay(c.Cassette.Path, cassette.Options{Redactor: redact.New(key)})
 	}
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
@@ -183,8 +184,10 @@ func (r *run) loop(ctx context.Context) error {
 			break
 		}
 		err := r.next(ctx)
-		if errors.Is(err, scheduler.ErrUrgent) {
-			continue // the safe point takes the command that could not wait
+		// The safe point takes the command that could not wait; a process that was lost is in flight
+		// without an outcome, which the next look at the records settles.
+		if errors.Is(err, scheduler.ErrUrgent) || errors.Is(err, sandbox.ErrLost) {
+			continue
 		}
 		if err != nil {
 			return err

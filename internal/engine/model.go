@@ -27,7 +27,7 @@ var (
 type RetryTable struct {
 	Network     []time.Duration
 	Overloaded  []time.Duration
-	RateLimited []time.Duration // at least this long; the provider's Retry-After counts when longer
+	RateLimited []time.Duration // when the provider names no time of its own
 }
 
 // after is when to try again after the failures so far, the newest of which is f.
@@ -50,7 +50,10 @@ func (r RetryTable) after(f llm.Error, earlier []td.ModelFailure, now time.Time)
 	if n >= len(waits) {
 		return time.Time{}
 	}
-	wait := max(waits[n], f.RetryAfter)
+	wait := waits[n]
+	if f.RetryAfter > 0 {
+		wait = f.RetryAfter
+	}
 	// Up to a tenth more, so that many loops that failed together do not come back together.
 	return now.Add(wait + time.Duration(rand.Int64N(int64(wait)/10+1)))
 }

@@ -31,7 +31,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		}
 		return false, "", r.ask(ctx, td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
-			Prompt: fmt.Sprintf("Allow %s?", call.Title), Options: []string{td.Yes, td.No},
+			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: []string{td.Yes, td.No},
 			Detail: call.Title, Limit: limit,
 		})
 	case !a.Settled():

@@ -14,6 +14,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
@@ -281,6 +282,9 @@ func (r *run) runner(t tool.Tool, call tool.Call, env *tool.Env) func(context.Co
 		fpToolRan.Hit()
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return td.Outcome{}, cause
+		}
+		if errors.Is(err, sandbox.ErrLost) {
+			return td.Outcome{}, err
 		}
 		if err != nil && errors.Is(context.Cause(limited), errToolTimeout) {
 			return toolError(fmt.Sprintf("%s timed out after %s.", t.Name, limit)), nil

@@ -134,6 +134,10 @@ func (p *person) once(ctx context.Context, key, ref string, cmd api.Command) err
 // settleUnknown answers truthfully what became of a step whose process was lost: the mark is there or not.
 func (p *person) settleUnknown(ctx context.Context, r td.Request) error {
 	answer := td.Retry
+	if p.done["retried/"+string(r.Step)] && !p.done["settle/"+string(r.ID)] {
+		answer = td.Skip // whatever kills it will kill it again
+	}
+	p.done["retried/"+string(r.Step)] = true
 	for mark := range strings.FieldsSeq(p.marks()) {
 		if strings.Contains(r.Prompt, "echo "+mark+" ") {
 			answer = td.Done

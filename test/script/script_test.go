@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"taskdaemon/internal/llm/llmtest"
+	"taskdaemon/internal/llm/rehearsal"
 )
 
 var binDir string
@@ -49,6 +52,7 @@ func TestScripts(t *testing.T) {
 			"await":  await,
 			"signal": signal,
 			"trash":  trash,
+			"api":    api,
 		},
 		RequireUniqueNames: true,
 	})
@@ -94,6 +98,17 @@ func daemonPid(state string) int {
 		return 0
 	}
 	return pid
+}
+
+// api SCRIPT starts a server on loopback that speaks the Claude API and plays the script, and sets the key
+// and the address as a person would.
+func api(ts *testscript.TestScript, neg bool, args []string) {
+	script, err := rehearsal.Parse([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	srv := llmtest.NewServer(llmtest.Options{Script: script})
+	ts.Defer(srv.Close)
+	ts.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-canary-of-the-session")
+	ts.Setenv("ANTHROPIC_BASE_URL", srv.URL)
 }
 
 // kill9 kills the session's daemon with SIGKILL and waits until it is gone.

@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -78,8 +79,17 @@ func newRequest(req llm.Request, r *redact.Redactor) request {
 	for i, m := range req.Messages {
 		out.Messages[i] = cleanMessage(m, r)
 	}
+	if len(out.Messages) > 0 {
+		for i, b := range out.Messages[0].Blocks {
+			out.Messages[0].Blocks[i].Text = surroundings.ReplaceAllString(b.Text, "<environment/>")
+		}
+	}
 	return out
 }
+
+// surroundings is what the opening message says of where and when a task runs, which is another at every
+// run and must not keep a cassette from being found.
+var surroundings = regexp.MustCompile(`(?s)<environment>.*?</environment>`)
 
 func (r request) hash() string {
 	raw, err := json.Marshal(r)

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/llm/llmtest"
+	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/td"
+)
+
+const (
+	turns      = 200
+	turnRounds = 3
+)
+
+// BenchmarkTurn measures what a turn costs beside the model: from the last byte of an answer to the first
+// byte of the next request, as the model's server sees it, while one task makes 200 turns and everything
+// goes to disk. A bare client makes the same turns before and after.
+func BenchmarkTurn(b *testing.B) {
+	for _, c := range []struct {
+		tool, input string
+		goal        float64 // milliseconds, p50
+	}{
+		{"Read", "{path: " + smallFile + "}", 1.5},
+		{"Bash", "{command: 'true'}", 5},
+	} {
+		b.Run(c.tool, func(b *testing.B) {
+			script := fmt.Sprintf(`
+turns:
+  - {repeat: %d, tools: [{name: %s, input: %s}]}
+  - tools: [{name: Complete, input: {summary: done}}]
+`, turns, c.tool, c.input)
+			h := newHouse(b, script, llmtest.Options{}, "limits: {turns: 1000}")
+			d := h.start()
+			d.answers()
+			dir := h.workspace(0)
+			var bare, ours sample
+			var ratios []float64
+			bareTurns(b, script, dir) // warms up
+			for range turnRounds {
+				floor := bareTurns(b, script, dir)
+				from := len(h.model.Exchanges())
+				task := d.add(api.AddTask{Prompt: "do it", Dir: dir, Yes: true}, td.Completed, td.Failed, td.Paused)
+				if task.Status.State != td.Completed {
+					b.Fatalf("the task is %s: %+v", task.Status.State, task.Status)
+				}
+				got := gaps(b, h.model.Exchanges()[from:])
+				bare, ours = append(bare, floor...), append(ours, got...)
+				ratios = append(ratios, got.at(0.5)/floor.at(0.5))
+			}
+			figures.add("overhead per turn, "+c.tool, fmt.Sprintf("%.1f × bare", median(ratios)),
+				goal(fmt.Sprintf("p50 ≤ %.1f ms", c.goal), ours.at(0.5) <= c.goal),
+				fmt.Sprintf("p50 / p95 %s; bare client that stores nothing %s", ours.both(), bare.both()))
+			report(b, map[string]float64{
+				"/bare": median(ratios), "p50-ms": ours.at(0.5), "p95-ms": ours.at(0.95),
+				"bare-p50-ms": bare.at(0.5), "bare-p95-ms": bare.at(0.95),
+			})
+		})
+	}
+}
+
+// bareTurns lets the bare client, a process of its own as the daemon is, play the script.
+func bareTurns(b *testing.B, script, dir string) sample {
+	b.Helper()
+	s, err := rehearsal.Parse([]byte(script))
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := llmtest.NewServer(llmtest.Options{Script: s, Fast: true})
+	defer server.Close()
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if out, err := exec.Command(self, bareArg, server.URL, dir).CombinedOutput(); err != nil {
+		b.Fatalf("bare client: %v\n%s", err, out)
+	}
+	return gaps(b, server.Exchanges())
+}
+
+// gaps are the times between answers and the requests that follow them.
+func gaps(b *testing.B, exchanges []llmtest.Exchange) sample {
+	b.Helper()
+	if len(exchanges) != turns+1 {
+		b.Fatalf("%d requests; want %d", len(exchanges), turns+1)
+	}
+	var out sample
+	for i, e := range exchanges[1:] {
+		out = append(out, e.Asked.Sub(exchanges[i].Answered))
+	}
+	return out
+}

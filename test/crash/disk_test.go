@@ -1,0 +1,178 @@
+package crash
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// smallDisk mounts a file system of a few megabytes as the state folder.
+func (s *stage) smallDisk() {
+	s.t.Helper()
+	if os.Getuid() != 0 {
+		s.t.Skip("mounting a small file system needs root; CI runs this as root")
+	}
+	dir := s.path("state")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=12m"); err != nil {
+		s.t.Skipf("this machine does not let us mount a tmpfs: %v", err)
+	}
+	s.t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// fill leaves no block of the disk free.
+func (s *stage) fill() {
+	s.t.Helper()
+	f, err := os.Create(s.path("state/filler"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for {
+			if _, err := f.Write(make([]byte, size)); err != nil {
+				break
+			}
+		}
+	}
+}
+
+// TestDiskFull: on a full disk everything that cannot be recorded is refused with a clear error, nothing
+// is half-written, and when there is room again everything goes on.
+func TestDiskFull(t *testing.T) {
+	s := newStage(t, "")
+	s.smallDisk()
+	s.start(nil)
+	s.add("before", twoSteps, false)
+	before := s.untilState("before", td.Waiting)
+	s.fill()
+	refused := func(what string, err error) {
+		t.Helper()
+		if !td.IsKind(err, td.Storage) || td.HintOf(err) == "" || !strings.Contains(err.Error(), "full") {
+			t.Errorf("%s on a full disk: %v (kind %s, hint %q)", what, err, td.KindOf(err), td.HintOf(err))
+		}
+	}
+	_, err := s.person.svc.AddTask(s.ctx, api.AddTask{Prompt: strings.Repeat("long ", 20_000), Dir: s.path("work")})
+	refused("add", err)
+	_, err = s.person.svc.Command(s.ctx, before.Handle, api.Command{Type: td.CmdMessage, Text: strings.Repeat("long ", 20_000)})
+	refused("send", err)
+	if got := s.task("before"); got.Head != before.Head || got.Status.State != td.Waiting {
+		t.Errorf("the waiting task changed: %+v", got.Status)
+	}
+
+	// A daemon that starts on a full disk says so, and loses nothing.
+	s.d.kill()
+	s.fill()
+	s.d = s.startDaemon(nil)
+	<-s.d.done
+	if log := s.d.log.String(); !strings.Contains(log, "full") && !strings.Contains(log, "space") {
+		t.Errorf("a daemon that cannot start on a full disk says:\n%s", log)
+	}
+	if err := os.Remove(s.path("state/filler")); err != nil {
+		t.Fatal(err)
+	}
+	s.start(nil)
+	s.until("the task completes", func() bool {
+		j := s.task("before")
+		if err := answerAll(s.ctx, s.person, j); err != nil {
+			t.Fatal(err)
+		}
+		return j.Status.State == td.Completed
+	})
+	s.wantMarks("one two")
+	s.d.stop()
+}
+
+// TestReadOnlyFolder: a state folder that cannot be written is a clear error.
+func TestReadOnlyFolder(t *testing.T) {
+	s := newStage(t, "")
+	s.smallDisk()
+	dir := s.path("state")
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("this machine does not let us remount read-only: %v", err)
+	}
+	s.d = s.startDaemon(nil)
+	<-s.d.done
+	if code := s.d.cmd.ProcessState.ExitCode(); code == 0 {
+		t.Error("a daemon without a folder to write to says that all is well")
+	}
+	if log := s.d.log.String(); !strings.Contains(log, "read-only") || !strings.Contains(log, "--state") {
+		t.Errorf("it says:\n%s", log)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=12m"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSecondSignalIsNow: the first SIGTERM waits for the step in flight, the second does not; the command
+// runs on and is adopted.
+func TestSecondSignalIsNow(t *testing.T) {
+	s := newStage(t, "")
+	s.start(nil)
+	s.add("slow", `
+turns:
+  - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; until test -e go-on; do sleep 0.01; done; echo ended >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: done}}]
+`, true)
+	s.until("the step is in flight", func() bool { return s.person.marks() != "" })
+	if err := s.d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the daemon is stopping", func() bool { return strings.Contains(s.d.log.String(), "stopping") })
+	if err := s.d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.died()
+	s.start(nil)
+	if r := s.report(); len(r.Resumed) != 1 || !strings.Contains(r.Resumed[0].What, "adopted") {
+		t.Errorf("report: %s", r)
+	}
+	if err := os.WriteFile(s.path("work/slow/go-on"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.untilState("slow", td.Completed)
+	s.wantMarks("begun ended")
+	s.d.stop()
+}
+
+// TestNoGit: without the git binary conversations cannot be mirrored; the work goes on, and says so.
+func TestNoGit(t *testing.T) {
+	s := newStage(t, "")
+	bin := s.path("bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sh", "bash", "echo", "sleep", "test"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	s.start(nil)
+	s.add("job", twoSteps, true)
+	s.untilState("job", td.Completed)
+	s.wantMarks("one two")
+	_, err := s.person.svc.Checkpoint(s.ctx, s.task("job").Handle)
+	if !td.IsKind(err, td.Unavailable) || !strings.Contains(td.HintOf(err)+err.Error(), "git") {
+		t.Errorf("checkpoint without git: %v", err)
+	}
+	s.until("the log says so", func() bool { return strings.Contains(s.d.log.String(), "git") })
+	s.noMirror = true
+	s.d.stop()
+}
