@@ -58,11 +58,12 @@ type folding struct {
 	found []store.Problem
 
 	task    td.Task
+	began   bool
 	partial bool // records were trimmed or cannot be read: there is no fold to compare
 }
 
 func (f *folding) problem(format string, args ...any) {
-	f.found = append(f.found, store.Problem{Task: f.id, What: fmt.Sprintf(format, args...)})
+	f.found = append(f.found, store.Problem{Task: f.id, What: fmt.Sprintf(format, args...), Fix: "see docs/journal.md, repair"})
 }
 
 func (f *folding) run(c *conn) error {
@@ -88,8 +89,12 @@ func (f *folding) run(c *conn) error {
 	if err != nil {
 		return err
 	}
+	if len(cursors) == 0 && e.newest > 0 {
+		f.problem("its newest record is missing")
+		return nil
+	}
 	for _, cursor := range cursors {
-		if err := c.query(f.event, "SELECT seq, at, type, blob, size, body FROM events WHERE cursor = ?", cursor); err != nil {
+		if err := c.query(f.event, "SELECT seq, at, type, blob, size, body, prev FROM events WHERE cursor = ?", cursor); err != nil {
 			return err
 		}
 	}
@@ -127,6 +132,11 @@ func (f *folding) event(r *sqlite3.Stmt) error {
 	ev := td.Event{Seq: uint64(r.ColumnInt64(0)), Task: f.id, At: rule.FromNanos(r.ColumnInt64(1))}
 	was, blob, size := td.EventType(r.ColumnText(2)), r.ColumnBlob(3, nil), r.ColumnInt64(4)
 	ev.Body = f.s.body(was, blob, size, r.ColumnBlob(5, nil))
+	if prev := r.ColumnInt64(6); !f.began && prev != 0 {
+		f.problem("the record before its record %d is missing", ev.Seq)
+		f.partial = true
+	}
+	f.began = true
 	switch b := ev.Body.(type) {
 	case td.Unreadable:
 		f.problem("record %d (%s) cannot be read: %s", ev.Seq, b.Was, b.Err)

@@ -78,7 +78,9 @@ func isErrno(err error) bool {
 // corrupt is the error of a database that cannot be trusted. It is left exactly as it is.
 func corrupt(path string, err error) error {
 	return td.Errorf(td.Corrupt, "the journal %s is damaged: %w", path, err).WithHint(
-		"it was left as it is. Copy %[1]s and %[1]s-wal aside, then: sqlite3 COPY .recover | sqlite3 journal.db", path)
+		"it was left as it is. Copy %[1]s and %[1]s-wal to another folder and save there what can be read: "+
+			"sqlite3 journal.db '.clone fixed.db' && sqlite3 fixed.db 'PRAGMA application_id=%[2]d; PRAGMA user_version=%[3]d'; "+
+			"docs/journal.md says how to go on", path, applicationID, len(steps))
 }
 
 // foreign is the error of a file that is no journal.

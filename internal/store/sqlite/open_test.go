@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -161,7 +162,7 @@ func TestOpenDamaged(t *testing.T) {
 			if err := os.WriteFile(path, damage(raw), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			refuses(t, dir, td.Corrupt, ".recover")
+			refuses(t, dir, td.Corrupt, ".clone")
 		})
 	}
 	t.Run("gone, with its log left", func(t *testing.T) {
@@ -244,7 +245,8 @@ func TestQuarantine(t *testing.T) {
 func TestCheckFinds(t *testing.T) {
 	for name, sql := range map[string]string{
 		"another fold":     "UPDATE tasks SET live = CAST(replace(CAST(live AS TEXT), '\"turns\":0', '\"turns\":7') AS BLOB) WHERE n = 2",
-		"a missing event":  "DELETE FROM events WHERE seq = 3 AND task = 2",
+		"the newest event": "DELETE FROM events WHERE seq = 3 AND task = 2",
+		"a missing event":  "DELETE FROM events WHERE seq = 2 AND task = 2",
 		"a request":        "INSERT INTO requests VALUES (2, '00000000-0000-7000-8000-000000000001', 'q-x')",
 		"an illegal event": "UPDATE events SET type = 'moved', body = CAST('{\"verb\":\"reset\",\"from\":\"failed\"}' AS BLOB) WHERE seq = 2 AND task = 2",
 		"no live":          "UPDATE tasks SET live = x'00' WHERE n = 2",
@@ -270,6 +272,66 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatalf("one bad task hides all others: %v", err)
 			}
 		})
+	}
+}
+
+// relink is what docs/journal.md says to do after a repair.
+const relink = `UPDATE events SET prev = x.p FROM (SELECT cursor AS c, lag(cursor, 1, 0) OVER (PARTITION BY task ORDER BY seq) AS p
+    FROM events) AS x WHERE x.c = events.cursor AND x.p <> events.prev;
+  UPDATE tasks SET newest = x.c FROM (SELECT task, max(cursor) AS c FROM events GROUP BY task) AS x WHERE x.task = tasks.n;`
+
+// TestRepair does word for word what the hint of a damaged journal and the documentation say.
+func TestRepair(t *testing.T) {
+	if _, err := exec.LookPath("sqlite3"); err != nil {
+		t.Skip("the repair needs the sqlite3 shell")
+	}
+	doc, err := os.ReadFile("../../../docs/journal.md")
+	if err != nil || !bytes.Contains(doc, []byte(relink)) {
+		t.Errorf("docs/journal.md does not have the words that mend the chains (%v)", err)
+	}
+	dir := filled(t, 40)
+	path := filepath.Join(dir, "journal.db")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(raw, []byte("hello 20")) / 4096 * 4096 // a page of events
+	copy(raw[at:], bytes.Repeat([]byte{0xff}, 4096))
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, dir, "UPDATE meta SET value = 'no' WHERE key = 'clean'")
+	_, err = Open(t.Context(), Options{Dir: dir})
+	_, commands, _ := strings.Cut(td.HintOf(err), "can be read: ")
+	commands, _, _ = strings.Cut(commands, "; docs/")
+	sh := exec.Command("sh", "-c", commands+" && sqlite3 fixed.db \""+relink+"\" && mv fixed.db journal.db && rm -f journal.db-wal journal.db-shm")
+	sh.Dir = dir
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s := openTest(t, Options{Dir: dir})
+	tasks, err := s.Tasks(t.Context(), allTasks)
+	if err != nil || len(tasks) != 40 {
+		t.Fatalf("%d tasks came back, %v", len(tasks), err)
+	}
+	whole := 0
+	for _, task := range tasks {
+		n := 0
+		for _, err := range s.Read(t.Context(), task.ID, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n == 3 {
+			whole++
+		}
+	}
+	if whole < 30 {
+		t.Errorf("only %d of 40 tasks are whole", whole)
+	}
+	if found, err := s.Check(t.Context()); err != nil || len(found) == 0 {
+		t.Errorf("check found %v, %v: it does not say what was lost", found, err)
 	}
 }
 
