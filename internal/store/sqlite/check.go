@@ -79,7 +79,7 @@ func (f *folding) run(c *conn) error {
 		return err
 	}
 	if !ok {
-		f.problem("its spec is missing")
+		f.problem("part of it is missing")
 		return nil
 	}
 	if err := f.columns(c, e); err != nil {
@@ -118,12 +118,12 @@ func (f *folding) run(c *conn) error {
 // columns compares what is kept apart, to be searched, with the task it was taken from.
 func (f *folding) columns(c *conn, e entry) error {
 	_, err := c.one(func(r *sqlite3.Stmt) error {
-		if uint64(r.ColumnInt64(0)) != e.task.Head || r.ColumnText(1) != string(e.task.Status.State) ||
-			r.ColumnText(2) != e.task.Handle || r.ColumnText(3) != e.task.Dir || r.ColumnInt(4) != e.task.Priority {
+		if r.ColumnText(0) != string(e.task.Status.State) || r.ColumnText(1) != e.task.Handle ||
+			r.ColumnText(2) != e.task.Dir || r.ColumnInt(3) != e.task.Priority {
 			f.problem("it is listed otherwise than it is")
 		}
 		return nil
-	}, "SELECT head, state, handle, dir, priority FROM tasks WHERE n = ?", e.n)
+	}, "SELECT state, handle, dir, priority FROM tasks WHERE n = ?", e.n)
 	return err
 }
 

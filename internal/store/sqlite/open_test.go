@@ -244,14 +244,14 @@ func TestQuarantine(t *testing.T) {
 
 func TestCheckFinds(t *testing.T) {
 	for name, sql := range map[string]string{
-		"another fold":     "UPDATE tasks SET live = CAST(replace(CAST(live AS TEXT), '\"turns\":0', '\"turns\":7') AS BLOB) WHERE n = 2",
+		"another fold":     "UPDATE lives SET live = CAST(replace(CAST(live AS TEXT), '\"turns\":0', '\"turns\":7') AS BLOB) WHERE task = 2",
 		"the newest event": "DELETE FROM events WHERE seq = 3 AND task = 2",
 		"a missing event":  "DELETE FROM events WHERE seq = 2 AND task = 2",
 		"a request":        "INSERT INTO requests VALUES (2, '00000000-0000-7000-8000-000000000001', 'q-x')",
 		"an illegal event": "UPDATE events SET type = 'moved', body = CAST('{\"verb\":\"reset\",\"from\":\"failed\"}' AS BLOB) WHERE seq = 2 AND task = 2",
-		"no live":          "UPDATE tasks SET live = x'00' WHERE n = 2",
+		"no live":          "UPDATE lives SET live = x'00' WHERE task = 2",
 		"no spec":          "DELETE FROM specs WHERE task = 2",
-		"an index":         "UPDATE tasks SET head = 9 WHERE n = 2",
+		"another state":    "UPDATE tasks SET state = 'failed' WHERE n = 2",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filled(t, 3)
@@ -278,7 +278,7 @@ func TestCheckFinds(t *testing.T) {
 // relink is what docs/journal.md says to do after a repair.
 const relink = `UPDATE events SET prev = x.p FROM (SELECT cursor AS c, lag(cursor, 1, 0) OVER (PARTITION BY task ORDER BY seq) AS p
     FROM events) AS x WHERE x.c = events.cursor AND x.p <> events.prev;
-  UPDATE tasks SET newest = x.c FROM (SELECT task, max(cursor) AS c FROM events GROUP BY task) AS x WHERE x.task = tasks.n;`
+  UPDATE lives SET newest = x.c FROM (SELECT task AS t, max(cursor) AS c FROM events GROUP BY task) AS x WHERE x.t = lives.task;`
 
 // TestRepair does word for word what the hint of a damaged journal and the documentation say.
 func TestRepair(t *testing.T) {

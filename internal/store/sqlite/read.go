@@ -140,7 +140,7 @@ func (s *Store) streamOf(ctx context.Context, task td.TaskID, afterSeq, afterCur
 			ok, err := c.one(func(r *sqlite3.Stmt) error {
 				n, newest = r.ColumnInt64(0), uint64(r.ColumnInt64(1))
 				return nil
-			}, "SELECT n, newest FROM tasks WHERE id = ?", string(task))
+			}, "SELECT t.n, l.newest FROM tasks t JOIN lives l ON l.task = t.n WHERE t.id = ?", string(task))
 			if err != nil {
 				return err
 			}

@@ -112,9 +112,11 @@ func insertTask(c *conn, task td.Task, n int64, newest uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := c.exec(`INSERT INTO tasks (n, id, handle, state, dir, priority, created_at, head, newest, live)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, n, string(task.ID), task.Handle, string(task.Status.State), task.Dir,
-		task.Priority, created, task.Head, newest, live); err != nil {
+	if err := c.exec(`INSERT INTO tasks (n, id, handle, state, dir, priority, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		n, string(task.ID), task.Handle, string(task.Status.State), task.Dir, task.Priority, created); err != nil {
+		return err
+	}
+	if err := c.exec("INSERT INTO lives (task, newest, live) VALUES (?, ?, ?)", n, newest, live); err != nil {
 		return err
 	}
 	return c.exec("INSERT INTO specs (task, brief, spec) VALUES (?, ?, ?)", n, brief, spec)
@@ -283,21 +285,7 @@ func (t *tx) waiting(task td.TaskID, n int64, evs []stored) error {
 // insertEvents writes placed events at the end of the task's chain.
 func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
 	for _, r := range rows {
-		at, err := rule.Nanos(r.At)
-		if err != nil {
-			return err
-		}
-		var takes any
-		if r.Takes != "" {
-			takes = r.Takes
-		}
-		body := r.Raw
-		if r.blob != nil {
-			body = nil
-		}
-		if err := t.exec(`INSERT INTO events (cursor, task, seq, prev, epoch, at, type, takes, blob, size, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Cursor, e.n, r.Seq, e.newest, epoch, at, string(r.Body.Type()), takes,
-			r.blob, len(r.Raw), body); err != nil {
+		if err := t.insertEvent(e, epoch, r); err != nil {
 			return err
 		}
 		if r.Takes != "" {
@@ -317,26 +305,24 @@ func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
 const eventOverhead = 256
 
 // update writes the folded task and its open requests.
-func (t *tx) update(e entry, before td.Task, live []byte) (err error) {
-	task := e.task
-	if before.Status.State == task.Status.State {
-		err = t.exec("UPDATE tasks SET head = ?, newest = ?, live = ? WHERE n = ?", task.Head, e.newest, live, e.n)
-	} else {
+func (t *tx) update(e entry, before td.Task, live []byte) error {
+	if err := t.updateLive(e, live); err != nil {
+		return err
+	}
+	if state := e.task.Status.State; state != before.Status.State {
 		var ended any
-		if task.Status.State.Terminal() {
-			at, err := rule.Nanos(task.Status.Since)
+		if state.Terminal() {
+			at, err := rule.Nanos(e.task.Status.Since)
 			if err != nil {
 				return err
 			}
 			ended = at
 		}
-		err = t.exec("UPDATE tasks SET head = ?, newest = ?, live = ?, state = ?, ended_at = ?, trimmed = 0 WHERE n = ?",
-			task.Head, e.newest, live, string(task.Status.State), ended, e.n)
+		if err := t.exec("UPDATE tasks SET state = ?, ended_at = ?, trimmed = 0 WHERE n = ?", string(state), ended, e.n); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return t.updateRequests(e.n, before, task)
+	return t.updateRequests(e.n, before, e.task)
 }
 
 func (t *tx) updateRequests(n int64, before, task td.Task) error {

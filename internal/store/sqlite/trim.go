@@ -194,7 +194,7 @@ func (t *tx) dropRecords(e *entry, upTo uint64, old func(brief) bool) (removed i
 	}
 	e.newest = prev
 	t.stage(e.task.ID, *e)
-	if err := t.exec("UPDATE tasks SET newest = ? WHERE n = ?", prev, e.n); err != nil {
+	if err := t.exec("UPDATE lives SET newest = ? WHERE task = ?", prev, e.n); err != nil {
 		return 0, err
 	}
 	return removed, t.exec("DELETE FROM inbox WHERE task = ? AND consumed <= ?", e.n, upTo)

@@ -88,8 +88,8 @@ func (t *tx) fenced(c td.Claim) (entry, error) {
 	return e, nil
 }
 
-const selectEntry = `SELECT t.n, t.live, s.spec, c.epoch, c.holder, c.expires, t.newest
-	FROM tasks t JOIN specs s ON s.task = t.n LEFT JOIN claims c ON c.task = t.n WHERE t.id = ?`
+const selectEntry = `SELECT t.n, l.live, s.spec, c.epoch, c.holder, c.expires, l.newest
+	FROM tasks t JOIN lives l ON l.task = t.n JOIN specs s ON s.task = t.n LEFT JOIN claims c ON c.task = t.n WHERE t.id = ?`
 
 // loadEntry reads a task with its claim.
 func loadEntry(c *conn, id td.TaskID) (e entry, ok bool, err error) {

@@ -21,7 +21,7 @@ func (s *Store) Task(ctx context.Context, id td.TaskID) (td.Task, error) {
 		ok, err := c.one(func(r *sqlite3.Stmt) (err error) {
 			t, err = decodeTask(r.ColumnRawBlob(0), r.ColumnRawBlob(1))
 			return err
-		}, "SELECT s.spec, t.live FROM tasks t JOIN specs s ON s.task = t.n WHERE t.id = ?", string(id))
+		}, "SELECT s.spec, l.live FROM tasks t JOIN lives l ON l.task = t.n JOIN specs s ON s.task = t.n WHERE t.id = ?", string(id))
 		if err == nil && !ok {
 			err = rule.NoTask(id)
 		}
@@ -58,7 +58,7 @@ func (s *Store) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, error
 			}
 			out = append(out, t)
 			return nil
-		}, "SELECT "+column+`, t.live, t.id FROM tasks t JOIN specs s ON s.task = t.n
+		}, "SELECT "+column+`, l.live, t.id FROM tasks t JOIN lives l ON l.task = t.n JOIN specs s ON s.task = t.n
 			WHERE t.n > 0 AND (?1 = 'null' OR t.state IN (SELECT value FROM json_each(?1))) AND (?2 = '' OR t.dir = ?2)
 			ORDER BY t.priority, t.created_at, t.id LIMIT ?3`, string(states), f.Dir, limit)
 	})

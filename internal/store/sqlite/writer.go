@@ -30,6 +30,7 @@ type writer struct {
 	last uint64 // the newest event's cursor
 
 	cache *cache
+	hot   *hot
 
 	mu      sync.Mutex
 	queue   []*op

@@ -9,22 +9,24 @@ CREATE TABLE tasks (
   priority   INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
   ended_at   INTEGER,
-  trimmed    INTEGER NOT NULL DEFAULT 0,
-  head       INTEGER NOT NULL,
-  newest     INTEGER NOT NULL,
-  live       BLOB    NOT NULL
+  trimmed    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX tasks_state ON tasks (state, priority, created_at);
 CREATE INDEX tasks_ended ON tasks (ended_at) WHERE ended_at IS NOT NULL;
 
--- Apart from tasks, which is rewritten with every event: a long prompt is written once.
+-- What changes with every event is apart from what seldom does and from what never does.
+CREATE TABLE lives (
+  task   INTEGER PRIMARY KEY,
+  newest INTEGER NOT NULL,
+  live   BLOB    NOT NULL
+) STRICT;
 CREATE TABLE specs (
   task  INTEGER PRIMARY KEY,
   brief BLOB NOT NULL,
   spec  BLOB NOT NULL
 ) STRICT;
 
--- A task's events are a chain, from tasks.newest back through prev. An index over (task, seq) would
+-- A task's events are a chain, from lives.newest back through prev. An index over (task, seq) would
 -- cost every event a page of its own in the log, for each task has its own place in it.
 CREATE TABLE events (
   cursor INTEGER PRIMARY KEY,
