@@ -15,6 +15,12 @@ type Workspace struct {
 	root *os.Root
 }
 
+// What no file in a workspace needs, but a model may ask for.
+const (
+	maxPath  = 4096
+	maxDepth = 200
+)
+
 // OpenWorkspace opens the folder. Blocked-worthy trouble (it is gone, it is a file) is td.Unavailable.
 func OpenWorkspace(dir string) (*Workspace, error) {
 	// Paths are compared after their symlinks are followed, so the folder's own must be, too.
@@ -49,6 +55,9 @@ func (w *Workspace) Rel(path string) (string, error) {
 	}
 	if strings.IndexByte(path, 0) >= 0 {
 		return "", td.Errorf(td.Invalid, "the path contains a NUL byte")
+	}
+	if len(path) > maxPath || strings.Count(path, string(filepath.Separator)) > maxDepth {
+		return "", td.Errorf(td.Invalid, "the path is too long: at most %d bytes and %d folders deep", maxPath, maxDepth)
 	}
 	full := path
 	if !filepath.IsAbs(full) {

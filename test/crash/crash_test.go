@@ -128,7 +128,7 @@ func TestKilledAgainWhileRecovering(t *testing.T) {
 	for i, s := range scenarios {
 		bases[i] = s.baseline(t)
 	}
-	for i := range soak(want+40, 2040) {
+	for i := range soak(want+80, 2040) {
 		s, base := scenarios[i%len(scenarios)], bases[i%len(scenarios)]
 		plans = append(plans, plan{scenario: s, base: base, kills: []kill{
 			{"*", 1 + rnd.IntN(base.total)}, {"*", 1 + rnd.IntN(max(base.total*2/3, 1))},
