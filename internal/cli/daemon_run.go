@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -37,7 +38,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	if err != nil {
 		return err
 	}
-	cfg, _, err := a.loadConfig(o.set)
+	cfg, file, err := a.loadConfig(o.set)
 	if err != nil {
 		return err
 	}
@@ -56,11 +57,12 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	}
 	log, closer, err := telemetry.Open(logs)
 	if err != nil {
-		return err
+		return td.Errorf(td.Storage, "%w", err).WithHint("make %s writable, or choose another folder with --state", dir)
 	}
 	defer closer.Close()
 	return daemon.Run(ctx, daemon.Options{
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
+		UserDir: filepath.Dir(file),
 		Ready: func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
 	})
 }

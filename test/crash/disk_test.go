@@ -25,6 +25,7 @@ func (s *stage) smallDisk() {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=12m"); err != nil {
 		s.t.Skipf("this machine does not let us mount a tmpfs: %v", err)
 	}
+	s.noMirror = true // it goes with the mount, before the house is checked
 	s.t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			s.t.Error(err)

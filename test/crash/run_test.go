@@ -136,7 +136,7 @@ func newRun(t *testing.T, s scenario) *crashRun {
 			t.Fatal(err)
 		}
 	}
-	prepare(t, w.path("work"))
+	prepare(t, w.path("work"), s.git)
 	config := "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
 	if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -254,6 +254,9 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (ending, error) {
 	e.Marks = strings.Fields(w.person.marks())
 	sort.Strings(e.Marks)
 	err := filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == ".git" {
+			return filepath.SkipDir
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}

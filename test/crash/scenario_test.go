@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type scenario struct {
 	script string // the rehearsal; COUNTER stands for the file outside the workspace that effects mark
 	yes    bool
 	valid  string
+	git bool // the workspace is under git
 	// cut says that where in the conversation the task ends depends on the moment.
 	cut bool
 	// person does what a person does, called again and again with the task as it stands. It remembers
@@ -103,11 +105,35 @@ turns:
   - tools: [{name: Bash, input: {command: "until grep -qs job2 COUNTER; do sleep 0.01; done; echo last >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: job ran}}]
 `},
+	{name: "checkpointed", yes: true, git: true, person: checkpointOnce, script: `
+turns:
+  - tools: [{name: Write, input: {path: new.txt, content: "new\n"}}]
+  - latency: 150ms
+    tools: [{name: Bash, input: {command: "echo committed >> COUNTER"}}]
+  - latency: 150ms
+    tools: [{name: Complete, input: {summary: kept}}]
+`},
 	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
   - tools: [{name: Complete, input: {summary: never}}]
 `},
+}
+
+// checkpointOnce takes a checkpoint as soon as something was done, until it was acknowledged.
+func checkpointOnce(ctx context.Context, p *person, t td.Task) error {
+	if t.Turns < 1 || p.done["checkpoint"] {
+		return nil
+	}
+	cp, err := p.svc.Checkpoint(ctx, t.Handle)
+	if err != nil {
+		return err
+	}
+	if cp.Snapshot == "" || cp.Commit == "" {
+		return td.Errorf(td.Internal, "the checkpoint is incomplete: %+v", cp)
+	}
+	p.done["checkpoint"] = true
+	return nil
 }
 
 // person is the human at the terminal. What they have done they remember.
@@ -191,8 +217,13 @@ func cancelSlow(ctx context.Context, p *person, t td.Task) error {
 }
 
 // prepare makes the workspace.
-func prepare(t *testing.T, dir string) {
+func prepare(t *testing.T, dir string, git bool) {
 	t.Helper()
+	if git {
+		if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+			t.Fatalf("git init: %v\n%s", err, out)
+		}
+	}
 	for i, f := range [][2]string{{"a.txt", "alpha line\n"}, {"b.txt", "beta\n"}} {
 		path := filepath.Join(dir, f[0])
 		if err := os.WriteFile(path, []byte(f[1]), 0o644); err != nil {
