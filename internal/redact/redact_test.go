@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,10 +11,12 @@ import (
 )
 
 func TestString(t *testing.T) {
-	r := New("hunter2hunter2", "short", "  padded-value\n", "aXbXcXdX")
+	r := New("hunter2hunter2", "short", "  padded-value\n", "three secret words")
 	for _, c := range []struct{ name, in, want string }{
 		{"value", "pw=hunter2hunter2;", "pw=[redacted];"},
 		{"overlapping values", "hunter2hunter2hunter2", "[redacted]"},
+		{"touching values", "hunter2hunter2padded-value", "[redacted]"},
+		{"value with spaces", "say three secret words now, three secret word", "say [redacted] now, three secret word"},
 		{"short values are words", "short", "short"},
 		{"trimmed", "a padded-value b", "a [redacted] b"},
 		{"nothing", "plain text", "plain text"},
@@ -143,7 +146,7 @@ func stream(t testing.TB, r *Redactor, in string, size int) string {
 
 // A small alphabet makes values overlap, repeat themselves and touch the marks.
 func TestNoValueEverComesOut(t *testing.T) {
-	letters := rapid.SampledFrom([]byte("ab[]re*#"))
+	letters := rapid.SampledFrom([]byte("ab[]re*# "))
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.SliceOfN(letters, MinLength, 9), 1, 4).Draw(t, "values")
 		pieces := rapid.SliceOfN(rapid.OneOf(
@@ -154,6 +157,7 @@ func TestNoValueEverComesOut(t *testing.T) {
 		for _, v := range values {
 			r.Add(string(v))
 		}
+		values = slices.DeleteFunc(values, func(v []byte) bool { return len(bytes.TrimSpace(v)) < MinLength })
 		in := bytes.Join(pieces, nil)
 		whole := r.String(string(in))
 		var out bytes.Buffer
@@ -167,6 +171,7 @@ func TestNoValueEverComesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range values {
+			v = bytes.TrimSpace(v)
 			if strings.Contains(whole, string(v)) {
 				t.Fatalf("String(%q) = %q holds %q", in, whole, v)
 			}
