@@ -1,9 +1,6 @@
 package bus
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // Topic carries what is not journaled to whoever looks on just now: pieces of answers and of output on
 // their way. Publishing never blocks; a subscriber that does not keep up loses the oldest pieces and is
@@ -72,16 +69,6 @@ func (s *Subscription[T]) Take() (values []T, gap bool) {
 	values, gap = s.queue, s.gap
 	s.queue, s.gap = nil, false
 	return values, gap
-}
-
-// Wait blocks until Take has something to give or ctx ends.
-func (s *Subscription[T]) Wait(ctx context.Context) error {
-	select {
-	case <-s.ready:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Close ends the subscription.

@@ -20,7 +20,7 @@ type scenario struct {
 	script string // the rehearsal; COUNTER stands for the file outside the workspace that effects mark
 	yes    bool
 	valid  string
-	git bool // the workspace is under git
+	git    bool // the workspace is under git
 	// cut says that where in the conversation the task ends depends on the moment.
 	cut bool
 	// person does what a person does, called again and again with the task as it stands. It remembers
