@@ -55,6 +55,9 @@ type scribbler struct {
 	s      *Store
 	report func(ack)
 	rnd    *rand.Rand
+	rounds int // zero: until it fails
+	task   td.Task
+	claim  td.Claim
 }
 
 func (w *scribbler) run(ctx context.Context) error {
@@ -68,7 +71,7 @@ func (w *scribbler) run(ctx context.Context) error {
 		return err
 	}
 	w.report(ack{Task: id, Epoch: c.Epoch})
-	for n := 0; ; n++ {
+	for n := 0; w.rounds == 0 || n < w.rounds; n++ {
 		switch w.rnd.IntN(8) {
 		case 0:
 			key := fmt.Sprint("key ", n)
@@ -104,6 +107,8 @@ func (w *scribbler) run(ctx context.Context) error {
 			w.report(ack{Task: id, Head: t.Head, Word: word})
 		}
 	}
+	w.task, w.claim = t, c
+	return nil
 }
 
 func said(text string) td.Event { return td.Event{At: time.Now(), Body: td.Said{Text: text}} }
@@ -224,9 +229,11 @@ func TestMain(m *testing.M) {
 
 // child is a process that writes to a journal and prints what was acknowledged.
 type child struct {
-	Dir  string
-	Sync string
-	Seed uint64
+	Dir       string
+	Sync      string
+	Seed      uint64
+	Tour      bool   // do one of everything and stop, instead of writing until killed
+	Failpoint string // die there
 }
 
 func (c child) main() {
@@ -238,27 +245,121 @@ func (c child) main() {
 	}
 	var mu sync.Mutex
 	out := json.NewEncoder(os.Stdout)
-	err = scribble(context.Background(), s, 8, c.Seed, func(a ack) {
+	report := func(a ack) {
 		mu.Lock()
 		defer mu.Unlock()
 		if out.Encode(a) != nil {
 			os.Exit(2)
 		}
-	})
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	}
+	if c.Tour {
+		err = tour(context.Background(), s, report)
+	} else {
+		err = scribble(context.Background(), s, 8, c.Seed, report)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// tour does one of everything the journal offers, and some of it often enough for a checkpoint.
+func tour(ctx context.Context, s *Store, report func(ack)) error {
+	w := scribbler{s: s, report: report, rnd: rand.New(rand.NewPCG(1, 1)), rounds: 60}
+	if err := w.run(ctx); err != nil {
+		return err
+	}
+	if _, err := s.Renew(ctx, w.claim.Holder); err != nil {
+		return err
+	}
+	m, err := td.Cancel(w.task, "enough", time.Now())
+	if err != nil {
+		return err
+	}
+	if _, err := s.Append(ctx, w.claim, w.task.Head, m.Events...); err != nil {
+		return err
+	}
+	if err := s.Release(ctx, w.claim); err != nil {
+		return err
+	}
+	w.rounds = 400
+	if err := w.run(ctx); err != nil {
+		return err
+	}
+	// Retention would take what the ledger knows of, so it sees only tasks of its own.
+	last, err := s.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Trim(ctx, store.Retention{Now: time.Now().Add(time.Hour), Completed: 2 * time.Hour, Failed: 2 * time.Hour,
+		Audit: 2 * time.Hour, Mirrored: last}); err != nil {
+		return err
+	}
+	if err := retire(ctx, s); err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// retire ends a task without a ledger and lets retention take it.
+func retire(ctx context.Context, s *Store) error {
+	old := time.Now().Add(-1000 * time.Hour)
+	id := td.NewTaskID()
+	t, err := s.Create(ctx, td.Spec{ID: id, CreatedAt: old}, "")
+	if err != nil {
+		return err
+	}
+	c, err := s.Claim(ctx, id, td.Holder{Host: "h", Pid: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	m, err := td.Cancel(t, "old", old)
+	if err != nil {
+		return err
+	}
+	big := td.Event{At: old, Body: td.Said{Text: strings.Repeat("old ", blobOver)}}
+	if _, err := s.Append(ctx, c, t.Head, append([]td.Event{big}, m.Events...)...); err != nil {
+		return err
+	}
+	for _, audit := range []time.Duration{2000 * time.Hour, 500 * time.Hour} {
+		last, err := s.Last(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Trim(ctx, store.Retention{Now: time.Now(), Completed: 500 * time.Hour, Failed: 500 * time.Hour,
+			Audit: audit, Mirrored: last}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // until runs the child until it has reported so many acknowledgements, then calls end, and returns all
 // that it reported until it was dead.
 func (c child) until(t testing.TB, n int, end func(*os.Process)) []ack {
 	t.Helper()
+	got := 0
+	acks, err := c.run(t, func(a *ack, p *os.Process) {
+		a.Late = got >= n
+		if got++; got == n {
+			end(p)
+		}
+	})
+	if len(acks) < n {
+		t.Fatalf("the writer died after %d acknowledgements: %v", len(acks), err)
+	}
+	return acks
+}
+
+// run runs the child to its end and returns what it reported; each sees an acknowledgement as it comes.
+func (c child) run(t testing.TB, each func(*ack, *os.Process)) ([]ack, error) {
+	t.Helper()
 	raw, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(raw))
+	cmd.Env = append(os.Environ(), childEnv+"="+string(raw), "TASKDAEMON_FAILPOINT="+c.Failpoint)
 	stderr := &strings.Builder{}
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
@@ -279,14 +380,14 @@ func (c child) until(t testing.TB, n int, end func(*os.Process)) []ack {
 		if err := json.Unmarshal(line, &a); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		a.Late = len(acks) >= n
-		if acks = append(acks, a); len(acks) == n {
-			end(cmd.Process)
+		if each != nil {
+			each(&a, cmd.Process)
 		}
+		acks = append(acks, a)
 	}
-	_ = cmd.Wait() // it was killed
-	if len(acks) < n {
-		t.Fatalf("the writer died after %d acknowledgements: %s", len(acks), stderr)
+	err = cmd.Wait()
+	if stderr.Len() > 0 {
+		t.Logf("the child said: %s", stderr)
 	}
-	return acks
+	return acks, err
 }
