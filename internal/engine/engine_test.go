@@ -167,6 +167,7 @@ type noSpool struct{}
 func (noSpool) Start(context.Context, string, sandbox.Command) (sandbox.Process, error) {
 	return nil, errors.New("no processes here")
 }
+
 func (noSpool) Find(string) (sandbox.Process, sandbox.ProcessState, error) {
 	return nil, sandbox.NeverStarted, nil
 }
@@ -245,8 +246,13 @@ func TestStopReasons(t *testing.T) {
 		said  []string
 		err   string
 	}{
-		{"no nomination: one reminder, then the end", []any{says("hm", td.EndTurn), says("hm", td.EndTurn)},
-			td.Failed, []string{"call Complete"}, "without saying whether"},
+		{
+			"no nomination: one reminder, then the end",
+			[]any{says("hm", td.EndTurn), says("hm", td.EndTurn)},
+			td.Failed,
+			[]string{"call Complete"},
+			"without saying whether",
+		},
 		{"a reminder helps", []any{says("hm", td.EndTurn), calls("Complete", `{"summary":"ok"}`)}, td.Completed, nil, ""},
 		{"max_tokens: what is whole runs, then on", []any{half, calls("Complete", `{"summary":"ok"}`)}, td.Completed, []string{"looked"}, ""},
 		{"max_tokens in words: asked to go on", []any{says("long", td.MaxTokens), calls("Complete", `{"summary":"ok"}`)}, td.Completed, []string{"cut short"}, ""},

@@ -43,8 +43,10 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 		if err := r.log.Stage(accepted(c)); err != nil {
 			return err
 		}
-		return r.fail(ctx, td.FailedData{Error: in.Reason, Recoverable: true,
-			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle})
+		return r.fail(ctx, td.FailedData{
+			Error: in.Reason, Recoverable: true,
+			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle,
+		})
 	}
 	evidence, passed, err := r.validate(ctx, c)
 	if err != nil || !passed {
@@ -96,7 +98,7 @@ func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, b
 
 func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
 	if !r.held.MayStart() {
-		return coordLost
+		return errClaimEnds
 	}
 	task := r.log.Task()
 	attempt := 0

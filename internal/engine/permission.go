@@ -12,8 +12,8 @@ import (
 	"taskdaemon/internal/transcript"
 )
 
-// coordLost stops a run that may not start anything under a claim that is running out.
-var coordLost = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
+// errClaimEnds stops a run that may not start anything under a claim that is running out.
+var errClaimEnds = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
 
 // permitted reports whether a person allows the call. When nobody was asked yet it opens the request and
 // the run ends; when the answer was no the model is told.

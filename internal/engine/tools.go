@@ -69,10 +69,7 @@ func (r *run) useSome(ctx context.Context) error {
 			}
 			continue
 		}
-		step, pure, err := r.look(ctx, c, t, known)
-		if err != nil {
-			return err
-		}
+		step, pure := r.look(ctx, c, t, known)
 		if pure {
 			looks = append(looks, step)
 			continue
@@ -91,20 +88,20 @@ func (r *run) useSome(ctx context.Context) error {
 }
 
 // look is the step for a call that only looks; pure is false for any other call.
-func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known bool) (_ durable.Step, pure bool, _ error) {
+func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known bool) (_ durable.Step, pure bool) {
 	if !known || t.Control != tool.NoControl || c.Use.Malformed != "" || c.Intent != nil && c.Intent.Effect != td.Pure {
-		return durable.Step{}, false, nil
+		return durable.Step{}, false
 	}
 	env := r.env(c.Key, t)
 	call, err := t.Prepare(ctx, env, c.Use.Input)
 	if err != nil || call.Effect != td.Pure || call.Asks {
-		return durable.Step{}, false, nil //nolint:nilerr // useOne prepares again and records the error
+		return durable.Step{}, false // useOne prepares it again, and records the error
 	}
 	return durable.Step{
 		Intent: intent(c, call, 0, ""),
 		Again:  c.Intent != nil,
 		Run:    r.runner(t, call, env),
-	}, true, nil
+	}, true
 }
 
 // useOne takes one call through L-7.
@@ -140,7 +137,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
 	}
 	if !r.held.MayStart() {
-		return coordLost
+		return errClaimEnds
 	}
 	step, done := r.ctl.Step(ctx)
 	defer done()

@@ -124,8 +124,10 @@ func schedule(t *testing.T, loops int, specs []td.Spec, fail map[string]error) *
 
 func TestPriorityThenAge(t *testing.T) {
 	r := schedule(t, 1, []td.Spec{
-		{Title: "old", Dir: "/a", Priority: 2}, {Title: "urgent", Dir: "/b", Priority: 0},
-		{Title: "young", Dir: "/c", Priority: 2}, {Title: "lazy", Dir: "/d", Priority: 4},
+		{Title: "old", Dir: "/a", Priority: 2},
+		{Title: "urgent", Dir: "/b", Priority: 0},
+		{Title: "young", Dir: "/c", Priority: 2},
+		{Title: "lazy", Dir: "/d", Priority: 4},
 	}, nil)
 	if want := []string{"urgent", "old", "young", "lazy"}; !slices.Equal(r.started, want) {
 		t.Errorf("started %v, want %v", r.started, want)

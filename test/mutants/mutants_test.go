@@ -63,11 +63,13 @@ var mutants = []mutant{
 	},
 	{
 		"a lost claim goes unnoticed", "internal/coord/keeper.go",
-		"h.cancel(ErrClaimLost)", "_ = h", []string{"./internal/coord"},
+		"h.cancel(ErrClaimLost)", "_ = h",
+		[]string{"./internal/coord"},
 	},
 	{
 		"tools are started under a claim that runs out", "internal/coord/keeper.go",
-		"return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart", "return true", []string{"./internal/coord"},
+		"return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart", "return true",
+		[]string{"./internal/coord"},
 	},
 	{
 		"results in the order they came, not of the calls", "internal/transcript/transcript.go",
@@ -92,11 +94,13 @@ var mutants = []mutant{
 	},
 	{
 		"a shim does not look whether it was voided", "internal/sandbox/shim.go",
-		"case exists(s.dir, voidFile):", "case false:", []string{"./internal/sandbox", "-run", "TestVoidStopsALateShim"},
+		"case exists(s.dir, voidFile):", "case false:",
+		[]string{"./internal/sandbox", "-run", "TestVoidStopsALateShim"},
 	},
 	{
 		"a command is not marked as started", "internal/sandbox/shim.go",
-		"if err := create(s.dir, startedFile); err != nil {", "if err := error(nil); err != nil {", []string{"./internal/sandbox", "-run", "TestSecondShimRunsNothing|TestOrphansOfAKilledShim|TestShimDies|TestTornFiles"},
+		"if err := create(s.dir, startedFile); err != nil {", "if err := error(nil); err != nil {",
+		[]string{"./internal/sandbox", "-run", "TestSecondShimRunsNothing|TestOrphansOfAKilledShim|TestShimDies|TestTornFiles"},
 	},
 }
 
