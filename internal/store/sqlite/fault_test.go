@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3/vfs"
 
+	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 )
 
@@ -176,6 +178,15 @@ func faultAt(t *testing.T, kind fault, n int64) (hit int) {
 	var mu sync.Mutex
 	var acks []ack
 	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan []td.Event)
+	following, unfollow := context.WithCancel(t.Context())
+	go func() {
+		var evs []td.Event
+		for ev := range s.Follow(following, store.EventFilter{}, 0) {
+			evs = append(evs, ev)
+		}
+		told <- evs
+	}()
 	err = scribble(ctx, s, 2, uint64(n), func(a ack) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -214,6 +225,8 @@ func faultAt(t *testing.T, kind fault, n int64) (hit int) {
 	crashed := filepath.Join(t.TempDir(), "crashed")
 	copyFolder(t, dir, crashed)
 	_ = s.Close() // it fails where the journal is in doubt
+	unfollow()
+	seen := <-told
 	for _, d := range []string{crashed, dir} {
 		s, err := Open(t.Context(), Options{Dir: d, Alive: dead})
 		if err != nil {
@@ -221,6 +234,14 @@ func faultAt(t *testing.T, kind fault, n int64) (hit int) {
 		}
 		for _, w := range audit(t.Context(), s, acks) {
 			t.Errorf("operation %d of %s: %s", n, d, w)
+		}
+		for _, ev := range seen { // nobody is told what is not journaled
+			for got, err := range s.Read(t.Context(), ev.Task, ev.Seq-1) {
+				if err != nil || got.Cursor != ev.Cursor || !reflect.DeepEqual(got.Body, ev.Body) {
+					t.Errorf("operation %d: followers were told of %d, and it is not there (%v)", n, ev.Cursor, err)
+				}
+				break
+			}
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
