@@ -78,5 +78,5 @@ fi
 say "The conversation is git history: git log $task"
 "$bin" checkpoint "$task" >/dev/null
 git --no-pager --git-dir "$TASKDAEMON_STATE/conversations.git" log --reverse --format='%h %s' "$task"
-say "Cost"
-"$bin" task show "$task" | grep -i cost
+say "The cost (a rehearsal is free; on the API this is the price of the tokens)"
+"$bin" task show "$task" 2>/dev/null | grep -E '^(cost|tokens)'

@@ -92,7 +92,8 @@ func taskRows(a *app, t td.Task) [][]string {
 	if len(t.Labels) > 0 {
 		add("labels", "%s", strings.Join(t.Labels, ", "))
 	}
-	add("work", "%s, iteration %d, %s", plural(t.Turns, "turn"), max(t.Iteration, 1), money(t.Cost))
+	add("work", "%s, iteration %d", plural(t.Turns, "turn"), max(t.Iteration, 1))
+	add("cost", "%s", money(t.Cost))
 	add("tokens", "%s", usageWords(t.Usage))
 	if t.Recoveries > 0 || t.Resets > 0 {
 		add("lives", "recovered %s, started again %s", plural(t.Recoveries, "time"), plural(t.Resets, "time"))
