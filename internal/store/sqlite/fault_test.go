@@ -182,7 +182,10 @@ func faultAt(t *testing.T, kind fault, n int64) (hit int) {
 	following, unfollow := context.WithCancel(t.Context())
 	go func() {
 		var evs []td.Event
-		for ev := range s.Follow(following, store.EventFilter{}, 0) {
+		for ev, err := range s.Follow(following, store.EventFilter{}, 0) {
+			if err != nil {
+				break
+			}
 			evs = append(evs, ev)
 		}
 		told <- evs
@@ -236,11 +239,12 @@ func faultAt(t *testing.T, kind fault, n int64) (hit int) {
 			t.Errorf("operation %d of %s: %s", n, d, w)
 		}
 		for _, ev := range seen { // nobody is told what is not journaled
-			for got, err := range s.Read(t.Context(), ev.Task, ev.Seq-1) {
-				if err != nil || got.Cursor != ev.Cursor || !reflect.DeepEqual(got.Body, ev.Body) {
-					t.Errorf("operation %d: followers were told of %d, and it is not there (%v)", n, ev.Cursor, err)
-				}
+			var got td.Event
+			for got, err = range s.Read(t.Context(), ev.Task, ev.Seq-1) {
 				break
+			}
+			if err != nil || got.Cursor != ev.Cursor || !reflect.DeepEqual(got.Body, ev.Body) {
+				t.Errorf("operation %d: followers were told of %d, and it is not there (%v)", n, ev.Cursor, err)
 			}
 		}
 		if err := s.Close(); err != nil {
