@@ -22,7 +22,7 @@ const module = "taskdaemon/internal/"
 // those of the first. A package that is not here fails the test: decide where it belongs.
 var floors = [][]string{
 	// 0: words
-	{"td", "failpoint", "redact"},
+	{"td", "failpoint", "redact", "typo"},
 	// 1: single crafts, and contracts
 	{"td/statesdoc", "git", "bus", "sandbox", "policy", "workgraph", "awl", "llm", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript"},
 	// 2: the store, what tools and models are, and the edges

@@ -1,0 +1,29 @@
+package typo
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestDistance(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"turns", "turns", 0},
+		{"turnz", "turns", 1},
+		{"turn", "turns", 1},
+		{"urns", "turns", 1},
+		{"kitten", "sitting", 3},
+		{"", "abc", 3},
+		{strings.Repeat("x", 1<<20), "abc", longest},
+	} {
+		if got := Distance(tc.a, tc.b); got != tc.want {
+			t.Errorf("Distance(%.20q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+		if got := Distance(tc.b, tc.a); got != tc.want {
+			t.Errorf("Distance(%q, %.20q) = %d, want %d", tc.b, tc.a, got, tc.want)
+		}
+	}
+}
