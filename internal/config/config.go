@@ -74,7 +74,7 @@ type Recovery struct {
 }
 
 // Retention says how long bodies are kept.
-type Retention struct{ Completed, Failed, Audit time.Duration }
+type Retention struct{ Completed, Failed, Audit, Every time.Duration }
 
 // The modes of a cassette.
 const (
@@ -118,7 +118,7 @@ func Default() Config {
 			RateLimitedWait: 30 * time.Second,
 		},
 		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour},
-		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour},
+		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Every: 24 * time.Hour},
 		Cassette:  Cassette{Mode: CassetteOff},
 		Log:       Log{Level: "info", MaxSize: 10 << 20},
 	}

@@ -69,6 +69,8 @@ var Keys = []Key{
 	{Name: "retention.completed", Doc: "How long the journal keeps the bodies of completed and cancelled tasks; the git mirror keeps them on.", field: func(c *Config) any { return &c.Retention.Completed }},
 	{Name: "retention.failed", Doc: "The same for failed and abandoned tasks.", field: func(c *Config) any { return &c.Retention.Failed }},
 	{Name: "retention.audit", Doc: "How long audit records are kept.", field: func(c *Config) any { return &c.Retention.Audit }},
+	{Name: "retention.every", Doc: "How often the journal is looked through for what may go.", field: func(c *Config) any { return &c.Retention.Every },
+		check: positive(func(c *Config) time.Duration { return c.Retention.Every })},
 
 	{Name: "cassette.mode", Doc: "Record model traffic to a file, or replay it from there.", Enum: []string{CassetteOff, CassetteRecord, CassetteReplay},
 		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette},

@@ -11,10 +11,14 @@ import (
 
 var fpTrimmed = failpoint.New("daemon.upkeep.trimmed")
 
+// firstUpkeep is how long after a start the journal is first looked through, when there is less to do.
+const firstUpkeep = time.Minute
+
 // upkeep lets old bodies go, soon after the start and then daily. Nothing goes that the git
 // mirror does not have.
 func (d *Daemon) upkeep(ctx context.Context) error {
-	timer := time.NewTimer(time.Minute)
+	every := d.o.Config.Retention.Every
+	timer := time.NewTimer(min(every, firstUpkeep))
 	defer timer.Stop()
 	for {
 		select {
@@ -25,7 +29,7 @@ func (d *Daemon) upkeep(ctx context.Context) error {
 		if err := d.trim(ctx); err != nil && ctx.Err() == nil {
 			d.o.Log.Error("retention", "err", err)
 		}
-		timer.Reset(24 * time.Hour)
+		timer.Reset(every)
 	}
 }
 

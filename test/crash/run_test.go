@@ -70,7 +70,7 @@ func (s scenario) baseline(t *testing.T) baseline {
 		w.checkHouse()
 		if i == 0 {
 			b.ending = end
-			b.trace = readTrace(t, w.trace)
+			b.trace = readTrace(t, w.traceOf(0))
 			for _, n := range b.trace {
 				b.total += n
 			}
@@ -116,7 +116,7 @@ type crashRun struct {
 	s      scenario
 	what   string
 	dir    string
-	trace  string
+	lives  int // daemons started so far
 	person *person
 	died   []kill
 	asked  bool
@@ -130,14 +130,14 @@ func newRun(t *testing.T, s scenario) *crashRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &crashRun{t: t, s: s, what: s.name, dir: dir, trace: filepath.Join(dir, "trace")}
+	w := &crashRun{t: t, s: s, what: s.name, dir: dir}
 	for _, sub := range []string{"work", "config/taskdaemon"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	prepare(t, w.path("work"), s.git)
-	config := "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
+	config := s.config + "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
 	if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +179,9 @@ func (w *crashRun) toTheEnd(kills []kill) ending {
 				}
 				return end
 			}
+		}
+		if w.s.stops && d.stoppedItself() {
+			continue // as the person asked; the next daemon goes on
 		}
 		if k == nil || !d.killedItself() {
 			w.errorf("life %d: %v\n%s", life, err, d.log.String())
@@ -222,6 +225,7 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 		if !added {
 			task, err = w.person.svc.AddTask(ctx, api.AddTask{
 				Key: "the task", Prompt: "do it", Dir: w.path("work"), Yes: w.s.yes, Validator: w.s.valid, Rehearsal: script,
+				Permission: w.s.limit,
 			})
 			added = err == nil
 			continue
@@ -337,8 +341,11 @@ func (w *crashRun) shimDied(k kill) bool {
 	if !strings.HasPrefix(k.name, "sandbox.shim.") {
 		return false
 	}
-	return readTrace(w.t, w.trace)[k.name] >= k.hit
+	return readTrace(w.t, w.traceOf(w.lives-1))[k.name] >= k.hit
 }
+
+// traceOf is the list of the points that a life of the daemon passed.
+func (w *crashRun) traceOf(life int) string { return w.path(fmt.Sprintf("trace%d", life)) }
 
 func readTrace(t *testing.T, path string) map[string]int {
 	f, err := os.Open(path)
@@ -385,7 +392,8 @@ func (w *crashRun) startDaemon(k *kill) *process {
 	if k != nil {
 		d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT="+k.String())
 	}
-	d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT_TRACE="+w.trace)
+	d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT_TRACE="+w.traceOf(w.lives))
+	w.lives++
 	d.cmd.Stderr = &d.log
 	if err := d.cmd.Start(); err != nil {
 		w.t.Fatal(err)
@@ -406,6 +414,16 @@ func (d *process) killedItself() bool {
 	}
 	ws, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
+}
+
+// stoppedItself reports whether the daemon ended in order.
+func (d *process) stoppedItself() bool {
+	select {
+	case <-d.done:
+		return d.cmd.ProcessState.ExitCode() == 0
+	case <-time.After(10 * time.Second):
+		return false
+	}
 }
 
 func (d *process) kill() {

@@ -20,7 +20,12 @@ type scenario struct {
 	script string // the rehearsal; COUNTER stands for the file outside the workspace that effects mark
 	yes    bool
 	valid  string
-	git    bool // the workspace is under git
+	git    bool          // the workspace is under git
+	config string        // settings of its own
+	limit  time.Duration // of permission requests
+	stops  bool          // the person stops the daemon on the way
+	// points, if there are any, are the only ones it is killed at: it is there for them.
+	points []string
 	// cut says that where in the conversation the task ends depends on the moment.
 	cut bool
 	// person does what a person does, called again and again with the task as it stands. It remembers
@@ -113,6 +118,52 @@ turns:
   - latency: 150ms
     tools: [{name: Complete, input: {summary: kept}}]
 `},
+	{name: "expired", limit: 30 * time.Millisecond, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo never >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: not allowed}}]
+`},
+	{name: "stopped", yes: true, stops: true, person: stopOnce, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo before >> COUNTER; sleep 0.05"}}]
+  - latency: 100ms
+    tools: [{name: Bash, input: {command: "echo after >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: stopped and started}}]
+`},
+	{name: "long", yes: true, points: []string{"coord.claim.renewed", "sqlite.claim.before_renew"}, script: `
+turns:
+  - latency: 5500ms
+    tools: [{name: Bash, input: {command: "echo late >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: renewed}}]
+`},
+	{
+		name: "large", yes: true,
+		points: []string{
+			"sqlite.blob.before_rename", "sqlite.blob.after_rename", "sqlite.blob.before_commit",
+			"sqlite.wal.before_checkpoint", "sqlite.wal.after_checkpoint",
+		},
+		config: "limits: {turns: 200}\n",
+		script: `
+turns:
+  - text: "` + strings.Repeat("large ", 12_000) + `"
+    tools: [{name: Read, input: {path: a.txt}}]
+  - text: "` + strings.Repeat("long ", 12_000) + `"
+    repeat: 100
+    tools: [{name: Read, input: {path: a.txt}}]
+  - tools: [{name: Complete, input: {summary: large}}]
+`,
+	},
+	{
+		name: "trimmed", yes: true, cut: true, person: oldTask, // its own conversation may be trimmed when it is looked at
+		points: []string{"daemon.upkeep.trimmed", "sqlite.trim.before_remove", "sqlite.trim.before_unlink"},
+		config: "retention: {completed: 1ms, every: 20ms}\n",
+		script: `
+turns:
+  - latency: 800ms
+    tools: [{name: Bash, input: {command: "echo kept >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: kept}}]
+`,
+	},
 	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
@@ -134,6 +185,34 @@ func checkpointOnce(ctx context.Context, p *person, t td.Task) error {
 	}
 	p.done["checkpoint"] = true
 	return nil
+}
+
+// stopOnce stops the daemon in order in the middle of the work.
+func stopOnce(ctx context.Context, p *person, t td.Task) error {
+	if t.Turns < 1 || p.done["stop"] {
+		return nil
+	}
+	p.done["stop"] = true
+	return p.svc.Stop(ctx)
+}
+
+// oldTask leaves an ended task behind, with a body large enough for a file of its own, for retention to
+// trim while the other one works.
+func oldTask(ctx context.Context, p *person, t td.Task) error {
+	if p.done["old"] {
+		return nil
+	}
+	dir := filepath.Join(filepath.Dir(t.Dir), "old")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	_, err := p.svc.AddTask(ctx, api.AddTask{Key: "old", Prompt: "old", Dir: dir, Rehearsal: `
+turns:
+  - text: "` + strings.Repeat("large ", 12_000) + `"
+    tools: [{name: Complete, input: {summary: old}}]
+`})
+	p.done["old"] = err == nil
+	return err
 }
 
 // person is the human at the terminal. What they have done they remember.
