@@ -13,22 +13,22 @@ help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build bin/taskdaemon
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/taskdaemon ./cmd/taskdaemon
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/taskdaemon ./cmd/taskdaemon
 
 demo: build ## one task from prompt to done, killed in the middle (rehearsal model, under 30 s)
 	./demo/run.sh
 
-test: ## the whole suite, with the race detector, the crash suite and a short fuzz of every target
+test: ## the whole suite: units, sessions, crashes, simulation, mutants, race detector, a short fuzz
 	./.ci/test
 
-race: ## the unit tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race ./...
+race: ## the unit tests and the simulation under the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./internal/... ./test/sim
 
 crash: ## the crash suite alone
 	$(GO) test -count=1 -timeout 20m ./test/crash
 
 soak: ## the long version of everything that kills and cuts (hours)
-	TASKDAEMON_SOAK=1 $(GO) test -count=1 -timeout 12h ./...
+	TASKDAEMON_SOAK=1 $(GO) test -count=1 -p 1 -timeout 12h ./...
 
 fuzz: ## every fuzz target, FUZZTIME each (default 10s)
 	./.ci/fuzz $(or $(FUZZTIME),10s)
@@ -37,13 +37,13 @@ bench: build ## the figures of docs/benchmarks.md, ratios first
 	$(GO) test -count=1 -timeout 30m -run '^$$' -bench . -benchtime 1x ./test/bench
 
 lint: ## gofmt, go vet and golangci-lint
-	@test -z "$$(gofmt -l cmd internal test)" || { gofmt -l cmd internal test; exit 1; }
+	@test -z "$$(gofmt -l cmd demo internal test)" || { gofmt -l cmd demo internal test; exit 1; }
 	$(GO) vet ./... && $(GO) vet -tags failpoint ./...
 	$(GO) run $(LINT) run ./...
 
-generate: ## docs made from code: states, commands, config
+generate: ## docs made from code: states, commands, config, API
 	$(GO) generate ./...
-	$(GO) test ./internal/cli ./internal/config -run 'Docs|Reference|Golden' -update
+	$(GO) test ./internal/cli ./internal/config ./internal/server -run IsUpToDate -update
 
 clean: ## remove what was built
 	rm -rf bin
