@@ -13,7 +13,7 @@ help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build bin/taskdaemon
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/taskdaemon ./cmd/taskdaemon
+	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/taskdaemon ./cmd/taskdaemon
 
 demo: build ## one task from prompt to done, killed in the middle (rehearsal model, under 30 s)
 	./demo/run.sh
