@@ -173,6 +173,11 @@ func followBehind(t *testing.T, f *fixture) {
 			break
 		}
 	}
+	for range 2 {
+		equal(t, "of all tasks", len(f.all(store.EventFilter{}, 0)), int(task.Head))
+		equal(t, "of one type", len(f.all(store.EventFilter{Types: []td.EventType{"said"}}, 0)), each*rounds)
+		f.again()
+	}
 	equal(t, "from a cursor", len(f.all(store.EventFilter{}, task.Head-10)), 10)
 	equal(t, "by task", len(f.read(task.ID, 5)), each*rounds+2-5)
 }

@@ -120,6 +120,12 @@ func trimRecords(t *testing.T, f *fixture) {
 	if now <= last {
 		t.Fatalf("cursor %d was given twice", now)
 	}
+	// The journal's newest record stays however old it is: its cursor is where the next goes on.
+	f.trim(retention(f.now.Add(1000*day), now))
+	f.again()
+	again, err := f.Last(f.ctx)
+	must(t, err)
+	equal(t, "the last cursor", again, now)
 	f.sound()
 }
 
