@@ -120,7 +120,7 @@ func (d *daemon) kill() {
 // that was.
 func (d *daemon) answers() time.Duration {
 	d.h.b.Helper()
-	d.until("the daemon answers", func(ctx context.Context) bool {
+	d.until("the daemon answers", 2*time.Millisecond, func(ctx context.Context) bool {
 		if _, err := d.h.svc.Status(ctx); err != nil {
 			return false
 		}
@@ -130,12 +130,12 @@ func (d *daemon) answers() time.Duration {
 	return time.Since(d.begun)
 }
 
-// until polls while the daemon lives.
-func (d *daemon) until(what string, ok func(context.Context) bool) {
+// until polls while the daemon lives. Whoever asks the daemon itself does so seldom, or measures the asking.
+func (d *daemon) until(what string, every time.Duration, ok func(context.Context) bool) {
 	d.h.b.Helper()
 	ctx, cancel := context.WithTimeout(d.h.b.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for !ok(ctx) {
 		select {
@@ -176,7 +176,7 @@ func (d *daemon) add(in api.AddTask, states ...td.State) td.Task {
 	if err != nil {
 		d.h.b.Fatal(err)
 	}
-	d.until("the task is "+fmt.Sprint(states), func(ctx context.Context) bool {
+	d.until("the task is "+fmt.Sprint(states), 10*time.Millisecond, func(ctx context.Context) bool {
 		task, err = d.h.svc.Task(ctx, string(task.ID))
 		for _, s := range states {
 			if err == nil && task.Status.State == s {
@@ -186,6 +186,20 @@ func (d *daemon) add(in api.AddTask, states ...td.State) td.Task {
 		return false
 	})
 	return task
+}
+
+// idle waits until every task has completed.
+func (d *daemon) idle() {
+	d.h.b.Helper()
+	d.until("every task has completed", 10*time.Millisecond, func(ctx context.Context) bool {
+		st, err := d.h.svc.Status(ctx)
+		for state, n := range st.Tasks {
+			if err != nil || n > 0 && state != td.Completed {
+				return false
+			}
+		}
+		return err == nil
+	})
 }
 
 // memory is what a process holds, in KiB.

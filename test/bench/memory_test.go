@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/llm/llmtest"
@@ -39,7 +40,7 @@ func measureCrowd(b *testing.B, h *house, where string, there func(context.Conte
 	d.answers()
 	idle := d.settled()
 	h.addEach(crowd, api.AddTask{})
-	d.until("all tasks are "+where, there)
+	d.until("all tasks are "+where, time.Second, there)
 	full := d.settled()
 	rss, pss := float64(full.rss-idle.rss)/crowd, float64(full.pss-idle.pss)/crowd
 	figures.add(fmt.Sprintf("memory, %d tasks %s", crowd, where),

@@ -45,7 +45,9 @@ turns:
 		from := len(h.model.Exchanges())
 		d := h.start()
 		first := d.answers().Seconds()
-		d.until("every task goes on", func(context.Context) bool { return len(h.model.Exchanges())-from >= inFlight })
+		d.until("every task goes on", 10*time.Millisecond, func(context.Context) bool {
+			return len(h.model.Exchanges())-from >= inFlight
+		})
 		all := time.Since(d.begun).Seconds()
 		report, err := h.svc.Recovery(b.Context())
 		if err != nil || len(report.Resumed) != inFlight {
@@ -75,7 +77,7 @@ func fill(h *house) {
 	ended := d.add(api.AddTask{Prompt: "end", Dir: h.workspace(0), Rehearsal: fmt.Sprintf(
 		"turns: [{tools: [{name: Read, input: {path: %s}}]}, {tools: [{name: Complete, input: {summary: done}}]}]", smallFile)}, td.Completed)
 	flying := d.add(api.AddTask{Prompt: "go on", Dir: h.workspace(0)}, td.Running)
-	d.until("the model is asked", func(ctx context.Context) bool {
+	d.until("the model is asked", 10*time.Millisecond, func(ctx context.Context) bool {
 		t, err := h.svc.Task(ctx, string(flying.ID))
 		return err == nil && t.Turns == pastTurns && len(t.InFlight) == 1
 	})

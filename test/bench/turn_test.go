@@ -1,15 +1,16 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
-	"taskdaemon/internal/td"
 )
 
 const (
@@ -44,10 +45,13 @@ turns:
 			for range turnRounds {
 				floor := bareTurns(b, script, dir)
 				from := len(h.model.Exchanges())
-				task := d.add(api.AddTask{Prompt: "do it", Dir: dir, Yes: true}, td.Completed, td.Failed, td.Paused)
-				if task.Status.State != td.Completed {
-					b.Fatalf("the task is %s: %+v", task.Status.State, task.Status)
+				if _, err := h.svc.AddTask(b.Context(), api.AddTask{Prompt: "do it", Dir: dir, Yes: true}); err != nil {
+					b.Fatal(err)
 				}
+				d.until("all turns are made", 20*time.Millisecond, func(context.Context) bool {
+					return len(h.model.Exchanges()) == from+turns+1
+				})
+				d.idle()
 				got := gaps(b, h.model.Exchanges()[from:])
 				bare, ours = append(bare, floor...), append(ours, got...)
 				ratios = append(ratios, got.at(0.5)/floor.at(0.5))
