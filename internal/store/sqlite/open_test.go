@@ -38,10 +38,14 @@ func refuses(t *testing.T, dir string, kind td.Kind, words ...string) {
 		_ = s.Close()
 	}
 	wantError(t, err, kind, append(words, filepath.Join(dir, "journal.db"))...)
-	for name, raw := range files(t, dir) {
-		if !bytes.Equal(raw, before[name]) {
+	after := files(t, dir)
+	for name, raw := range before {
+		if !bytes.Equal(raw, after[name]) {
 			t.Errorf("%s was changed", name)
 		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("there were %d files, now %d", len(before), len(after))
 	}
 }
 
@@ -204,7 +208,11 @@ func TestQuarantine(t *testing.T) {
 	if err != nil || len(blobs) != 1 {
 		t.Fatal(blobs, err)
 	}
-	if err := os.WriteFile(blobs[0], bytes.Repeat([]byte("c"), blobOver+11), 0o600); err != nil {
+	raw, err := os.ReadFile(blobs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(blobs[0], bytes.ReplaceAll(raw, []byte("bbb"), []byte("bbc")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
