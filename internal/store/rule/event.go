@@ -65,6 +65,10 @@ func prepare(task td.TaskID, ev td.Event) (Prepared, error) {
 	return Prepared{Event: ev, Raw: raw}, nil
 }
 
+// MaxInline is the largest spec or command, in bytes: unlike the bodies of events these are kept whole
+// beside the task.
+const MaxInline = 16 << 20
+
 // PrepareSpec checks a new task's spec and makes its Created event.
 func PrepareSpec(spec td.Spec) (Prepared, error) {
 	if spec.ID == "" || spec.ID == td.DaemonStream {
@@ -73,7 +77,11 @@ func PrepareSpec(spec td.Spec) (Prepared, error) {
 	if spec.Handle == "" {
 		spec.Handle = td.Handle(td.TaskHandle, string(spec.ID), td.HandleLength)
 	}
-	return prepare(spec.ID, td.Event{At: spec.CreatedAt, Body: td.Created{Spec: spec}})
+	p, err := prepare(spec.ID, td.Event{At: spec.CreatedAt, Body: td.Created{Spec: spec}})
+	if err == nil && len(p.Raw) > MaxInline {
+		err = td.Errorf(td.Invalid, "create a task: its prompt and script are larger than %d MiB", MaxInline>>20)
+	}
+	return p, err
 }
 
 // FreeHandle is the spec's handle, made longer until it is not taken.
@@ -176,6 +184,9 @@ func PrepareCommand(task td.TaskID, cmd td.Command) (td.Command, []byte, error) 
 	raw, err := json.Marshal(cmd)
 	if err != nil {
 		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task, err)
+	}
+	if len(raw) > MaxInline {
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: the command is larger than %d MiB", task, MaxInline>>20)
 	}
 	var out td.Command
 	if err := json.Unmarshal(raw, &out); err != nil {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ func inboxOnce(t *testing.T, f *fixture) {
 	}
 	wantKind(t, f.Post(f.ctx, td.NewTaskID(), a), td.NotFound)
 	wantKind(t, f.Post(f.ctx, task.ID, td.Command{}), td.Invalid)
+	wantKind(t, f.Post(f.ctx, task.ID, td.Command{Key: "huge", Text: strings.Repeat("x", 17<<20)}), td.Invalid)
 	f.sound()
 }
 

@@ -69,6 +69,10 @@ func createRefused(t *testing.T, f *fixture) {
 		_, err := f.Create(f.ctx, s, "")
 		wantKind(t, err, td.Invalid)
 	}
+	huge := spec("huge", f.tick())
+	huge.Prompt = strings.Repeat("x", 17<<20)
+	_, err := f.Create(f.ctx, huge, "")
+	wantKind(t, err, td.Invalid)
 	equal(t, "events", len(f.all(store.EventFilter{}, 0)), 0)
 }
 
