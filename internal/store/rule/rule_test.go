@@ -54,7 +54,8 @@ func TestFree(t *testing.T) {
 
 func TestNanos(t *testing.T) {
 	for _, at := range []time.Time{
-		{}, time.Unix(0, 0), time.Unix(0, -1), time.Unix(0, math.MaxInt64), time.Now(),
+		{},
+		time.Unix(0, 0), time.Unix(0, -1), time.Unix(0, math.MaxInt64), time.Now(),
 		time.Date(2030, 5, 6, 7, 8, 9, 123456789, time.FixedZone("far", -9*3600)),
 	} {
 		n, err := rule.Nanos(at)
@@ -73,9 +74,15 @@ func TestNanos(t *testing.T) {
 // later read gives.
 func FuzzPrepare(f *testing.F) {
 	for _, b := range []td.Body{
-		td.Said{Text: "nul \x00, <html> & \u2028", By: "me"}, td.Moved{Verb: td.VerbStart, From: td.Queued, Status: td.Status{State: td.Running,
-			Since: time.Unix(1, 2), Running: &td.RunningData{Run: "r"}}}, td.ContextSet{Tools: []byte(`[ {"a": "<b>"} ]`)},
-		td.RequestOpened{Request: td.Request{ID: "x", Options: []string{}}}, td.JobsEnded{}, td.DaemonStarted{},
+		td.Said{Text: "nul \x00, <html> & \u2028", By: "me"},
+		td.Moved{Verb: td.VerbStart, From: td.Queued, Status: td.Status{
+			State: td.Running,
+			Since: time.Unix(1, 2), Running: &td.RunningData{Run: "r"},
+		}},
+		td.ContextSet{Tools: []byte(`[ {"a": "<b>"} ]`)},
+		td.RequestOpened{Request: td.Request{ID: "x", Options: []string{}}},
+		td.JobsEnded{},
+		td.DaemonStarted{},
 		td.StepEnded{Outcome: td.Outcome{Tool: &td.ToolResult{Content: "\xff"}}},
 	} {
 		raw, err := td.EncodeBody(b)

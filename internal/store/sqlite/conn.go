@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 
@@ -57,10 +58,7 @@ func (c *conn) configure(pragmas []string) error {
 
 // closing closes c on the way out with err.
 func closing(c *conn, err error) error {
-	if cerr := c.close(); cerr != nil {
-		return fmt.Errorf("%w (and close: %v)", err, cerr)
-	}
-	return err
+	return errors.Join(err, c.close())
 }
 
 func (c *conn) close() error {

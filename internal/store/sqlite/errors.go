@@ -67,7 +67,7 @@ func (s *Store) full(err error) bool {
 	}
 	const room = 1 << 20
 	var fs syscall.Statfs_t
-	return syscall.Statfs(s.dir, &fs) == nil && uint64(fs.Bavail)*uint64(fs.Bsize) < room
+	return syscall.Statfs(s.dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) < room
 }
 
 func isErrno(err error) bool {

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -26,7 +27,7 @@ func TestFailpoints(t *testing.T) {
 				dir := t.TempDir()
 				acks, err := child{Dir: dir, Tour: true, Failpoint: fmt.Sprintf("%s:%d", name, hit)}.run(t, nil)
 				killed := false
-				if e, ok := err.(*exec.ExitError); ok {
+				if e, ok := errors.AsType[*exec.ExitError](err); ok {
 					killed = e.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 				}
 				switch {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,7 +123,7 @@ func (f *faultyFile) Sync(flags vfs.SyncFlag) error {
 
 // sqliteError is what the operating system's VFS makes of the error.
 func sqliteError(err error) error {
-	if err == syscall.ENOSPC {
+	if errors.Is(err, syscall.ENOSPC) {
 		const sqliteFull = uint8(13)
 		return vfs.SystemError(err, sqliteFull)
 	}

@@ -291,8 +291,10 @@ func tour(ctx context.Context, s *Store, report func(ack)) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Trim(ctx, store.Retention{Now: time.Now().Add(time.Hour), Completed: 2 * time.Hour, Failed: 2 * time.Hour,
-		Audit: 2 * time.Hour, Mirrored: last}); err != nil {
+	if _, err := s.Trim(ctx, store.Retention{
+		Now: time.Now().Add(time.Hour), Completed: 2 * time.Hour, Failed: 2 * time.Hour,
+		Audit: 2 * time.Hour, Mirrored: last,
+	}); err != nil {
 		return err
 	}
 	if err := retire(ctx, s); err != nil {
@@ -326,8 +328,10 @@ func retire(ctx context.Context, s *Store) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.Trim(ctx, store.Retention{Now: time.Now(), Completed: 500 * time.Hour, Failed: 500 * time.Hour,
-			Audit: audit, Mirrored: last}); err != nil {
+		if _, err := s.Trim(ctx, store.Retention{
+			Now: time.Now(), Completed: 500 * time.Hour, Failed: 500 * time.Hour,
+			Audit: audit, Mirrored: last,
+		}); err != nil {
 			return err
 		}
 	}

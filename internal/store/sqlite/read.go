@@ -35,8 +35,10 @@ type row struct {
 
 func scanRow(r *sqlite3.Stmt) row {
 	return row{
-		Event: td.Event{Cursor: uint64(r.ColumnInt64(0)), Seq: uint64(r.ColumnInt64(1)), Task: td.TaskID(r.ColumnText(2)),
-			At: rule.FromNanos(r.ColumnInt64(3)), Takes: r.ColumnText(5)},
+		Event: td.Event{
+			Cursor: uint64(r.ColumnInt64(0)), Seq: uint64(r.ColumnInt64(1)), Task: td.TaskID(r.ColumnText(2)),
+			At: rule.FromNanos(r.ColumnInt64(3)), Takes: r.ColumnText(5),
+		},
 		was: td.EventType(r.ColumnText(4)), blob: r.ColumnBlob(6, nil), size: r.ColumnInt64(7), raw: r.ColumnBlob(8, nil),
 	}
 }

@@ -177,14 +177,6 @@ func (s *Store) prove(c *conn, sync string) (last uint64, err error) {
 	return uint64(n), nil
 }
 
-// wasClean reports whether the journal was closed in order.
-func (s *Store) wasClean(c *conn) (bool, error) {
-	clean := false
-	_, err := c.one(func(r *sqlite3.Stmt) error { clean = r.ColumnText(0) == "yes"; return nil },
-		"SELECT value FROM meta WHERE key = 'clean'")
-	return clean, missing(s.path, err)
-}
-
 func (s *Store) quickCheck(c *conn) error {
 	var found string
 	if _, err := c.one(func(r *sqlite3.Stmt) error { found = r.ColumnText(0); return nil }, "PRAGMA quick_check(1)"); err != nil {

@@ -29,7 +29,7 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 			out = e.task
 			return err
 		}
-		out, err = t.create(s, first, key)
+		out, err = t.create(first, key)
 		return err
 	})
 	if err != nil {
@@ -47,7 +47,7 @@ func (t *tx) byKey(key string) (id td.TaskID, err error) {
 	return id, err
 }
 
-func (t *tx) create(s *Store, first rule.Prepared, key string) (td.Task, error) {
+func (t *tx) create(first rule.Prepared, key string) (td.Task, error) {
 	spec := first.Body.(td.Created).Spec
 	if n, err := t.c.number("SELECT count(*) FROM tasks WHERE id = ?", string(spec.ID)); err != nil || n > 0 {
 		if err != nil {
@@ -249,8 +249,10 @@ func (t *tx) repeated(e entry, epoch, after uint64, rows []stored) (bool, error)
 	for i, again := range rows {
 		same := false
 		if _, err := t.c.one(func(r *sqlite3.Stmt) error {
-			ev := td.Event{At: rule.FromNanos(r.ColumnInt64(2)), Takes: r.ColumnText(4),
-				Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))}}
+			ev := td.Event{
+				At: rule.FromNanos(r.ColumnInt64(2)), Takes: r.ColumnText(4),
+				Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))},
+			}
 			raw := r.ColumnRawBlob(6)
 			if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), again.blob) {
 				raw = again.Raw

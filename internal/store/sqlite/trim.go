@@ -137,8 +137,10 @@ func (t *tx) stream(e entry) ([]brief, error) {
 	out := make([]brief, 0, len(cursors))
 	for _, cursor := range cursors {
 		if err := t.c.query(func(r *sqlite3.Stmt) error {
-			out = append(out, brief{cursor, uint64(r.ColumnInt64(0)), td.EventType(r.ColumnText(1)),
-				rule.FromNanos(r.ColumnInt64(2)), r.ColumnBool(3)})
+			out = append(out, brief{
+				cursor, uint64(r.ColumnInt64(0)), td.EventType(r.ColumnText(1)),
+				rule.FromNanos(r.ColumnInt64(2)), r.ColumnBool(3),
+			})
 			return nil
 		}, "SELECT prev, type, at, body IS NULL AND blob IS NULL FROM events WHERE cursor = ?", cursor); err != nil {
 			return nil, err

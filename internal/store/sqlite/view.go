@@ -86,7 +86,7 @@ func (s *Store) Counts(ctx context.Context) (map[td.State]int, error) {
 // Resolve finds the task a person means.
 func (s *Store) Resolve(ctx context.Context, ref string) (td.TaskID, error) {
 	found := rule.Meant(ref)
-	add := func(r *sqlite3.Stmt) error {
+	add := func(r *sqlite3.Stmt) error { //nolint:unparam // as every caller of query has it
 		found.Add(rule.Candidate{Task: td.TaskID(r.ColumnText(0)), ID: r.ColumnText(1), Handle: r.ColumnText(2), Title: r.ColumnText(3)})
 		return nil
 	}

@@ -89,9 +89,11 @@ func holder(pid int) td.Holder { return td.Holder{Host: "here", Boot: "b00t", Pi
 
 func spec(title string, at time.Time) td.Spec {
 	id := td.NewTaskID()
-	return td.Spec{ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
+	return td.Spec{
+		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
 		Title: title, Prompt: "do " + title, Dir: "/w/" + title, Mode: td.Autonomous, Tier: td.Worker, Priority: 2,
-		Labels: []string{"a", "b"}, CreatedAt: at}
+		Labels: []string{"a", "b"}, CreatedAt: at,
+	}
 }
 
 func (f *fixture) create(title string) td.Task {

@@ -82,11 +82,14 @@ func appendKeeps(t *testing.T, f *fixture) {
 	local := time.FixedZone("far", 5*3600)
 	at := f.tick().In(local)
 	bodies := []td.Body{
-		td.ContextSet{Iteration: 1, Provider: "p", System: "s", Tools: json.RawMessage(`[{"name":"Read"}]`),
-			Opening: td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "go"}}}},
+		td.ContextSet{
+			Iteration: 1, Provider: "p", System: "s", Tools: json.RawMessage(`[{"name":"Read"}]`),
+			Opening: td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "go"}}},
+		},
 		td.StepIntended{Intent: td.Intent{Key: "m1", Kind: td.ModelStep, Name: "model", Effect: td.Pure}},
 		td.StepEnded{Outcome: td.Outcome{Key: "m1", Via: td.Ran, Model: &td.ModelResult{
-			Usage: td.Usage{Input: 5, Output: 7}, Cost: 11, Model: "m", StopReason: td.EndTurn}}},
+			Usage: td.Usage{Input: 5, Output: 7}, Cost: 11, Model: "m", StopReason: td.EndTurn,
+		}}},
 		td.StepIntended{Intent: td.Intent{Key: "t1", Kind: td.ToolStep, Name: "Bash", Effect: td.Opaque}},
 		td.StepEnded{Outcome: td.Outcome{Key: "t1", Via: td.Adopted, Tool: &td.ToolResult{Content: "x", Exit: &exit}}},
 		td.Said{Text: "hello", By: "me"},
