@@ -17,7 +17,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-say() { printf '\n\033[1m── %s\033[0m\n' "$*"; }
+bold="" plain=""
+[ ! -t 1 ] || { bold=$'\033[1m' plain=$'\033[0m'; }
+say() { printf '\n%s── %s%s\n' "$bold" "$*" "$plain"; }
 
 say "A scratch repository with a failing test"
 mkdir -p "$repo"
