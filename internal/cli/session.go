@@ -130,7 +130,7 @@ func (a *app) notePeer(svc api.Service) {
 	case a.getenv("ANTHROPIC_API_KEY") == "":
 		a.say("%s", a.talk.warn("rehearsal model: no key in the environment; nothing leaves this machine"))
 	default:
-		a.say("%s", a.talk.warn("rehearsal model: the daemon was started without your key; nothing leaves this machine")+
+		a.say("%s", a.talk.warn("rehearsal model: the daemon plays rehearsals, by its settings or for want of your key; nothing leaves this machine")+
 			a.typeable("; to use the key: taskdaemon daemon stop, then again"))
 	}
 }

@@ -89,6 +89,9 @@ func runTaskAdd(ctx context.Context, o taskAddOptions) error {
 		return err
 	}
 	a.notePeer(svc)
+	if o.rehearse != "" {
+		a.say("%s", a.talk.warn("rehearsed from "+o.rehearse+": no model is called"))
+	}
 	if o.wait || o.attach {
 		return o.stay(ctx, svc, t)
 	}

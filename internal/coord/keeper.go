@@ -36,6 +36,7 @@ type Keeper struct {
 	mu      sync.Mutex
 	renewed time.Time // when all claims were last known to be good, on the monotonic clock
 	held    map[*Held]struct{}
+	failing error
 }
 
 // Held is a claim with the context that dies with it.
@@ -90,43 +91,74 @@ func (h *Held) MayStart() bool {
 	return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart
 }
 
-// Run renews the claims until ctx ends.
+// Run renews the claims until ctx ends. Whether they can still be trusted is looked at beside that, so that
+// a store that hangs does not keep the holders from being stopped in time.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(td.ClaimRenewal)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	done := make(chan struct{}, 1)
+	done <- struct{}{}
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var asked time.Time
 	for {
+		if time.Since(asked) >= td.ClaimRenewal {
+			select {
+			case <-done: // the renewal before this one came back
+				asked = time.Now()
+				wg.Go(func() {
+					k.renew(ctx, asked)
+					done <- struct{}{}
+				})
+			default:
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			k.renew(ctx)
+			k.expire()
 		}
 	}
 }
 
-func (k *Keeper) renew(ctx context.Context) {
+func (k *Keeper) renew(ctx context.Context, asked time.Time) {
 	k.mu.Lock()
 	n := len(k.held)
 	k.mu.Unlock()
 	if n == 0 {
 		return
 	}
-	asked := time.Now()
-	// A store that hangs must not keep the keeper from noticing that the claims are running out.
-	limit, cancel := context.WithTimeout(ctx, td.ClaimRenewal)
-	defer cancel()
-	_, err := k.claims.Renew(limit, k.holder)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err == nil {
-		k.renewed = asked
-		fpRenewed.Hit()
+	_, err := k.claims.Renew(ctx, k.holder)
+	if ctx.Err() != nil {
 		return
 	}
-	k.log.Error("renew claims", "held", n, "err", err)
-	if time.Since(k.renewed) >= td.ClaimTTL-td.ClaimKill-td.ClaimRenewal {
-		for h := range k.held {
-			h.cancel(ErrClaimLost)
-		}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failing = err
+	if err != nil {
+		k.log.Error("renew claims", "held", n, "err", err)
+		return
 	}
+	k.renewed = asked
+	fpRenewed.Hit()
+}
+
+// expire stops the holders when their claims are about to run out.
+func (k *Keeper) expire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.renewed) < td.ClaimTTL-td.ClaimKill-time.Second || len(k.held) == 0 {
+		return
+	}
+	for h := range k.held {
+		h.cancel(ErrClaimLost)
+	}
+}
+
+// Failing is why claims could not be renewed last time, or nil.
+func (k *Keeper) Failing() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failing
 }

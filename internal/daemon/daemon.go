@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/bus"
 	"taskdaemon/internal/config"
@@ -108,7 +110,13 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.journal, err = sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: sandbox.Alive, Log: d.o.Log})
+	// The key is in the environment; what runs in a task must not read it there.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		d.o.Log.Warn("hide the environment from other processes", "err", err)
+	}
+	// Who has the folder's lock is alone: any other holder of a claim is dead, on whatever host it was.
+	alone := func(h td.Holder) bool { return h == holder }
+	d.journal, err = sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log})
 	if err != nil {
 		return err
 	}
@@ -167,8 +175,9 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx) },
 		})
 	})
+	// Waited for through drained, and not for ever: a run that hangs must not keep the daemon from ending.
 	drained := make(chan error, 1)
-	wg.Go(func() { drained <- d.sched.Run(work) })
+	go func() { drained <- d.sched.Run(work) }()
 
 	var failure error
 	select {
@@ -196,6 +205,9 @@ func (d *Daemon) ready(ctx context.Context) {
 	}
 }
 
+// leaveLimit is how long runs have to let go when a shutdown took too long.
+const leaveLimit = 5 * time.Second
+
 // shutdown accepts nothing new, waits for the steps in flight, and leaves the rest to recovery.
 func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 	fpStopping.Hit()
@@ -212,7 +224,11 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 		left = d.sched.Running()
 		d.o.Log.Warn("shutdown took too long; what is in flight is left for recovery", "left", left)
 		d.sched.Kill()
-		err = <-drained
+		select {
+		case err = <-drained:
+		case <-time.After(leaveLimit):
+			err = td.Errorf(td.Timeout, "%d runs do not let go; they are left for recovery", d.sched.Running())
+		}
 	}
 	fpDrained.Hit()
 	if err := d.own.append(ctx, td.DaemonStopped{Left: left}); err != nil {

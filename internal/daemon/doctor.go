@@ -76,6 +76,11 @@ func (d *Daemon) checkClaims(ctx context.Context, _ bool) (api.Check, error) {
 // checkProcesses looks for processes and spool folders that belong to no task.
 func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error) {
 	c := api.Check{Name: "processes", Detail: "no orphans, no forgotten spool folders"}
+	// The spool first: a command that starts in between is then not in it, and not taken for forgotten.
+	entries, err := d.spool.List()
+	if err != nil {
+		return c, err
+	}
 	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{Brief: true})
 	if err != nil {
 		return c, err
@@ -90,10 +95,6 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		for _, s := range t.InFlight {
 			wanted[tool.SpoolName(t.ID, s.Key.Try(s.Attempt))] = true
 		}
-	}
-	entries, err := d.spool.List()
-	if err != nil {
-		return c, err
 	}
 	fixed := true
 	for _, e := range entries {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store"
@@ -47,7 +48,17 @@ func (d *Daemon) recover(ctx context.Context) (td.Report, error) {
 	group, ctx2 := errgroup.WithContext(ctx)
 	group.SetLimit(rescuers)
 	for _, t := range tasks {
-		group.Go(func() error { return r.rescue(ctx2, t) })
+		group.Go(func() error {
+			err := r.rescue(ctx2, t)
+			if td.IsKind(err, td.Storage) || td.IsKind(err, td.Unknown) || ctx2.Err() != nil {
+				return err
+			}
+			if err != nil {
+				d.o.Log.Error("take up task", "task", t.Handle, "err", err) // it stops no other
+				r.note(&report.Corrupt, t, "cannot be taken up: "+err.Error())
+			}
+			return nil
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return report, err
@@ -188,6 +199,12 @@ func (r *rescuer) tooOld(t td.Task) bool {
 }
 
 func (r *rescuer) takeUp(ctx context.Context, t td.Task) error {
+	if damaged := r.damaged(ctx, t); damaged != nil {
+		r.note(&r.report.Corrupt, t, damaged.Error()+"; nothing is done about it before you say so")
+		return r.under(ctx, t, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.BlockOn(t, td.BlockedData{Cause: damaged.Error()}, at)
+		})
+	}
 	err := r.under(ctx, t, func(t td.Task, at time.Time) (td.Move, error) {
 		return td.Recover(t, "the daemon crashed; the task goes on", at)
 	})
@@ -200,6 +217,15 @@ func (r *rescuer) takeUp(ctx context.Context, t td.Task) error {
 	}
 	r.note(&r.report.Resumed, t, r.after(t))
 	return nil
+}
+
+// damaged says what is wrong with a task's records, or nil.
+func (r *rescuer) damaged(ctx context.Context, t td.Task) error {
+	log, err := durable.Open(ctx, r.journal, t, td.Claim{}, time.Now)
+	if err != nil {
+		return err
+	}
+	return log.Damaged()
 }
 
 // after says in words what was in flight and what is done about it.

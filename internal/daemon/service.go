@@ -43,6 +43,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		Provider: d.model.Provider(), Rehearsal: d.model.Provider() == config.RehearsalProvider,
 		Models: models(d.o.Config), Tasks: counts, Stopping: d.stopping.Load(),
 	}
+	if err := d.keeper.Failing(); err != nil {
+		st.Degraded = "nothing can be recorded: " + err.Error()
+	}
 	for state, list := range map[td.State]*[]td.Task{td.Running: &st.Running, td.Waiting: &st.Waiting} {
 		*list, err = d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{state}, Brief: true, Limit: 50})
 		if err != nil {
@@ -192,6 +195,9 @@ func (d *Daemon) Command(ctx context.Context, ref string, in api.Command) (td.Ta
 	if in.Type == td.CmdAnswer {
 		id, err := requestMeant(t, ref, in.Request)
 		if err != nil {
+			if posted, perr := d.journal.Posted(ctx, t.ID, cmd.Key); perr == nil && posted {
+				return t, nil
+			}
 			return td.Task{}, err
 		}
 		cmd.Answer = &td.Answer{Request: id, Choice: in.Answer, Words: in.Text, By: in.By}
@@ -206,6 +212,10 @@ func (d *Daemon) Command(ctx context.Context, ref string, in api.Command) (td.Ta
 		return td.Task{}, td.Errorf(td.Invalid, "the message has %d bytes; %d are allowed", len(in.Text), maxPrompt)
 	}
 	if err := td.Refuse(t, cmd, cmd.At); err != nil {
+		// It may be refused because it was carried out: the answer to it was lost, and it is given again.
+		if posted, perr := d.journal.Posted(ctx, t.ID, cmd.Key); perr == nil && posted {
+			return t, nil
+		}
 		return td.Task{}, err
 	}
 	fpBeforePost.Hit()

@@ -32,18 +32,47 @@ type Log struct {
 	task   td.Task
 	script *transcript.Transcript
 	staged []td.Event
+
+	damaged error
 }
 
 // Open reads the task's events and folds them.
 func Open(ctx context.Context, j store.Streams, task td.Task, c td.Claim, now func() time.Time) (*Log, error) {
 	l := &Log{journal: j, claim: c, now: now, task: task, head: task.Head, script: &transcript.Transcript{}}
+	next := uint64(1)
 	for ev, err := range j.Read(ctx, task.ID, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("read journal of %s: %w", task.Handle, err)
 		}
+		switch b := ev.Body.(type) {
+		case td.Unreadable:
+			l.damage(ev.Seq, b.Err)
+		case td.Trimmed:
+			if !task.Status.State.Terminal() && task.Resets == 0 {
+				l.damage(ev.Seq, "its body is gone")
+			}
+		}
+		if ev.Seq != next {
+			l.damage(next, "it is missing")
+		}
+		next = ev.Seq + 1
 		l.script.Apply(ev)
 	}
+	if next <= task.Head {
+		l.damage(next, "it is missing")
+	}
 	return l, nil
+}
+
+// Damaged says which record of the task cannot be read, or nil. Nobody may act on what is left: a record
+// that is not seen is a step that would be done again.
+func (l *Log) Damaged() error { return l.damaged }
+
+func (l *Log) damage(seq uint64, why string) {
+	if l.damaged == nil {
+		l.damaged = td.Errorf(td.Corrupt, "record %d of %s cannot be read: %s", seq, l.task.Handle, why).
+			WithHint("taskdaemon doctor; taskdaemon task cancel %s", l.task.Handle)
+	}
 }
 
 // Task is the task with everything recorded and staged so far.

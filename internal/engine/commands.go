@@ -33,13 +33,16 @@ func (r *run) obey(ctx context.Context) error {
 	fpTaken.Hit()
 	for _, c := range cmds {
 		if td.Refuse(r.log.Task(), c, r.log.Now()) == nil {
+			// Killed before it is recorded: a crash in between finds the command again.
 			switch c.Type {
 			case td.CmdCancel:
-				// Killed before it is recorded: a crash in between finds the command again.
 				if err := r.reap(ctx, "the task was cancelled"); err != nil {
 					return err
 				}
 			case td.CmdRetry:
+				if err := r.reapSteps(ctx, "the answer that asked for it was dropped"); err != nil {
+					return err
+				}
 				r.wire.Reset()
 			}
 		}
@@ -53,6 +56,14 @@ func (r *run) obey(ctx context.Context) error {
 
 // reap kills every process that still works for the task and records their end.
 func (r *run) reap(ctx context.Context, why string) error {
+	if err := r.reapSteps(ctx, why); err != nil {
+		return err
+	}
+	return r.reapJobs(ctx, why)
+}
+
+// reapSteps is reap for the steps in flight alone.
+func (r *run) reapSteps(ctx context.Context, why string) error {
 	fpBeforeReap.Hit()
 	t := r.log.Task()
 	for _, s := range t.InFlight {
@@ -71,6 +82,11 @@ func (r *run) reap(ctx context.Context, why string) error {
 		}
 		r.forget(step)
 	}
+	return nil
+}
+
+func (r *run) reapJobs(ctx context.Context, why string) error {
+	t := r.log.Task()
 	var ended []td.JobID
 	for _, j := range t.Jobs {
 		if err := r.kill(ctx, j.Spool); err != nil {
@@ -91,6 +107,9 @@ func (r *run) reap(ctx context.Context, why string) error {
 	return nil
 }
 
+// killLimit is longer than it takes to destroy a shim that does not answer any more.
+const killLimit = 15 * time.Second
+
 func (r *run) kill(ctx context.Context, name string) error {
 	p, state, err := r.Spool.Find(name)
 	if err != nil {
@@ -99,7 +118,7 @@ func (r *run) kill(ctx context.Context, name string) error {
 	if state != sandbox.StillRunning {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killLimit)
 	defer cancel()
 	if err := p.Kill(ctx); err != nil {
 		return fmt.Errorf("kill process %s: %w", name, err)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
@@ -40,7 +41,7 @@ func (r *run) assemble(ctx context.Context) error {
 	fpBeforeContext.Hit()
 	err = r.log.Append(ctx, td.ContextSet{
 		Iteration: t.Iteration + 1,
-		Provider:  r.Model.Provider(),
+		Provider:  r.provider(t),
 		System:    system,
 		Tools:     tools,
 		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: r.opening(ctx, t)}}},
@@ -73,29 +74,34 @@ type instruction struct{ name, text string }
 // user's own last.
 func (r *run) instructions(dir string) []instruction {
 	var found []instruction
-	read := func(dir string) {
+	read := func(root *os.Root, dir string) {
 		for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
-			path := filepath.Join(dir, name)
-			text, err := readHead(path, maxInstructions)
+			text, err := readHead(root, filepath.Join(dir, name), maxInstructions)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
 			case err != nil:
-				r.Log.Warn("read instructions", "path", path, "err", err)
+				r.Log.Warn("read instructions", "folder", root.Name(), "file", filepath.Join(dir, name), "err", err)
 				continue
 			}
-			found = append(found, instruction{path, text})
+			found = append(found, instruction{filepath.Join(root.Name(), dir, name), text})
 			return // the two are the same thing under two names
 		}
 	}
-	for d := dir; ; d = filepath.Dir(d) {
-		read(d)
-		if d == projectTop(dir) {
-			break
+	top := projectTop(dir)
+	if root, err := os.OpenRoot(top); err == nil {
+		inside, err := filepath.Rel(top, dir)
+		for d := inside; err == nil; d = filepath.Dir(d) {
+			read(root, d)
+			if d == "." {
+				break
+			}
 		}
+		_ = root.Close()
 	}
-	if r.UserDir != "" {
-		read(r.UserDir)
+	if root, err := os.OpenRoot(r.UserDir); r.UserDir != "" && err == nil {
+		read(root, ".")
+		_ = root.Close()
 	}
 	return found
 }
@@ -112,12 +118,21 @@ func projectTop(dir string) string {
 	}
 }
 
-func readHead(path string, limit int64) (string, error) {
-	f, err := os.Open(path)
+var errNotRegular = errors.New("it is not a regular file")
+
+// readHead reads the beginning of a file. It is found within root only, so that a symlink cannot lead to
+// what the model must not see, and opened without waiting, so that a pipe cannot hold the run up.
+func readHead(root *os.Root, path string, limit int64) (string, error) {
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
+	if st, err := f.Stat(); err != nil {
+		return "", err
+	} else if !st.Mode().IsRegular() {
+		return "", errNotRegular
+	}
 	raw, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return "", err

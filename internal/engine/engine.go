@@ -55,7 +55,6 @@ type Options struct {
 	Reminders  int           // turns that may end without a nomination, less one
 	Tool       time.Duration // how long a tool may take
 	Permission time.Duration // how long a permission request stays open
-	Job        time.Duration // how long a background job may live
 	Retry      RetryTable
 
 	Boot string // boot id of this host
@@ -120,7 +119,7 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) 
 	if err := r.obey(ctx); err != nil {
 		return td.Task{}, err
 	}
-	if t := r.log.Task(); t.Status.State == td.Blocked && available(t.Dir) {
+	if t := r.log.Task(); t.Status.State == td.Blocked && available(t.Dir) && r.log.Damaged() == nil {
 		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.Unblock(t, "the workspace is there again", at)
 		})
@@ -143,9 +142,12 @@ func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Contr
 	if r.log.Task().Status.State != td.Queued {
 		return r.log.Task(), nil
 	}
-	r.root, err = tool.OpenWorkspace(r.log.Task().Dir)
+	if err = r.log.Damaged(); err == nil {
+		r.root, err = tool.OpenWorkspace(r.log.Task().Dir)
+	}
 	if err != nil {
-		return r.log.Task(), r.block(ctx, err)
+		err = r.block(ctx, err)
+		return r.log.Task(), err
 	}
 	defer func() { _ = r.root.Close() }()
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
@@ -168,10 +170,11 @@ func (e *Engine) Crashed(ctx context.Context, held *coord.Held, panicked string)
 	if r.log.Task().Status.State != td.Running {
 		return r.log.Task(), fmt.Errorf("panic outside a run: %s", panicked)
 	}
-	return r.log.Task(), r.fail(ctx, td.FailedData{
+	err = r.fail(ctx, td.FailedData{
 		Error: "taskdaemon itself crashed in this run: " + panicked, Recoverable: true,
 		Hint: "taskdaemon daemon logs",
 	})
+	return r.log.Task(), err
 }
 
 // loop does what the records call for, one safe point after the other.

@@ -51,7 +51,7 @@ func (r RetryTable) after(f llm.Error, earlier []td.ModelFailure, now time.Time)
 		return time.Time{}
 	}
 	wait := waits[n]
-	if f.RetryAfter > 0 {
+	if f.Class == td.RateLimited && f.RetryAfter > 0 {
 		wait = f.RetryAfter
 	}
 	// Up to a tenth more, so that many loops that failed together do not come back together.
@@ -71,7 +71,8 @@ func (r *run) callModel(ctx context.Context) error {
 		if last.RetryAt.IsZero() {
 			return r.fail(ctx, td.FailedData{Error: last.Message, Hint: last.Hint, Recoverable: last.Class != td.BadRequest})
 		}
-		if waited, err := r.waitUntil(ctx, last.RetryAt); err != nil || !waited {
+		// A clock that was set back must not make the wait longer than it was meant to be.
+		if waited, err := r.wait(ctx, min(last.RetryAt.Sub(r.Now()), last.Wait)); err != nil || !waited {
 			return err
 		}
 	}
@@ -119,8 +120,20 @@ func (r *run) request(t td.Task) (llm.Request, error) {
 	return req, nil
 }
 
-// model is the one for the next call: what a person chose, else the task's own, else its tier's.
+// provider is who answers the task: one that brings a script is rehearsed whatever the provider is.
+func (r *run) provider(t td.Task) string {
+	if t.Rehearsal != "" {
+		return llm.Rehearsal
+	}
+	return r.Model.Provider()
+}
+
+// model is the one for the next call: what a person chose, else the task's own, else its tier's. A
+// rehearsal carries no model's name.
 func (r *run) model(t td.Task) string {
+	if r.provider(t) == llm.Rehearsal {
+		return llm.Rehearsal
+	}
 	for _, m := range []string{t.ModelOverride, t.Spec.Model} {
 		if tiered, ok := r.Models[td.Tier(m)]; ok {
 			return tiered
@@ -180,19 +193,22 @@ func (r *run) failure(err error) *td.ModelFailure {
 	if !errors.As(err, &e) {
 		e = &llm.Error{Class: td.Network, Err: err}
 	}
-	return &td.ModelFailure{
-		Class: e.Class, Status: e.Status, Message: e.Error(), Hint: e.Hint,
-		RetryAt: r.Retry.after(*e, r.log.Transcript().Model.Failures, r.log.Now()),
+	f := &td.ModelFailure{Class: e.Class, Status: e.Status, Message: e.Error(), Hint: e.Hint}
+	now := r.log.Now()
+	f.RetryAt = r.Retry.after(*e, r.log.Transcript().Model.Failures, now)
+	if !f.RetryAt.IsZero() {
+		f.Wait = f.RetryAt.Sub(now)
 	}
+	return f
 }
 
-// waitUntil waits for a time to come. It gives up early, saying so, when the run should look around.
-func (r *run) waitUntil(ctx context.Context, at time.Time) (waited bool, err error) {
+// wait lets time pass. It gives up early, saying so, when the run should look around.
+func (r *run) wait(ctx context.Context, d time.Duration) (waited bool, err error) {
 	if err := r.log.Flush(ctx); err != nil {
 		return false, err
 	}
 	fpRetryWait.Hit()
-	timer := time.NewTimer(at.Sub(r.Now()))
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -193,6 +193,10 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 }
 
 func resolution(res tool.Resolution, err error) (durable.Resolution, error) {
+	if td.IsKind(err, td.Corrupt) || td.IsKind(err, td.Invalid) {
+		// Its record cannot be made sense of, now or later: a person must.
+		return durable.Resolution{State: durable.Unsure, Detail: err.Error()}, nil
+	}
 	if err != nil {
 		return durable.Resolution{}, err
 	}

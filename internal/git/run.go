@@ -103,14 +103,17 @@ func binary() (string, error) {
 	return path, nil
 }
 
-// environ is this process's environment without anything that would point git elsewhere.
+// passed are the variables git gets of this process's environment: what it needs to find itself, its
+// settings and its temporary folder. A filter that a repository names runs as a child of git and must
+// find no key there.
+var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME"}
+
 func environ(own bool) []string {
 	var env []string
-	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "GIT_") || strings.HasPrefix(kv, "LC_") || strings.HasPrefix(kv, "LANG") {
-			continue
+	for _, name := range passed {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
 		}
-		env = append(env, kv)
 	}
 	env = append(env,
 		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",

@@ -24,6 +24,9 @@ type Model interface {
 	Provider() string
 }
 
+// Rehearsal is the provider, and in place of a model the name, of calls that reach no model.
+const Rehearsal = "rehearsal"
+
 // Request is one call.
 type Request struct {
 	Model     string

@@ -13,6 +13,9 @@ import (
 // calls before the time the provider named.
 func Throttle(m Model) Model { return &throttle{Model: m} }
 
+// leastPause is for providers that say no time.
+const leastPause = time.Second
+
 type throttle struct {
 	Model
 
@@ -27,7 +30,7 @@ func (t *throttle) Stream(ctx context.Context, req Request, emit func(Delta)) (R
 	resp, err := t.Model.Stream(ctx, req, emit)
 	if e, ok := errors.AsType[*Error](err); ok && e.Class == td.RateLimited {
 		t.mu.Lock()
-		if at := time.Now().Add(e.RetryAfter); at.After(t.until) {
+		if at := time.Now().Add(max(e.RetryAfter, leastPause)); at.After(t.until) {
 			t.until = at
 		}
 		t.mu.Unlock()

@@ -207,7 +207,8 @@ func (s *Scheduler) load(ctx context.Context) error {
 		}
 		t, err := s.Journal.Task(ctx, id)
 		if err != nil {
-			return fmt.Errorf("load task %s: %w", id, err)
+			s.Log.Error("load task", "task", id, "err", err) // one that cannot be read stops no other
+			continue
 		}
 		s.put(ctx, t, true)
 	}
@@ -372,10 +373,20 @@ func (s *Scheduler) claimed(ctx context.Context, id td.TaskID, ctl *Control, f f
 	defer func() {
 		if p := recover(); p != nil {
 			s.Log.Error("run panicked", "task", id, "panic", p, "stack", string(debug.Stack()))
-			t, err = s.Runner.Crashed(context.WithoutCancel(ctx), held, fmt.Sprint(p))
+			t, err = s.crashed(context.WithoutCancel(ctx), held, fmt.Sprint(p))
 		}
 	}()
 	return f(ctx, held, ctl)
+}
+
+// crashed records a panic. One that comes again while it is recorded leaves the task as it is.
+func (s *Scheduler) crashed(ctx context.Context, held *coord.Held, panicked string) (t td.Task, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("record a panic: %v", p)
+		}
+	}()
+	return s.Runner.Crashed(ctx, held, panicked)
 }
 
 func (s *Scheduler) finish(ctx context.Context, d ended) {
@@ -405,6 +416,7 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		if e.timer != nil {
 			e.timer.Stop()
 		}
+		e.task = brief(d.task) // it may still stand in the queue
 		delete(s.tasks, d.task.ID)
 		return
 	}

@@ -106,6 +106,8 @@ type ModelFailure struct {
 	Message string       `json:"message"`
 	Hint    string       `json:"hint,omitempty"`
 	RetryAt time.Time    `json:"retry_at,omitzero"` // zero: not retried
+	// Wait is how long that was from the failure on.
+	Wait time.Duration `json:"wait,omitempty"`
 }
 
 // FailureClass sorts failures of model calls by what is done about them (L-6). Values are on disk.

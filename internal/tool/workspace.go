@@ -74,6 +74,21 @@ func (w *Workspace) Rel(path string) (string, error) {
 	return rel, nil
 }
 
+// Writable is Rel for a file that is to be changed. What lies in .git is refused: a hook, a filter or a
+// setting written there would be a command that nobody allowed.
+func (w *Workspace) Writable(path string) (string, error) {
+	rel, err := w.Rel(path)
+	if err != nil {
+		return "", err
+	}
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		if strings.EqualFold(part, ".git") {
+			return "", td.Errorf(td.Refused, "%s is inside .git, which only git may change", path)
+		}
+	}
+	return rel, nil
+}
+
 func outside(path, dir string) error {
 	return td.Errorf(td.Refused, "%s is outside the workspace %s", path, dir)
 }

@@ -8,7 +8,6 @@ package transcript
 
 import (
 	"fmt"
-	"time"
 
 	"taskdaemon/internal/td"
 )
@@ -263,12 +262,4 @@ func (t *Transcript) find(id td.RequestID) *Asked {
 		}
 	}
 	return nil
-}
-
-// RetryAt is when the failed model call may be tried again; zero when it did not fail or is not retried.
-func (m ModelCall) RetryAt() time.Time {
-	if n := len(m.Failures); n > 0 && !m.InFlight {
-		return m.Failures[n-1].RetryAt
-	}
-	return time.Time{}
 }

@@ -97,6 +97,12 @@ func (p plan) run(t *testing.T) result {
 		if once := slices.Compact(slices.Clone(end.Marks)); len(once) != len(end.Marks) {
 			w.errorf("done twice: %v", end.Marks)
 		}
+		if end.State != want.State && end.State != td.Completed {
+			w.errorf("it ended as %s", end.State)
+		}
+		if len(end.Marks) < len(want.Marks) && !w.asked && !told(end.Messages) {
+			w.errorf("%v was not done, and neither the model nor a person heard of it", want.Marks)
+		}
 		want = end
 	case w.asked || p.scenario.cut:
 		want.Messages, end.Messages = nil, nil // the conversation tells of it; the world must be the same
@@ -108,6 +114,18 @@ func (p plan) run(t *testing.T) result {
 		w.remove()
 	}
 	return result{died: w.died, asked: w.asked}
+}
+
+// told reports whether the model was told that a call went wrong.
+func told(messages []td.Message) bool {
+	for _, m := range messages {
+		for _, b := range m.Blocks {
+			if b.Type == td.ToolResultBlock && b.IsError {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // crashRun is one scenario in a folder of its own, through as many lives of the daemon as it takes.

@@ -46,7 +46,7 @@ func New(o Options) *Model {
 }
 
 // Provider is "rehearsal".
-func (m *Model) Provider() string { return "rehearsal" }
+func (m *Model) Provider() string { return llm.Rehearsal }
 
 // maxParsed bounds the scripts that are kept parsed.
 const maxParsed = 256

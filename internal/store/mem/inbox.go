@@ -30,6 +30,17 @@ func (s *Store) Post(ctx context.Context, id td.TaskID, cmd td.Command) error {
 	return nil
 }
 
+// Posted reports whether a command with this key was ever put into the task's inbox.
+func (s *Store) Posted(ctx context.Context, id td.TaskID, key string) (bool, error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	t := s.tasks[id]
+	return t != nil && slices.ContainsFunc(t.inbox, func(c *command) bool { return c.Key == key }), nil
+}
+
 // Take returns the commands of the claimed task that no event has consumed, oldest first.
 func (s *Store) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
 	leave, err := s.enter(ctx.Done())

@@ -34,6 +34,19 @@ func (s *Store) Post(ctx context.Context, task td.TaskID, cmd td.Command) error 
 	return nil
 }
 
+// Posted reports whether a command with this key was ever put into the task's inbox.
+func (s *Store) Posted(ctx context.Context, task td.TaskID, key string) (bool, error) {
+	var n int64
+	err := s.pool.with(ctx, func(c *conn) (err error) {
+		n, err = c.number("SELECT count(*) FROM inbox i JOIN tasks t ON t.n = i.task WHERE t.id = ? AND i.key = ?", string(task), key)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for a command of %s: %w", task, s.classify(err))
+	}
+	return n > 0, nil
+}
+
 // Take returns the commands of the claimed task that no event has consumed, oldest first.
 func (s *Store) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
 	var out []td.Command

@@ -60,7 +60,7 @@ func multiEditTool() tool.Tool {
 }
 
 func prepareEdit(env *tool.Env, path string, edits []edit) (tool.Call, error) {
-	rel, err := env.Root.Rel(path)
+	rel, err := env.Root.Writable(path)
 	if err != nil {
 		return tool.Call{}, err
 	}

@@ -41,7 +41,9 @@ func (s search) ripgrep(ctx context.Context, program string, w *tool.Workspace, 
 		return td.Errorf(td.Unavailable, "run ripgrep: %w", err)
 	}
 	readErr := s.show(ctx, bufio.NewReaderSize(stdout, 64<<10), out)
-	enough()
+	if out.full || readErr != nil {
+		enough() // there may be more, which nobody wants; otherwise it ends by itself
+	}
 	err = cmd.Wait()
 	switch exit, _ := errors.AsType[*exec.ExitError](err); {
 	case out.full || readErr != nil:

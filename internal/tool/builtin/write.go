@@ -23,7 +23,7 @@ func writeTool() tool.Tool {
 }
 
 func prepareWrite(_ context.Context, env *tool.Env, in writeInput) (tool.Call, error) {
-	rel, err := env.Root.Rel(in.Path)
+	rel, err := env.Root.Writable(in.Path)
 	if err != nil {
 		return tool.Call{}, err
 	}
