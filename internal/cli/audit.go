@@ -15,9 +15,24 @@ import (
 var audited = func() []td.EventType {
 	var out []td.EventType
 	for _, b := range []td.Body{
-		td.Created{}, td.Moved{}, td.ContextSet{}, td.StepIntended{}, td.StepEnded{}, td.Said{}, td.Discarded{},
-		td.ModelChosen{}, td.Decided{}, td.RequestOpened{}, td.RequestAskedAgain{}, td.RequestAnswered{},
-		td.RequestExpired{}, td.JobsEnded{}, td.Ignored{}, td.DaemonStarted{}, td.DaemonStopped{}, td.Recovered{},
+		td.Created{},
+		td.Moved{},
+		td.ContextSet{},
+		td.StepIntended{},
+		td.StepEnded{},
+		td.Said{},
+		td.Discarded{},
+		td.ModelChosen{},
+		td.Decided{},
+		td.RequestOpened{},
+		td.RequestAskedAgain{},
+		td.RequestAnswered{},
+		td.RequestExpired{},
+		td.JobsEnded{},
+		td.Ignored{},
+		td.DaemonStarted{},
+		td.DaemonStopped{},
+		td.Recovered{},
 		td.Retained{},
 	} {
 		if b.Type().Audited() {

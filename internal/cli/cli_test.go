@@ -172,8 +172,15 @@ func TestTaskAddTakesThePromptFromAnywhere(t *testing.T) {
 			t.Errorf("%v: %v, %q, priority %d", args, err, task.Prompt, task.Priority)
 		}
 	}
-	for _, args := range [][]string{{}, {"x", "--file", file}, {"--file", "/absent"}, {"x", "--dir", "/absent"}, {"x", "--nonsense"},
-		{"x", "--wait", "--attach"}, {"x", "--priority", "7"}} {
+	for _, args := range [][]string{
+		{},
+		{"x", "--file", file},
+		{"--file", "/absent"},
+		{"x", "--dir", "/absent"},
+		{"x", "--nonsense"},
+		{"x", "--wait", "--attach"},
+		{"x", "--priority", "7"},
+	} {
 		if code := b.do(t, append([]string{"task", "add"}, args...)...); code != exitUsage {
 			t.Errorf("%v: exit %d, want %d: %s", args, code, exitUsage, b.stderr)
 		}
@@ -192,8 +199,10 @@ func TestTaskAddWaitExitsWithTheOutcome(t *testing.T) {
 		})
 		id := tasks[0].ID
 		b.fake.Append(id, td.Moved{Verb: td.VerbStart, From: td.Queued, Status: td.Status{State: td.Running, Running: &td.RunningData{}}})
-		verbs := map[td.State]td.Verb{td.Completed: td.VerbComplete, td.Failed: td.VerbFail, td.Cancelled: td.VerbCancel,
-			td.Abandoned: td.VerbAbandon, td.Waiting: td.VerbAsk, td.Paused: td.VerbPause, td.Blocked: td.VerbBlock}
+		verbs := map[td.State]td.Verb{
+			td.Completed: td.VerbComplete, td.Failed: td.VerbFail, td.Cancelled: td.VerbCancel,
+			td.Abandoned: td.VerbAbandon, td.Waiting: td.VerbAsk, td.Paused: td.VerbPause, td.Blocked: td.VerbBlock,
+		}
 		b.fake.Append(id, td.Moved{Verb: verbs[state], From: td.Running, Status: td.Status{State: state}})
 		if got := <-done; got != want {
 			t.Errorf("%s: exit %d, want %d: %s", state, got, want, b.stderr)
@@ -353,9 +362,12 @@ func TestControls(t *testing.T) {
 		args []string
 		want td.State
 	}{
-		{[]string{"task", "pause"}, td.Paused}, {[]string{"task", "resume"}, td.Queued},
-		{[]string{"loop", "pause"}, td.Paused}, {[]string{"resume"}, td.Queued},
-		{[]string{"loop", "stop"}, td.Cancelled}, {[]string{"loop", "resume"}, td.Queued},
+		{[]string{"task", "pause"}, td.Paused},
+		{[]string{"task", "resume"}, td.Queued},
+		{[]string{"loop", "pause"}, td.Paused},
+		{[]string{"resume"}, td.Queued},
+		{[]string{"loop", "stop"}, td.Cancelled},
+		{[]string{"loop", "resume"}, td.Queued},
 		{[]string{"task", "cancel"}, td.Cancelled},
 	} {
 		if code := b.do(t, append(step.args, task.Handle)...); code != 0 {

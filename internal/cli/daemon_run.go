@@ -50,8 +50,10 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	if err != nil {
 		return td.Errorf(td.Internal, "find this program: %w", err)
 	}
-	logs := telemetry.Options{Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize),
-		Redact: redact.New(a.getenv(cfg.APIKeyEnv)).Bytes}
+	logs := telemetry.Options{
+		Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize),
+		Redact: redact.New(a.getenv(cfg.APIKeyEnv)).Bytes,
+	}
 	if ready == nil {
 		logs.Text = a.stderr
 	}

@@ -35,8 +35,10 @@ func stateWords(t td.Task) string {
 func (a *app) printTasks(tasks []td.Task) error {
 	rows := [][]string{{"TASK", "STATE", "AGE", "TURNS", "COST", "TITLE"}}
 	for _, t := range tasks {
-		rows = append(rows, []string{t.Handle, stateWords(t), age(a.now().Sub(t.CreatedAt)), fmt.Sprint(t.Turns),
-			money(t.Cost), a.style.state(t.Status.State, plainLine(t.Title, 60))})
+		rows = append(rows, []string{
+			t.Handle, stateWords(t), age(a.now().Sub(t.CreatedAt)), fmt.Sprint(t.Turns),
+			money(t.Cost), a.style.state(t.Status.State, plainLine(t.Title, 60)),
+		})
 	}
 	return table(a.stdout, rows)
 }

@@ -21,14 +21,22 @@ type control struct {
 
 // controls are the same under task, loop and, for resume, at the top.
 var controls = map[string]control{
-	"pause": {"pause", td.CmdPause, "Stop a task until it is resumed",
-		"Stop a task at its next safe point, until it is resumed. Work that is recorded is kept.", "pauses"},
-	"resume": {"resume", td.CmdResume, "Let a task go on",
-		"Let a paused or blocked task go on, or try once more one that failed, was cancelled or abandoned.", "goes on"},
-	"cancel": {"cancel", td.CmdCancel, "End a task for good",
-		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled"},
-	"stop": {"stop", td.CmdCancel, "End a task for good (task cancel)",
-		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled"},
+	"pause": {
+		"pause", td.CmdPause, "Stop a task until it is resumed",
+		"Stop a task at its next safe point, until it is resumed. Work that is recorded is kept.", "pauses",
+	},
+	"resume": {
+		"resume", td.CmdResume, "Let a task go on",
+		"Let a paused or blocked task go on, or try once more one that failed, was cancelled or abandoned.", "goes on",
+	},
+	"cancel": {
+		"cancel", td.CmdCancel, "End a task for good",
+		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled",
+	},
+	"stop": {
+		"stop", td.CmdCancel, "End a task for good (task cancel)",
+		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled",
+	},
 }
 
 type controlOptions struct {

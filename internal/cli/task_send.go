@@ -94,8 +94,10 @@ func runContext(ctx context.Context, o taskSendOptions) error {
 		return err
 	}
 	a.notePeer(svc)
-	st := contextStats{Task: h.Task.Handle, Model: h.Task.LastModel, Messages: len(h.Messages), Turns: h.Task.Turns,
-		Total: h.Task.Usage, Cost: h.Task.Cost}
+	st := contextStats{
+		Task: h.Task.Handle, Model: h.Task.LastModel, Messages: len(h.Messages), Turns: h.Task.Turns,
+		Total: h.Task.Usage, Cost: h.Task.Cost,
+	}
 	for _, ev := range h.Events {
 		if end, ok := ev.Body.(td.StepEnded); ok && end.Model != nil {
 			st.Last = end.Model.Usage

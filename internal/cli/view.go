@@ -35,8 +35,10 @@ type piece struct {
 }
 
 func newView(a *app, w io.Writer, s style) *view {
-	return &view{app: a, w: w, s: s, fresh: true, calls: map[td.StepKey]td.Block{}, names: map[td.StepKey]string{},
-		streamed: map[td.StepKey]string{}}
+	return &view{
+		app: a, w: w, s: s, fresh: true, calls: map[td.StepKey]td.Block{}, names: map[td.StepKey]string{},
+		streamed: map[td.StepKey]string{},
+	}
 }
 
 // live shows a piece of something on its way. Thinking is not an answer and is not shown.

@@ -32,8 +32,10 @@ func TestAttachShowsTheLoop(t *testing.T) {
 			{Type: td.ToolUseBlock, ID: "b", Name: "Read", Input: json.RawMessage(`{"path":"main.go"}`)},
 		}}}}},
 		td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: "Bash"}},
-		td.StepEnded{Outcome: td.Outcome{Key: "t1.0", Via: td.Adopted, Took: 1200 * time.Millisecond,
-			Tool: &td.ToolResult{Content: strings.Repeat("line\n", 50), Exit: &exit}}},
+		td.StepEnded{Outcome: td.Outcome{
+			Key: "t1.0", Via: td.Adopted, Took: 1200 * time.Millisecond,
+			Tool: &td.ToolResult{Content: strings.Repeat("line\n", 50), Exit: &exit},
+		}},
 		td.StepEnded{Outcome: td.Outcome{Key: "t1.1", Via: td.Ran, Tool: &td.ToolResult{Content: "no such file", IsError: true}}},
 		td.Said{Text: "hurry", By: "me"},
 		td.Moved{Verb: td.VerbComplete, From: td.Running, Status: td.Status{State: td.Completed, Completed: &td.CompletedData{Summary: "It works."}}},
@@ -57,7 +59,8 @@ func viewOf(b *bench) (*view, *strings.Builder) {
 
 func modelEnded(key td.StepKey, text string) td.Event {
 	return td.Event{Body: td.StepEnded{Outcome: td.Outcome{Key: key, Model: &td.ModelResult{
-		Message: td.Message{Role: td.Assistant, Blocks: []td.Block{{Type: td.TextBlock, Text: text}}}}}}}
+		Message: td.Message{Role: td.Assistant, Blocks: []td.Block{{Type: td.TextBlock, Text: text}}},
+	}}}}
 }
 
 func TestStreamedTextIsNotShownTwice(t *testing.T) {

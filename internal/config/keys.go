@@ -21,39 +21,69 @@ type Key struct {
 
 // Keys is every setting, in the order of the reference.
 var Keys = []Key{
-	{Name: "provider", Doc: "Who answers: anthropic, the built-in rehearsal model, or auto: anthropic if a key is in the environment, else rehearsal.",
-		Enum: []string{Auto, Anthropic, RehearsalProvider}, field: func(c *Config) any { return &c.Provider }},
-	{Name: "base_url", Doc: "Address of the API, when it is not the provider's own.", Env: []string{"ANTHROPIC_BASE_URL"},
-		field: func(c *Config) any { return &c.BaseURL }, check: checkURL},
-	{Name: "api_key_env", Doc: "Name of the environment variable that holds the API key. The key itself never stands in a file.",
-		field: func(c *Config) any { return &c.APIKeyEnv }, check: checkKeyEnv},
-	{Name: "models.small", Doc: "Model for small jobs.", field: func(c *Config) any { return &c.Models.Small },
-		check: filled(func(c *Config) string { return c.Models.Small })},
-	{Name: "models.worker", Doc: "Model that does the work unless a task says otherwise.", field: func(c *Config) any { return &c.Models.Worker },
-		check: filled(func(c *Config) string { return c.Models.Worker })},
-	{Name: "models.expert", Doc: "Model for hard work.", field: func(c *Config) any { return &c.Models.Expert },
-		check: filled(func(c *Config) string { return c.Models.Expert })},
-	{Name: "max_tokens", Doc: "Longest answer, in tokens.", field: func(c *Config) any { return &c.MaxTokens },
-		check: atLeast(1, func(c *Config) int { return c.MaxTokens })},
-	{Name: "thinking", Doc: "Budget for thinking, in tokens; 0 is off.", field: func(c *Config) any { return &c.Thinking },
-		check: checkThinking},
+	{
+		Name: "provider", Doc: "Who answers: anthropic, the built-in rehearsal model, or auto: anthropic if a key is in the environment, else rehearsal.",
+		Enum: []string{Auto, Anthropic, RehearsalProvider}, field: func(c *Config) any { return &c.Provider },
+	},
+	{
+		Name: "base_url", Doc: "Address of the API, when it is not the provider's own.", Env: []string{"ANTHROPIC_BASE_URL"},
+		field: func(c *Config) any { return &c.BaseURL }, check: checkURL,
+	},
+	{
+		Name: "api_key_env", Doc: "Name of the environment variable that holds the API key. The key itself never stands in a file.",
+		field: func(c *Config) any { return &c.APIKeyEnv }, check: checkKeyEnv,
+	},
+	{
+		Name: "models.small", Doc: "Model for small jobs.", field: func(c *Config) any { return &c.Models.Small },
+		check: filled(func(c *Config) string { return c.Models.Small }),
+	},
+	{
+		Name: "models.worker", Doc: "Model that does the work unless a task says otherwise.", field: func(c *Config) any { return &c.Models.Worker },
+		check: filled(func(c *Config) string { return c.Models.Worker }),
+	},
+	{
+		Name: "models.expert", Doc: "Model for hard work.", field: func(c *Config) any { return &c.Models.Expert },
+		check: filled(func(c *Config) string { return c.Models.Expert }),
+	},
+	{
+		Name: "max_tokens", Doc: "Longest answer, in tokens.", field: func(c *Config) any { return &c.MaxTokens },
+		check: atLeast(1, func(c *Config) int { return c.MaxTokens }),
+	},
+	{
+		Name: "thinking", Doc: "Budget for thinking, in tokens; 0 is off.", field: func(c *Config) any { return &c.Thinking },
+		check: checkThinking,
+	},
 
-	{Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.RequestHeaders })},
-	{Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut.", field: func(c *Config) any { return &c.Timeouts.StreamIdle },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.StreamIdle })},
-	{Name: "timeouts.tool", Doc: "How long a tool call may take, unless the tool says otherwise.", field: func(c *Config) any { return &c.Timeouts.Tool },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.Tool })},
-	{Name: "timeouts.permission", Doc: "How long a permission request stays open before it counts as no.", field: func(c *Config) any { return &c.Timeouts.Permission },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.Permission })},
+	{
+		Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.RequestHeaders }),
+	},
+	{
+		Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut.", field: func(c *Config) any { return &c.Timeouts.StreamIdle },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.StreamIdle }),
+	},
+	{
+		Name: "timeouts.tool", Doc: "How long a tool call may take, unless the tool says otherwise.", field: func(c *Config) any { return &c.Timeouts.Tool },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.Tool }),
+	},
+	{
+		Name: "timeouts.permission", Doc: "How long a permission request stays open before it counts as no.", field: func(c *Config) any { return &c.Timeouts.Permission },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.Permission }),
+	},
 	{Name: "timeouts.shutdown", Doc: "How long a stop waits for steps in flight; what is left is for recovery.", field: func(c *Config) any { return &c.Timeouts.Shutdown }},
-	{Name: "timeouts.background_job", Doc: "How long a background job may live.", field: func(c *Config) any { return &c.Timeouts.BackgroundJob },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.BackgroundJob })},
+	{
+		Name: "timeouts.background_job", Doc: "How long a background job may live.", field: func(c *Config) any { return &c.Timeouts.BackgroundJob },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.BackgroundJob }),
+	},
 
-	{Name: "limits.loops", Doc: "Tasks that run at the same time.", field: func(c *Config) any { return &c.Limits.Loops },
-		check: atLeast(1, func(c *Config) int { return c.Limits.Loops })},
-	{Name: "limits.turns", Doc: "Turns of a task before it pauses and asks.", field: func(c *Config) any { return &c.Limits.Turns },
-		check: atLeast(1, func(c *Config) int { return c.Limits.Turns })},
+	{
+		Name: "limits.loops", Doc: "Tasks that run at the same time.", field: func(c *Config) any { return &c.Limits.Loops },
+		check: atLeast(1, func(c *Config) int { return c.Limits.Loops }),
+	},
+	{
+		Name: "limits.turns", Doc: "Turns of a task before it pauses and asks.", field: func(c *Config) any { return &c.Limits.Turns },
+		check: atLeast(1, func(c *Config) int { return c.Limits.Turns }),
+	},
 	{Name: "limits.reminders", Doc: "Reminders to an agent that stops without saying whether it is done.", field: func(c *Config) any { return &c.Limits.Reminders }},
 
 	{Name: "retry.network", Doc: "Waits before each new attempt after a network error, a time-out or a 5xx.", field: func(c *Config) any { return &c.Retry.Network }},
@@ -61,32 +91,46 @@ var Keys = []Key{
 	{Name: "retry.rate_limited_max", Doc: "Attempts after a rate limit (429); each waits as long as the provider asks.", field: func(c *Config) any { return &c.Retry.RateLimitedMax }},
 	{Name: "retry.rate_limited_wait", Doc: "Wait after a rate limit for which the provider names no time.", field: func(c *Config) any { return &c.Retry.RateLimitedWait }},
 
-	{Name: "recovery.mode", Doc: "After a crash: auto goes on with everything, ask asks first.", Enum: []string{RecoverAuto, RecoverAsk},
-		field: func(c *Config) any { return &c.Recovery.Mode }},
-	{Name: "recovery.max_age", Doc: "Work that lay longer than this is asked about before it goes on.", field: func(c *Config) any { return &c.Recovery.MaxAge },
-		check: positive(func(c *Config) time.Duration { return c.Recovery.MaxAge })},
+	{
+		Name: "recovery.mode", Doc: "After a crash: auto goes on with everything, ask asks first.", Enum: []string{RecoverAuto, RecoverAsk},
+		field: func(c *Config) any { return &c.Recovery.Mode },
+	},
+	{
+		Name: "recovery.max_age", Doc: "Work that lay longer than this is asked about before it goes on.", field: func(c *Config) any { return &c.Recovery.MaxAge },
+		check: positive(func(c *Config) time.Duration { return c.Recovery.MaxAge }),
+	},
 
 	{Name: "retention.completed", Doc: "How long the journal keeps the bodies of completed and cancelled tasks; the git mirror keeps them on.", field: func(c *Config) any { return &c.Retention.Completed }},
 	{Name: "retention.failed", Doc: "The same for failed and abandoned tasks.", field: func(c *Config) any { return &c.Retention.Failed }},
 	{Name: "retention.audit", Doc: "How long audit records are kept.", field: func(c *Config) any { return &c.Retention.Audit }},
-	{Name: "retention.every", Doc: "How often the journal is looked through for what may go.", field: func(c *Config) any { return &c.Retention.Every },
-		check: positive(func(c *Config) time.Duration { return c.Retention.Every })},
+	{
+		Name: "retention.every", Doc: "How often the journal is looked through for what may go.", field: func(c *Config) any { return &c.Retention.Every },
+		check: positive(func(c *Config) time.Duration { return c.Retention.Every }),
+	},
 
-	{Name: "cassette.mode", Doc: "Record model traffic to a file, or replay it from there.", Enum: []string{CassetteOff, CassetteRecord, CassetteReplay},
-		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette},
+	{
+		Name: "cassette.mode", Doc: "Record model traffic to a file, or replay it from there.", Enum: []string{CassetteOff, CassetteRecord, CassetteReplay},
+		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette,
+	},
 	{Name: "cassette.path", Doc: "The cassette's file.", path: true, field: func(c *Config) any { return &c.Cassette.Path }},
-	{Name: "rehearsal.script", Doc: "Script the rehearsal model plays for tasks that bring none.", path: true,
-		field: func(c *Config) any { return &c.Rehearsal.Script }},
+	{
+		Name: "rehearsal.script", Doc: "Script the rehearsal model plays for tasks that bring none.", path: true,
+		field: func(c *Config) any { return &c.Rehearsal.Script },
+	},
 
-	{Name: "log.level", Doc: "What the daemon's log tells.", Enum: []string{"debug", "info", "warn", "error"},
-		field: func(c *Config) any { return &c.Log.Level }},
-	{Name: "log.max_size", Doc: "Size at which the log is rotated; three old ones are kept.", field: func(c *Config) any { return &c.Log.MaxSize },
+	{
+		Name: "log.level", Doc: "What the daemon's log tells.", Enum: []string{"debug", "info", "warn", "error"},
+		field: func(c *Config) any { return &c.Log.Level },
+	},
+	{
+		Name: "log.max_size", Doc: "Size at which the log is rotated; three old ones are kept.", field: func(c *Config) any { return &c.Log.MaxSize },
 		check: func(c *Config) error {
 			if c.Log.MaxSize < 64<<10 {
 				return fmt.Errorf("must be at least 64KiB")
 			}
 			return nil
-		}},
+		},
+	},
 }
 
 // EnvName is the variable that sets the key: TASKDAEMON_ and its name.

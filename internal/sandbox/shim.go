@@ -67,7 +67,7 @@ func ExecMain(args []string) (code int) {
 	s := &shim{signals: make(chan os.Signal, 4)}
 	ossignal.Notify(s.signals, syscall.SIGTERM)
 	// Caught and dropped, not ignored: what is ignored here would be ignored by the command, too.
-	ossignal.Notify(make(chan os.Signal), syscall.SIGHUP, syscall.SIGINT)
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 
 	// All that does not depend on the command comes before the wait for it: a warm shim is ready.
 	err := s.ready()

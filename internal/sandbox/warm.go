@@ -45,9 +45,9 @@ func (s *Spool) warmUp() {
 func (s *Spool) Preheat() { s.warmUp() }
 
 // dismiss ends an idle shim: it leaves when its standard input does.
-func (w *carrier) dismiss() {
-	w.close()
-	_, _ = w.proc.Wait()
+func (c *carrier) dismiss() {
+	c.close()
+	_, _ = c.proc.Wait()
 }
 
 // Close ends the idle shim and stops watching the others. Running commands go on, to be adopted.

@@ -119,8 +119,10 @@ func TestPageIsUpToDate(t *testing.T) {
 }
 
 func TestEveryKindHasAStatus(t *testing.T) {
-	for _, kind := range []td.Kind{td.NotFound, td.Ambiguous, td.Invalid, td.Conflict, td.Fenced, td.Unknown, td.Locked, td.Storage,
-		td.Corrupt, td.Newer, td.Unavailable, td.Refused, td.Timeout, td.Interrupted, td.Auth, td.Internal} {
+	for _, kind := range []td.Kind{
+		td.NotFound, td.Ambiguous, td.Invalid, td.Conflict, td.Fenced, td.Unknown, td.Locked, td.Storage,
+		td.Corrupt, td.Newer, td.Unavailable, td.Refused, td.Timeout, td.Interrupted, td.Auth, td.Internal,
+	} {
 		if s := statuses[kind]; s < 300 || s > 599 {
 			t.Errorf("%s has status %d", kind, s)
 		}

@@ -35,8 +35,10 @@ type eventQuery struct {
 }
 
 func (q *eventQuery) query() (api.EventQuery, error) {
-	out := api.EventQuery{Refs: q.Refs, Types: words[td.EventType](q.Types), After: q.After,
-		Tail: q.Tail, Live: q.Live, Follow: q.Follow, Since: q.Since}
+	out := api.EventQuery{
+		Refs: q.Refs, Types: words[td.EventType](q.Types), After: q.After,
+		Tail: q.Tail, Live: q.Live, Follow: q.Follow, Since: q.Since,
+	}
 	if q.Last != "" {
 		at, err := strconv.ParseUint(q.Last, 10, 64)
 		if err != nil {

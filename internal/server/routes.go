@@ -36,8 +36,10 @@ func (s *server) routes() http.Handler {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: documented}
 	}
 	post := func(id, path, summary string, limit int64) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
-			MaxBodyBytes: limit, BodyReadTimeout: 30 * time.Second, Errors: documented}
+		return huma.Operation{
+			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
+			MaxBodyBytes: limit, BodyReadTimeout: 30 * time.Second, Errors: documented,
+		}
 	}
 
 	huma.Register(a, get("status", "/v1/status", "The daemon at a glance"),
@@ -60,7 +62,8 @@ func (s *server) routes() http.Handler {
 		func(ctx context.Context, in *struct {
 			Ref  string `path:"ref" doc:"An id, a handle, or an unambiguous fragment of either; also of an open request."`
 			Body api.Command
-		}) (*body[td.Task], error) {
+		},
+		) (*body[td.Task], error) {
 			return answer(s.svc.Command(ctx, in.Ref, in.Body))
 		})
 	huma.Register(a, get("history", "/v1/tasks/{ref}/history", "The conversation of a task, with its records"),

@@ -240,8 +240,10 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{"/v1/status", "/v1/tasks", "/v1/tasks/{ref}", "/v1/tasks/{ref}/commands", "/v1/tasks/{ref}/history",
-		"/v1/tasks/{ref}/checkpoint", "/v1/events", "/v1/recovery", "/v1/doctor", "/v1/stop"} {
+	for _, p := range []string{
+		"/v1/status", "/v1/tasks", "/v1/tasks/{ref}", "/v1/tasks/{ref}/commands", "/v1/tasks/{ref}/history",
+		"/v1/tasks/{ref}/checkpoint", "/v1/events", "/v1/recovery", "/v1/doctor", "/v1/stop",
+	} {
 		if doc.Paths[p] == nil {
 			t.Errorf("%s is not described", p)
 		}

@@ -120,8 +120,10 @@ func settle(t Task, verb Verb, id RequestID, body Body, reason string, at time.T
 		return Move{}, Errorf(Conflict, "%s has no open request %s", t.Handle, id.Handle())
 	}
 	if t.Status.State != Waiting {
-		return Move{Task: t.ID, Verb: verb, From: t.Status.State, To: t.Status.State,
-			Events: []Event{{Task: t.ID, At: at, Body: body}}}, nil
+		return Move{
+			Task: t.ID, Verb: verb, From: t.Status.State, To: t.Status.State,
+			Events: []Event{{Task: t.ID, At: at, Body: body}},
+		}, nil
 	}
 	m, err := move(t, verb, Status{State: Queued}, reason, at)
 	if err != nil {

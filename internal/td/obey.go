@@ -134,8 +134,10 @@ func only(t Task, b Body, at time.Time) (Move, error) {
 	if t.Status.State.Terminal() {
 		return Move{}, Errorf(Conflict, "%s is %s", t.Handle, t.Status.State).WithHint("taskdaemon resume %s", t.Handle)
 	}
-	return Move{Task: t.ID, From: t.Status.State, To: t.Status.State,
-		Events: []Event{{Task: t.ID, At: at, Body: b}}}, nil
+	return Move{
+		Task: t.ID, From: t.Status.State, To: t.Status.State,
+		Events: []Event{{Task: t.ID, At: at, Body: b}},
+	}, nil
 }
 
 func by(who string) string {

@@ -126,8 +126,10 @@ func wantKind(t *testing.T, what string, err error, kinds ...td.Kind) {
 
 func testAdd(t *testing.T, s suite) {
 	first := 0
-	task := s.add(t, api.AddTask{Prompt: "first line\nsecond line", Rehearsal: Script, Priority: &first,
-		Labels: []string{"a", "b"}, Validator: "true", MaxTurns: 7, Yes: true, By: "me"})
+	task := s.add(t, api.AddTask{
+		Prompt: "first line\nsecond line", Rehearsal: Script, Priority: &first,
+		Labels: []string{"a", "b"}, Validator: "true", MaxTurns: 7, Yes: true, By: "me",
+	})
 	if task.ID == "" || task.Handle == "" || task.CreatedAt.IsZero() || task.Head == 0 {
 		t.Errorf("task is incomplete: %+v", task)
 	}

@@ -90,10 +90,12 @@ func (f *Fake) AddTask(_ context.Context, in api.AddTask) (td.Task, error) {
 		return *f.task(id), nil
 	}
 	id := td.NewTaskID()
-	spec := td.Spec{ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
+	spec := td.Spec{
+		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
 		Title: in.Title, Prompt: in.Prompt, Dir: in.Dir, Mode: in.Mode, Tier: in.Tier, Model: in.Model,
 		Validator: in.Validator, Yes: in.Yes, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
-		CreatedAt: now(), CreatedBy: in.By, PermissionLimit: in.Permission, Rehearsal: in.Rehearsal}
+		CreatedAt: now(), CreatedBy: in.By, PermissionLimit: in.Permission, Rehearsal: in.Rehearsal,
+	}
 	if in.Priority != nil {
 		spec.Priority = *in.Priority
 	}
@@ -176,8 +178,10 @@ func (f *Fake) Checkpoint(ctx context.Context, ref string) (api.Checkpoint, erro
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return api.Checkpoint{Task: t, Seq: t.Head, Cursor: uint64(len(f.events)), Branch: "task/" + t.Handle,
-		Commit: "0123456789abcdef", Repo: "/state/conversations.git"}, nil
+	return api.Checkpoint{
+		Task: t, Seq: t.Head, Cursor: uint64(len(f.events)), Branch: "task/" + t.Handle,
+		Commit: "0123456789abcdef", Repo: "/state/conversations.git",
+	}, nil
 }
 
 // Doctor gives Diagnosis.

@@ -86,13 +86,19 @@ func (f *Fake) move(m td.Move, err error) {
 // ask plays the first half of a script: the model asks a question.
 func (f *Fake) ask(id td.TaskID) {
 	f.move(td.Start(*f.task(id), td.NewRunID(), now()))
-	f.append(id, "", td.ContextSet{Iteration: 1, Provider: "rehearsal", System: "system", Tools: json.RawMessage(`[]`),
-		Opening: td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: f.task(id).Prompt}}}})
-	f.answer(id, "t1.model", "Which colour?", td.Block{Type: td.ToolUseBlock, ID: "u1", Name: "Ask",
-		Input: json.RawMessage(`{"question":"Which colour?","options":["red","blue"]}`)})
+	f.append(id, "", td.ContextSet{
+		Iteration: 1, Provider: "rehearsal", System: "system", Tools: json.RawMessage(`[]`),
+		Opening: td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: f.task(id).Prompt}}},
+	})
+	f.answer(id, "t1.model", "Which colour?", td.Block{
+		Type: td.ToolUseBlock, ID: "u1", Name: "Ask",
+		Input: json.RawMessage(`{"question":"Which colour?","options":["red","blue"]}`),
+	})
 	f.append(id, "", td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: "Ask", Effect: td.Pure}})
-	f.move(td.Ask(*f.task(id), td.Request{ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutModel,
-		Prompt: "Which colour?", Options: []string{"red", "blue"}, Step: "t1.0", Tool: "Ask", AskedAt: now()}, now()))
+	f.move(td.Ask(*f.task(id), td.Request{
+		ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutModel,
+		Prompt: "Which colour?", Options: []string{"red", "blue"}, Step: "t1.0", Tool: "Ask", AskedAt: now(),
+	}, now()))
 }
 
 // complete plays the second half: the model has its answer and is done.
@@ -107,5 +113,6 @@ func (f *Fake) answer(id td.TaskID, key td.StepKey, text string, more ...td.Bloc
 	f.append(id, "", td.StepIntended{Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: "rehearsal", Effect: td.Pure}})
 	f.append(id, "", td.StepEnded{Outcome: td.Outcome{Key: key, Via: td.Ran, Model: &td.ModelResult{
 		Message:    td.Message{Role: td.Assistant, Blocks: append([]td.Block{{Type: td.TextBlock, Text: text}}, more...)},
-		StopReason: td.EndTurn, Model: "rehearsal", Usage: td.Usage{Input: 10, Output: 5}}}})
+		StopReason: td.EndTurn, Model: "rehearsal", Usage: td.Usage{Input: 10, Output: 5},
+	}}})
 }

@@ -181,46 +181,78 @@ func TestAcceptedStreams(t *testing.T) {
 		name, stream string
 		check        func(llm.Response) bool
 	}{
-		{"unknown event", sse(evStart, `{"type":"future","x":1}`, evText, evHi, evClose, evEnd, evStop),
-			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage.Output == 2 }},
-		{"unknown block", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"hologram"}}`, evHi, evClose, evEnd, evStop),
-			func(r llm.Response) bool { return len(r.Message.Blocks) == 0 && r.StopReason == td.EndTurn }},
-		{"unknown delta", sse(evStart, evText, `{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}`, evHi, evClose, evEnd, evStop),
-			func(r llm.Response) bool { return r.Message.Text() == "hi" }},
-		{"unknown stop reason", sse(evStart, strings.Replace(evEnd, "end_turn", "bored", 1), evStop),
-			func(r llm.Response) bool { return r.StopReason == "bored" }},
-		{"after message_stop", sse(evStart, evEnd, evStop, evText, "garbage"),
-			func(r llm.Response) bool { return len(r.Message.Blocks) == 0 }},
-		{"windows line ends", strings.ReplaceAll(sse(evStart, evText, evHi, evClose, evEnd, evStop), "\n", "\r\n"),
-			func(r llm.Response) bool { return r.Message.Text() == "hi" }},
-		{"comments and empty data", ": hello\n\nevent: x\n\n" + sse(evStart, evEnd, evStop),
-			func(r llm.Response) bool { return r.StopReason == td.EndTurn }},
-		{"escaped NUL and lone surrogate", sse(evStart, evText, strings.Replace(evHi, "hi", `a\u0000b\ud800c`, 1), evClose, evEnd, evStop),
-			func(r llm.Response) bool { return r.Message.Text() == "a\x00b\ufffdc" }},
-		{"broken UTF-8", sse(evStart, evText, strings.Replace(evHi, "hi", "a\xff\xfeb", 1), evClose, evEnd, evStop),
-			func(r llm.Response) bool { return r.Message.Text() == "a\ufffd\ufffdb" }},
-		{"negative usage", sse(evStart, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-5}}`, evStop),
-			func(r llm.Response) bool { return r.Usage == td.Usage{Input: 1} }},
-		{"input in the start", sse(evStart, strings.Replace(evTool, `"input":{}`, `"input":{"a":1}`, 1), evClose, evCall, evStop),
-			func(r llm.Response) bool { return string(r.Message.ToolUses()[0].Input) == `{"a":1}` }},
-		{"torn input", sse(evStart, evTool, input(`{"a`), input(`":1}`), evClose, evCall, evStop),
-			func(r llm.Response) bool { return string(r.Message.ToolUses()[0].Input) == `{"a":1}` }},
-		{"input that is no object", sse(evStart, evTool, input(`[1]`), evClose, evCall, evStop),
+		{
+			"unknown event", sse(evStart, `{"type":"future","x":1}`, evText, evHi, evClose, evEnd, evStop),
+			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage.Output == 2 },
+		},
+		{
+			"unknown block", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"hologram"}}`, evHi, evClose, evEnd, evStop),
+			func(r llm.Response) bool { return len(r.Message.Blocks) == 0 && r.StopReason == td.EndTurn },
+		},
+		{
+			"unknown delta", sse(evStart, evText, `{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}`, evHi, evClose, evEnd, evStop),
+			func(r llm.Response) bool { return r.Message.Text() == "hi" },
+		},
+		{
+			"unknown stop reason", sse(evStart, strings.Replace(evEnd, "end_turn", "bored", 1), evStop),
+			func(r llm.Response) bool { return r.StopReason == "bored" },
+		},
+		{
+			"after message_stop", sse(evStart, evEnd, evStop, evText, "garbage"),
+			func(r llm.Response) bool { return len(r.Message.Blocks) == 0 },
+		},
+		{
+			"windows line ends", strings.ReplaceAll(sse(evStart, evText, evHi, evClose, evEnd, evStop), "\n", "\r\n"),
+			func(r llm.Response) bool { return r.Message.Text() == "hi" },
+		},
+		{
+			"comments and empty data", ": hello\n\nevent: x\n\n" + sse(evStart, evEnd, evStop),
+			func(r llm.Response) bool { return r.StopReason == td.EndTurn },
+		},
+		{
+			"escaped NUL and lone surrogate", sse(evStart, evText, strings.Replace(evHi, "hi", `a\u0000b\ud800c`, 1), evClose, evEnd, evStop),
+			func(r llm.Response) bool { return r.Message.Text() == "a\x00b\ufffdc" },
+		},
+		{
+			"broken UTF-8", sse(evStart, evText, strings.Replace(evHi, "hi", "a\xff\xfeb", 1), evClose, evEnd, evStop),
+			func(r llm.Response) bool { return r.Message.Text() == "a\ufffd\ufffdb" },
+		},
+		{
+			"negative usage", sse(evStart, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-5}}`, evStop),
+			func(r llm.Response) bool { return r.Usage == td.Usage{Input: 1} },
+		},
+		{
+			"input in the start", sse(evStart, strings.Replace(evTool, `"input":{}`, `"input":{"a":1}`, 1), evClose, evCall, evStop),
+			func(r llm.Response) bool { return string(r.Message.ToolUses()[0].Input) == `{"a":1}` },
+		},
+		{
+			"torn input", sse(evStart, evTool, input(`{"a`), input(`":1}`), evClose, evCall, evStop),
+			func(r llm.Response) bool { return string(r.Message.ToolUses()[0].Input) == `{"a":1}` },
+		},
+		{
+			"input that is no object", sse(evStart, evTool, input(`[1]`), evClose, evCall, evStop),
 			func(r llm.Response) bool {
 				u := r.Message.ToolUses()[0]
 				return string(u.Input) == "{}" && u.Malformed == "[1]"
-			}},
-		{"half an input at max_tokens", sse(evStart, evTool, input(`{"a":`), evClose, `{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, evStop),
+			},
+		},
+		{
+			"half an input at max_tokens", sse(evStart, evTool, input(`{"a":`), evClose, `{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, evStop),
 			func(r llm.Response) bool {
 				u := r.Message.ToolUses()[0]
 				return string(u.Input) == "{}" && u.Malformed == `{"a":` && r.StopReason == td.MaxTokens
-			}},
-		{"signature in pieces", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"ab"}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"cd"}}`, evClose, evEnd, evStop),
-			func(r llm.Response) bool { return r.Message.Blocks[0].Signature == "abcd" }},
-		{"redacted thinking", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"xyz"}}`, evClose, evEnd, evStop),
-			func(r llm.Response) bool { return r.Message.Blocks[0].Data == "xyz" }},
+			},
+		},
+		{
+			"signature in pieces", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+				`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"ab"}}`,
+				`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"cd"}}`, evClose, evEnd, evStop),
+			func(r llm.Response) bool { return r.Message.Blocks[0].Signature == "abcd" },
+		},
+		{
+			"redacted thinking", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"xyz"}}`, evClose, evEnd, evStop),
+			func(r llm.Response) bool { return r.Message.Blocks[0].Data == "xyz" },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := play(t.Context(), c.stream)

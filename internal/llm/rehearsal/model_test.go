@@ -195,16 +195,16 @@ turns:
 		if e := k.fails(td.RateLimited); e.RetryAfter != 2*time.Second || e.Status != 429 {
 			t.Errorf("error = %+v", e)
 		}
-		k.fails(td.Overloaded)
-		k.fails(td.Overloaded)
+		_ = k.fails(td.Overloaded)
+		_ = k.fails(td.Overloaded)
 		if d := cmp.Diff([]llm.Delta{{Kind: llm.TextDelta, Text: "hello"}}, k.deltas); d != "" {
 			t.Error(d)
 		}
-		k.fails(td.Network)
-		k.fails(td.Network) // cut inside the text
-		k.fails(td.Network) // cut inside the tool call
+		_ = k.fails(td.Network)
+		_ = k.fails(td.Network) // cut inside the text
+		_ = k.fails(td.Network) // cut inside the tool call
 		start := time.Now()
-		k.fails(td.Network)
+		_ = k.fails(td.Network)
 		if took := time.Since(start); took != 10*time.Second {
 			t.Errorf("silent for %v", took)
 		}
@@ -212,12 +212,12 @@ turns:
 		if len(u) != 1 || u[0].Malformed == "" || string(u[0].Input) != "{}" || json.Valid([]byte(u[0].Malformed)) {
 			t.Errorf("garbage = %+v", u)
 		}
-		k.fails(td.Network)
+		_ = k.fails(td.Network)
 		r := k.answer()
 		if !r.Cut || r.Message.Text() != "hello there" || len(r.Message.ToolUses()) != 0 {
 			t.Errorf("cut = %+v", r)
 		}
-		k.fails(td.AuthFailed)
+		_ = k.fails(td.AuthFailed)
 		r = k.answer() // the text was kept, the tools are left
 		if r.Message.Text() != "" || len(r.Message.ToolUses()) != 1 || r.Message.ToolUses()[0].ID == u[0].ID {
 			t.Errorf("rest = %+v", r)

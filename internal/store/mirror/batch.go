@@ -205,7 +205,7 @@ func (b *batch) state(ctx context.Context, task td.TaskID, body td.Body) (*state
 }
 
 // end writes the batch for good.
-func (b *batch) end(ctx context.Context) error {
+func (b *batch) end() error {
 	if b.objects != nil {
 		b.objects.Close()
 		b.objects = nil

@@ -67,7 +67,7 @@ func (m *Mirror) sync(ctx context.Context, repo *git.Repo, task td.TaskID) (stri
 	}
 	err = b.read(ctx, s, ^uint64(0))
 	if err == nil {
-		err = b.end(ctx)
+		err = b.end()
 	}
 	if err != nil {
 		b.abort()

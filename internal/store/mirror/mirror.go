@@ -71,8 +71,10 @@ func New(o Options) *Mirror {
 		at  *time.Duration
 		def time.Duration
 	}{
-		{&o.Window, 100 * time.Millisecond}, {&o.Idle, 20 * time.Second},
-		{&o.Retry, time.Second}, {&o.StaleLock, 5 * time.Second},
+		{&o.Window, 100 * time.Millisecond},
+		{&o.Idle, 20 * time.Second},
+		{&o.Retry, time.Second},
+		{&o.StaleLock, 5 * time.Second},
 	} {
 		if *d.at == 0 {
 			*d.at = d.def

@@ -98,7 +98,7 @@ func numbered(ctx context.Context, r *bufio.Reader, first, limit int) (string, e
 			return "", context.Cause(ctx)
 		}
 		line, long, err := readLine(ctx, r)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			switch {
 			case n == 1:
 				return "(the file is empty)", nil
@@ -150,7 +150,7 @@ func readLine(ctx context.Context, r *bufio.Reader) (line []byte, long bool, err
 		case err == nil || err == io.EOF && len(line) > 0:
 			line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 			return line, long, nil
-		case err != bufio.ErrBufferFull:
+		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, false, err
 		}
 		if ctx.Err() != nil {
