@@ -54,7 +54,7 @@ func (m *Mirror) batch(ctx context.Context, repo *git.Repo, first td.Event, more
 	b := &batch{m: m, repo: repo}
 	cursor, err := b.collect(ctx, work, first, more)
 	if err == nil {
-		err = b.end(work)
+		err = b.end()
 	}
 	if err != nil {
 		return m.failed(work, b, err)
