@@ -135,7 +135,7 @@ type Checkpoint struct {
 	Cursor   uint64  `json:"cursor"`             // the journal's end
 	Branch   string  `json:"branch"`             // in the conversations' repository
 	Commit   string  `json:"commit"`             // its tip, brought up to date
-	Snapshot string  `json:"snapshot,omitempty"` // tree of the workspace, if it is under git
+	Snapshot string  `json:"snapshot,omitempty"` // commit that holds the workspace, if it is under git
 	Repo     string  `json:"repo"`
 }
 

@@ -474,7 +474,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 			t.Errorf("%v prints the key", args)
 		}
 	}
-	wantIn(t, "stderr", b.stderr.String(), "the daemon was started without your key")
+	wantIn(t, "stderr", b.stderr.String(), "or for want of your key")
 }
 
 func TestHintsReachTheSameDaemon(t *testing.T) {
