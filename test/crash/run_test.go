@@ -97,8 +97,8 @@ func (p plan) run(t *testing.T) result {
 		if once := slices.Compact(slices.Clone(end.Marks)); len(once) != len(end.Marks) {
 			w.errorf("done twice: %v", end.Marks)
 		}
-		if end.State != want.State && end.State != td.Completed {
-			w.errorf("it ended as %s", end.State)
+		if end.State != want.State && end.State != td.Completed && p.scenario.valid == "" {
+			w.errorf("it ended as %s", end.State) // a validator dies with its shim, too, and passes nothing
 		}
 		if len(end.Marks) < len(want.Marks) && !w.asked && !told(end.Messages) {
 			w.errorf("%v was not done, and neither the model nor a person heard of it", want.Marks)
