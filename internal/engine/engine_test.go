@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,7 +76,7 @@ type bench struct {
 	model   *script
 	sched   *scheduler.Scheduler
 	done    chan struct{}
-	looked  int
+	looked  atomic.Int64
 }
 
 func play(t *testing.T, plays []any, change func(*td.Spec, *Options), test func(b *bench, task td.TaskID)) {
@@ -138,7 +139,7 @@ func (b *bench) tools() []tool.Tool {
 		{Name: "Look", Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
 			return tool.Call{Effect: td.Pure, Run: func(context.Context) (td.ToolResult, error) {
 				time.Sleep(time.Second)
-				b.looked++
+				b.looked.Add(1)
 				return td.ToolResult{Content: "looked"}, nil
 			}}, nil
 		}},
@@ -417,8 +418,8 @@ func TestSteering(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			b.post(id, td.Command{Type: td.CmdPause})
 			b.until(id, td.Paused)
-			if b.looked != 1 {
-				t.Errorf("paused after %d looks", b.looked)
+			if n := b.looked.Load(); n != 1 {
+				t.Errorf("paused after %d looks", n)
 			}
 			time.Sleep(time.Hour)
 			if b.task(id).Status.State != td.Paused {
