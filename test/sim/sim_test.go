@@ -68,7 +68,13 @@ func simulate(t *testing.T, dir string, seed uint64) {
 		defer cancel()
 		hosts := []*host{w.start(ctx, "a"), w.start(ctx, "b")}
 		ids := w.add(ctx, t, hosts, 2+rnd.IntN(8))
-		stopAnswering := w.answerEverything(ctx, t, func() *host { return hosts[rnd.IntN(len(hosts))] })
+		var mu sync.Mutex // guards hosts against the person, who has dice of their own
+		dice := rand.New(rand.NewPCG(seed, 2))
+		stopAnswering := w.answerEverything(ctx, t, func() *host {
+			mu.Lock()
+			defer mu.Unlock()
+			return hosts[dice.IntN(len(hosts))]
+		})
 		for range 1 + rnd.IntN(6) {
 			time.Sleep(time.Duration(rnd.IntN(8000)) * time.Millisecond)
 			i := rnd.IntN(len(hosts))
@@ -85,7 +91,10 @@ func simulate(t *testing.T, dir string, seed uint64) {
 				hosts[i].crash(false)
 			}
 			time.Sleep(time.Duration(rnd.IntN(3000)) * time.Millisecond)
-			hosts[i] = w.start(ctx, fmt.Sprint("r", i))
+			next := w.start(ctx, fmt.Sprint("r", i))
+			mu.Lock()
+			hosts[i] = next
+			mu.Unlock()
 		}
 		deadline := time.Now().Add(2 * time.Hour)
 		for !w.allEnded(ctx, t, ids) {

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskdaemon/internal/coord"
@@ -100,12 +101,11 @@ type host struct {
 	deaf bool // it can no longer renew its claims
 }
 
-var lives int
+var lives atomic.Int64
 
 func (w *world) start(ctx context.Context, name string) *host {
+	name = fmt.Sprintf("%s.%d", name, lives.Add(1))
 	w.mu.Lock()
-	lives++
-	name = fmt.Sprintf("%s.%d", name, lives)
 	w.alive[name] = true
 	w.mu.Unlock()
 	h := &host{world: w, name: name, done: make(chan struct{})}
