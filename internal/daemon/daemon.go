@@ -66,6 +66,7 @@ type Daemon struct {
 	mirror  *mirror.Mirror
 	model   llm.Model
 	live    bus.Topic[api.Live]
+	report  td.Report // of the recovery at this start
 
 	stopping atomic.Bool
 	stop     chan struct{} // closed by Stop
@@ -88,12 +89,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	report, err := d.recover(work)
-	if err != nil {
+	if d.report, err = d.recover(work); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	fpRecovered.Hit()
-	o.Log.Info("recovered", "report", report)
+	o.Log.Info("recovered", "report", d.report)
 	d.spool.Preheat()
 	return d.serve(ctx, work)
 }
@@ -141,7 +141,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if err != nil {
 		return err
 	}
-	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: true}
+	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2}
 	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{
@@ -170,14 +170,20 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("claims", d.keeper.Run)
 	start("mirror", d.mirror.Run)
 	start("upkeep", d.upkeep)
+	// A person is answered first: a thousand runs that take up their work leave little of the machine.
+	ready, begin := context.WithCancel(work)
+	defer begin()
 	start("server", func(ctx context.Context) error {
 		return server.Serve(ctx, server.Options{
-			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx) },
+			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx); begin() },
 		})
 	})
 	// Waited for through drained, and not for ever: a run that hangs must not keep the daemon from ending.
 	drained := make(chan error, 1)
-	go func() { drained <- d.sched.Run(work) }()
+	go func() {
+		<-ready.Done()
+		drained <- d.sched.Run(work)
+	}()
 
 	var failure error
 	select {
@@ -187,6 +193,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	case failure = <-drained:
 		drained <- nil
 	}
+	begin()
 	failure = errors.Join(failure, d.shutdown(work, drained))
 	endRest()
 	wg.Wait()

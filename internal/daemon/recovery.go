@@ -70,14 +70,11 @@ func (d *Daemon) recover(ctx context.Context) (td.Report, error) {
 
 // stoppedCleanly reports whether the daemon before this one recorded its stop, with nothing left.
 func (d *Daemon) stoppedCleanly(ctx context.Context) (bool, error) {
-	evs, err := d.own.read(ctx, td.DaemonStarted{}.Type(), td.DaemonStopped{}.Type())
-	if err != nil {
-		return false, err
+	before, err := d.own.before(ctx)
+	if err != nil || before == nil {
+		return err == nil, err // this is the first one
 	}
-	if len(evs) < 2 {
-		return true, nil // this is the first one
-	}
-	stopped, ok := evs[len(evs)-2].Body.(td.DaemonStopped)
+	stopped, ok := before.(td.DaemonStopped)
 	return ok && stopped.Left == 0, nil
 }
 

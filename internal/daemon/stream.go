@@ -46,17 +46,18 @@ func (s *stream) append(ctx context.Context, b td.Body) error {
 	return nil
 }
 
-// read is every record of these types, oldest first.
-func (s *stream) read(ctx context.Context, types ...td.EventType) ([]td.Event, error) {
-	var evs []td.Event
-	f := store.EventFilter{Tasks: []td.TaskID{td.DaemonStream}, Types: types, NoFuture: true}
-	for ev, err := range s.journal.Follow(ctx, f, 0) {
+// before is the record before the newest one, or nil if that is the first.
+func (s *stream) before(ctx context.Context) (td.Body, error) {
+	if s.head < 2 {
+		return nil, nil
+	}
+	for ev, err := range s.journal.Read(ctx, td.DaemonStream, s.head-2) {
 		if err != nil {
 			return nil, fmt.Errorf("read the daemon's log: %w", err)
 		}
-		evs = append(evs, ev)
+		return ev.Body, nil
 	}
-	return evs, nil
+	return nil, nil
 }
 
 func (s *stream) release(ctx context.Context) { s.held.Release(ctx) }

@@ -134,17 +134,18 @@ func (l *Log) Move(ctx context.Context, decide func(t td.Task, at time.Time) (td
 // is the same bytes before a crash and after it (L-2).
 func (l *Log) fold(ev td.Event) error {
 	ev.Seq = l.task.Head + 1
-	raw, err := td.EncodeBody(ev.Body)
+	sealed, err := td.Seal(ev.Body)
 	if err != nil {
 		return err
 	}
-	ev.Body = td.DecodeBody(ev.Body.Type(), raw)
+	ev.Body = sealed.Body
 	task, err := l.task.Apply(ev)
 	if err != nil {
 		return err
 	}
 	l.task = task
 	l.script.Apply(ev)
+	ev.Body = sealed
 	l.staged = append(l.staged, ev)
 	return nil
 }

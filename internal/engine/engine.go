@@ -63,7 +63,12 @@ type Options struct {
 }
 
 // Engine runs tasks.
-type Engine struct{ Options }
+type Engine struct {
+	Options
+	// opening bounds how many journals are read at once: a thousand tasks that take up their work
+	// together would leave nothing for whoever asks meanwhile.
+	opening chan struct{}
+}
 
 // New makes an engine.
 func New(o Options) *Engine {
@@ -73,7 +78,7 @@ func New(o Options) *Engine {
 	if o.Live == nil {
 		o.Live = func(api.Live) {}
 	}
-	return &Engine{Options: o}
+	return &Engine{Options: o, opening: make(chan struct{}, 4)}
 }
 
 // run is one task being worked on under one claim.
@@ -89,6 +94,12 @@ type run struct {
 }
 
 func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (*run, error) {
+	select {
+	case e.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-e.opening }()
 	task, err := e.Journal.Task(ctx, held.Task)
 	if err != nil {
 		return nil, fmt.Errorf("load task: %w", err)

@@ -28,7 +28,7 @@ func daemonMain(spool, work, script string) int {
 	if err != nil {
 		return 1
 	}
-	s := &Spool{Dir: spool, Self: self, Warm: true}
+	s := &Spool{Dir: spool, Self: self, Warm: 1}
 	s.Preheat()
 	p, err := s.Start(context.Background(), "cmd", Command{Shell: script, Dir: work, Timeout: time.Minute, Background: true, Task: "task", Step: "step"})
 	if err == nil {

@@ -41,18 +41,20 @@ var (
 type Spool struct {
 	Dir  string // absolute
 	Self string // the taskdaemon binary, which is the shim, too
-	// Warm keeps one idle shim at hand, so that a command does not wait for the start of the binary.
-	Warm bool
+	// Warm is how many idle shims are kept at hand, so that a command does not wait for the start of the
+	// binary. With two, one gets ready while the other serves.
+	Warm int
 
 	once  sync.Once
 	shell string
 	err   error // of the first use
 
-	mu     sync.Mutex
-	live   map[string]*child // commands that this spool started and that have not ended
-	warm   *carrier
-	closed bool
-	wg     sync.WaitGroup // one for each shim that is watched, and for the warming of the next
+	mu      sync.Mutex
+	live    map[string]*child // commands that this spool started and that have not ended
+	warm    []*carrier
+	warming int // shims on their way to warm
+	closed  bool
+	wg      sync.WaitGroup // one for each shim that is watched, and for each on its way to warm
 }
 
 var _ Process = (*child)(nil)

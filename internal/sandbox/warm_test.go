@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -11,7 +12,7 @@ import (
 func warmed(t testing.TB) *Spool {
 	t.Helper()
 	s := open(t)
-	s.Warm = true
+	s.Warm = 1
 	s.Preheat()
 	awaitWarm(t, s)
 	return s
@@ -23,10 +24,10 @@ func awaitWarm(t testing.TB, s *Spool) td.Holder {
 	eventually(t, "a shim is warm", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.warm == nil {
+		if len(s.warm) == 0 {
 			return false
 		}
-		pid = s.warm.proc.Pid
+		pid = s.warm[0].proc.Pid
 		return true
 	})
 	self, err := Self()
@@ -54,6 +55,27 @@ func TestWarmShimIsUsedAndReplaced(t *testing.T) {
 	}
 	if second := awaitWarm(t, s); second.Pid == first.Pid {
 		t.Error("it was not replaced")
+	}
+}
+
+func TestNoMoreShimsAreWarmThanWanted(t *testing.T) {
+	s := open(t)
+	s.Warm = 2
+	for range 5 {
+		s.Preheat()
+	}
+	two := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.warm)+s.warming > 2 {
+			t.Errorf("%d are warm, %d on their way", len(s.warm), s.warming)
+		}
+		return len(s.warm) == 2
+	}
+	eventually(t, "two are warm", two)
+	for i := range 3 {
+		wait(t, start(t, s, fmt.Sprint("c", i), command(t, "true")))
+		eventually(t, "two are warm again", two)
 	}
 }
 

@@ -1,8 +1,11 @@
 package td
 
 import (
+	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -181,7 +184,11 @@ func (t EventType) Audited() bool {
 	return false
 }
 
-var decoders = map[EventType]func([]byte) (Body, error){}
+var (
+	decoders = map[EventType]func([]byte) (Body, error){}
+	// plain are the types that consist of strings, whole numbers and truth values.
+	plain = map[EventType]bool{}
+)
 
 func init() {
 	register[Created]()
@@ -212,6 +219,23 @@ func register[B Body]() {
 		err := json.Unmarshal(raw, &b)
 		return b, err
 	}
+	plain[zero.Type()] = isPlain(reflect.TypeFor[B]())
+}
+
+func isPlain(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if !f.IsExported() || f.Tag.Get("json") == "" || f.Tag.Get("json") == "-" || !isPlain(f.Type) {
+				return false
+			}
+		}
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	default:
+		return false
+	}
+	return !t.Implements(reflect.TypeFor[json.Marshaler]()) && !t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
 // EncodeBody is the form of a body on disk and on the wire.
@@ -244,6 +268,39 @@ func DecodeBody(t EventType, raw []byte) Body {
 		return Unreadable{Was: t, Raw: raw, Err: err.Error()}
 	}
 	return b
+}
+
+// Sealed is a body with its encoding. The body is what a later read gives, whatever the encoding did to it
+// (compacted input, replaced bytes that are no text). Only Seal makes one.
+type Sealed struct {
+	Body
+	raw []byte
+}
+
+// Raw is the body's encoding.
+func (s Sealed) Raw() []byte { return s.raw }
+
+// notText is what the encoding makes of bytes that are no text. A body that has it as text is written
+// otherwise, so this is never found in what needs no replacing.
+var notText = []byte(`\ufffd`)
+
+// Seal encodes a body, and reads it back where that may change it.
+func Seal(b Body) (Sealed, error) {
+	if s, is := b.(Sealed); is {
+		return s, nil
+	}
+	raw, err := EncodeBody(b)
+	if err != nil {
+		return Sealed{}, &Error{Kind: Invalid, Err: err}
+	}
+	if plain[b.Type()] && !bytes.Contains(raw, notText) {
+		return Sealed{b, raw}, nil
+	}
+	again := DecodeBody(b.Type(), raw)
+	if u, bad := again.(Unreadable); bad {
+		return Sealed{}, Errorf(Invalid, "%s does not survive its encoding: %s", u.Was, u.Err)
+	}
+	return Sealed{again, raw}, nil
 }
 
 // wireEvent is an event on the wire.

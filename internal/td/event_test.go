@@ -98,6 +98,42 @@ func TestEveryBodyRoundTrips(t *testing.T) {
 	}
 }
 
+// What is sealed is what is read back, whatever bytes are in it, and sealing it again is for nothing.
+func TestSealedIsWhatIsReadBack(t *testing.T) {
+	plains := 0
+	for name, dec := range decoders {
+		if plain[name] {
+			plains++
+		}
+		zero, err := dec([]byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			v := reflect.New(reflect.TypeOf(zero)).Elem()
+			fill(t, v, 4)
+			for i := range v.NumField() {
+				if f := v.Field(i); f.Kind() == reflect.String {
+					f.SetString(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
+				}
+			}
+			s, err := Seal(v.Interface().(Body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(DecodeBody(name, s.Raw()), s.Body); diff != "" {
+				t.Fatal(diff)
+			}
+			if again, err := Seal(s); err != nil || &again.Raw()[0] != &s.Raw()[0] {
+				t.Fatalf("sealed twice: %v", err)
+			}
+		})
+	}
+	if plains < 5 || !plain[Said{}.Type()] || plain[StepEnded{}.Type()] {
+		t.Errorf("%d types are plain: %v", plains, plain)
+	}
+}
+
 func TestOddBodies(t *testing.T) {
 	for _, c := range []struct {
 		t    EventType

@@ -48,8 +48,8 @@ func BenchmarkCommand(b *testing.B) {
 func BenchmarkShim(b *testing.B) {
 	for _, c := range []struct {
 		name string
-		warm bool
-	}{{"warm", true}, {"cold", false}} {
+		warm int
+	}{{"warm", 2}, {"cold", 0}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := &sandbox.Spool{Dir: b.TempDir(), Self: binary, Warm: c.warm}
 			defer s.Close()

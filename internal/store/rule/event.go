@@ -7,6 +7,7 @@ package rule
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -29,7 +30,11 @@ func Prepare(task td.TaskID, evs []td.Event) ([]Prepared, error) {
 	}
 	out := make([]Prepared, len(evs))
 	for i, ev := range evs {
-		switch ev.Body.(type) {
+		body := ev.Body
+		if s, is := body.(td.Sealed); is {
+			body = s.Body
+		}
+		switch body.(type) {
 		case nil:
 			return nil, td.Errorf(td.Invalid, "append to %s: event %d has no body", task, i)
 		case td.Unreadable, td.Trimmed:
@@ -53,16 +58,12 @@ func prepare(task td.TaskID, ev td.Event) (Prepared, error) {
 	if _, err := Nanos(ev.At); err != nil {
 		return Prepared{}, err
 	}
-	raw, err := td.EncodeBody(ev.Body)
+	sealed, err := td.Seal(ev.Body)
 	if err != nil {
-		return Prepared{}, &td.Error{Kind: td.Invalid, Err: err}
+		return Prepared{}, fmt.Errorf("append to %s: %w", task, err)
 	}
-	ev.Task, ev.At, ev.Cursor, ev.Seq = task, Instant(ev.At), 0, 0
-	ev.Body = td.DecodeBody(ev.Body.Type(), raw)
-	if u, bad := ev.Body.(td.Unreadable); bad {
-		return Prepared{}, td.Errorf(td.Invalid, "append to %s: %s does not survive its encoding: %s", task, u.Was, u.Err)
-	}
-	return Prepared{Event: ev, Raw: raw}, nil
+	ev.Task, ev.At, ev.Cursor, ev.Seq, ev.Body = task, Instant(ev.At), 0, 0, sealed.Body
+	return Prepared{Event: ev, Raw: sealed.Raw()}, nil
 }
 
 // MaxInline is the largest spec or command, in bytes: unlike the bodies of events these are kept whole

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -93,27 +92,17 @@ func (s *Store) body(was td.EventType, blob []byte, size int64, raw []byte) td.B
 // listed reads the first of these events, and returns the cursors that are left. A record that is no
 // more is passed over.
 func (s *Store) listed(ctx context.Context, cursors []uint64) (evs []td.Event, left []uint64, err error) {
-	n := min(len(cursors), chunkEvents)
-	list, err := json.Marshal(cursors[:n])
-	if err != nil {
-		return nil, nil, err
-	}
-	full := false
+	n := 0
 	evs, err = s.chunk(ctx, func(c *conn, each func(*sqlite3.Stmt) error) error {
-		return c.query(func(r *sqlite3.Stmt) error {
-			err := each(r)
-			full = err != nil
-			return err
-		}, selectEvents+"WHERE e.cursor IN (SELECT value FROM json_each(?)) ORDER BY e.cursor", string(list))
+		for ; n < min(len(cursors), chunkEvents); n++ {
+			if err := c.query(each, selectEvents+"WHERE e.cursor = ?", cursors[n]); err != nil {
+				n++
+				return err
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if full {
-		at, _ := slices.BinarySearch(cursors, evs[len(evs)-1].Cursor)
-		n = at + 1
-	}
-	return evs, cursors[n:], nil
+	return evs, cursors[n:], err
 }
 
 // chain walks a task's events back from its newest and returns, oldest first, the cursors of those
