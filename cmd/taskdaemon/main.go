@@ -11,7 +11,7 @@ import (
 func main() {
 	// The shim comes first: a tool's process waits for it, and it needs nothing of the rest.
 	if len(os.Args) > 1 && os.Args[1] == "exec" {
-		os.Exit(sandbox.ExecMain(os.Args[2:]))
+		os.Exit(sandbox.ExecMain())
 	}
 	os.Exit(cli.Main())
 }

@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		if os.Args[1] == "exec" {
-			os.Exit(sandbox.ExecMain(os.Args[2:]))
+			os.Exit(sandbox.ExecMain())
 		}
 		os.Exit(Main())
 	}

@@ -117,6 +117,29 @@ func TestOutcomesOfLooksRideAlong(t *testing.T) {
 	}
 }
 
+// What is kept elsewhere may be let go only when the journal has it.
+func TestKeptOutcomeRidesAlong(t *testing.T) {
+	l, s, j := open(t, time.Now)
+	id := l.Task().ID
+	gone := false
+	step := look("s1", td.Opaque, func(context.Context) (td.Outcome, error) { return td.Outcome{Tool: &td.ToolResult{Content: "x"}}, nil })
+	step.Kept, step.Then = true, func() {
+		if got := events(t, j, id); got[len(got)-2] != (td.StepEnded{}).Type() {
+			t.Errorf("let go while the journal ends with %v", got)
+		}
+		gone = true
+	}
+	if _, err := l.Do(t.Context(), step); err != nil {
+		t.Fatal(err)
+	}
+	if s.calls != 1 || gone {
+		t.Errorf("%d appends after the step, let go: %v", s.calls, gone)
+	}
+	if err := l.Append(t.Context(), td.Said{Text: "on", By: "me"}); err != nil || !gone {
+		t.Errorf("let go: %v (%v)", gone, err)
+	}
+}
+
 func TestInterruptedStepHasNoOutcome(t *testing.T) {
 	l, _, j := open(t, time.Now)
 	stop := errors.New("stop")
@@ -138,15 +161,15 @@ func TestSettle(t *testing.T) {
 	resolve := func(r Resolution) func(context.Context, td.Intent) (Resolution, error) {
 		return func(context.Context, td.Intent) (Resolution, error) { return r, nil }
 	}
-	_, err := l.Settle(t.Context(), prior, resolve(Resolution{State: Unsure, Detail: "three files"}))
+	_, err := l.Settle(t.Context(), prior, resolve(Resolution{State: Unsure, Detail: "three files"}), nil)
 	if u, ok := errors.AsType[*UnsureError](err); !ok || u.Detail != "three files" {
 		t.Errorf("unsure gives %v", err)
 	}
-	if settled, err := l.Settle(t.Context(), prior, resolve(Resolution{State: NotDone})); settled || err != nil {
+	if settled, err := l.Settle(t.Context(), prior, resolve(Resolution{State: NotDone}), nil); settled || err != nil {
 		t.Errorf("not done gives %v, %v", settled, err)
 	}
 	out := td.Outcome{Via: td.Adopted, Tool: &td.ToolResult{Content: "late"}}
-	if settled, err := l.Settle(t.Context(), prior, resolve(Resolution{State: Done, Outcome: out})); !settled || err != nil {
+	if settled, err := l.Settle(t.Context(), prior, resolve(Resolution{State: Done, Outcome: out}), nil); !settled || err != nil {
 		t.Errorf("done gives %v, %v", settled, err)
 	}
 	if len(l.Task().InFlight) != 0 {

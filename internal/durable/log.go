@@ -32,6 +32,7 @@ type Log struct {
 	task   td.Task
 	script *transcript.Transcript
 	staged []td.Event
+	then   []func() // called when what is staged is on disk
 
 	damaged error
 }
@@ -92,7 +93,7 @@ func (l *Log) Now() time.Time {
 }
 
 // Stage records bodies with the next append instead of at once. Only for what a crash may lose because
-// recovery finds it out again: outcomes of pure and keyed steps, the loop's own words.
+// recovery finds it out again: outcomes of pure, keyed and adoptable steps, the loop's own words.
 func (l *Log) Stage(bodies ...td.Body) error {
 	for _, b := range bodies {
 		if err := l.fold(td.Event{Task: l.task.ID, At: l.Now(), Body: b}); err != nil {
@@ -167,6 +168,10 @@ func (l *Log) Flush(ctx context.Context) error {
 		if err == nil {
 			l.head, l.staged = task.Head, l.staged[:0]
 			fpAfterAppend.Hit()
+			for _, f := range l.then {
+				f()
+			}
+			l.then = l.then[:0]
 			return nil
 		}
 		kind := td.KindOf(err)

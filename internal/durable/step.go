@@ -33,13 +33,20 @@ type Step struct {
 	// With is recorded together with the intent.
 	With []td.Body
 
+	// Kept says that an opaque step's outcome can be found again, on this host and after a loss of power,
+	// until Then is called. So it need not go to disk at once.
+	Kept bool
+
+	// Then is called when the outcome is on disk.
+	Then func()
+
 	// Run does it. An error means that it was interrupted and has no outcome: nothing is recorded.
 	// Everything else, failures included, is an outcome.
 	Run func(ctx context.Context) (td.Outcome, error)
 }
 
-// Do carries out one step: intent to disk, run, outcome. The outcome is folded when it returns; an
-// opaque one is also on disk, others ride with the next append.
+// Do carries out one step: intent to disk, run, outcome. The outcome is folded when it returns; an opaque
+// one that is kept nowhere else is also on disk, others ride with the next append.
 func (l *Log) Do(ctx context.Context, s Step) (td.Outcome, error) {
 	if err := l.Append(ctx, intents(s)...); err != nil {
 		return td.Outcome{}, err
@@ -50,7 +57,7 @@ func (l *Log) Do(ctx context.Context, s Step) (td.Outcome, error) {
 		return td.Outcome{}, err
 	}
 	fpRan.Hit()
-	return out, l.record(ctx, s.Intent, out)
+	return out, l.record(ctx, s, out)
 }
 
 // DoAll carries out pure steps at the same time. Their intents go to disk together; their outcomes are
@@ -84,7 +91,7 @@ func (l *Log) DoAll(ctx context.Context, steps []Step) error {
 	fpAllRan.Hit()
 	for i, s := range steps {
 		if errs[i] == nil {
-			errs[i] = l.record(ctx, s.Intent, outs[i])
+			errs[i] = l.record(ctx, s, outs[i])
 		}
 	}
 	return errors.Join(errs...)
@@ -92,8 +99,8 @@ func (l *Log) DoAll(ctx context.Context, steps []Step) error {
 
 // Settle finds out what became of a step that an earlier life left in flight, and records its outcome
 // if it has one. When it was never done, settled is false and the step may be done anew, as the next
-// attempt. When nobody can tell, the error is an *UnsureError.
-func (l *Log) Settle(ctx context.Context, prior td.Intent, resolve func(context.Context, td.Intent) (Resolution, error)) (settled bool, err error) {
+// attempt. When nobody can tell, the error is an *UnsureError. then is called when the outcome is on disk.
+func (l *Log) Settle(ctx context.Context, prior td.Intent, resolve func(context.Context, td.Intent) (Resolution, error), then func()) (settled bool, err error) {
 	fpResolving.Hit()
 	res, err := resolve(ctx, prior)
 	if err != nil {
@@ -102,7 +109,7 @@ func (l *Log) Settle(ctx context.Context, prior td.Intent, resolve func(context.
 	fpResolved.Hit()
 	switch res.State {
 	case Done:
-		return true, l.record(ctx, prior, res.Outcome)
+		return true, l.record(ctx, Step{Intent: prior, Kept: true, Then: then}, res.Outcome)
 	case Unsure:
 		return false, &UnsureError{Intent: prior, Detail: res.Detail}
 	}
@@ -160,21 +167,23 @@ func (l *Log) run(ctx context.Context, s Step) (td.Outcome, error) {
 	return out, nil
 }
 
-// record folds an outcome. Nothing can find out again what an opaque step did, so its outcome goes to
-// disk at once; the others' ride with the next append, which saves a sync in every turn.
-func (l *Log) record(ctx context.Context, in td.Intent, out td.Outcome) error {
-	out.Key = in.Key
+// record folds an outcome. It rides with the next append, which saves a sync in every turn, unless nothing
+// could find out again what the step did.
+func (l *Log) record(ctx context.Context, s Step, out td.Outcome) error {
+	out.Key = s.Intent.Key
 	if out.Model == nil && out.Failure == nil && out.Tool == nil {
-		return fmt.Errorf("step %s: %w", in.Key, errNoOutcome)
+		return fmt.Errorf("step %s: %w", s.Intent.Key, errNoOutcome)
 	}
 	if err := l.Stage(td.StepEnded{Outcome: out}); err != nil {
 		return err
 	}
-	if in.Effect != td.Opaque {
-		return nil
+	if s.Then != nil {
+		l.then = append(l.then, s.Then)
 	}
-	if err := l.Flush(ctx); err != nil {
-		return err
+	if s.Intent.Effect == td.Opaque && !s.Kept {
+		if err := l.Flush(ctx); err != nil {
+			return err
+		}
 	}
 	fpRecorded.Hit()
 	return nil

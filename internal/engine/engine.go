@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"taskdaemon/internal/api"
@@ -91,6 +92,8 @@ type run struct {
 	wire llm.Wire
 
 	tools []llm.Tool // as recorded in the context, decoded once
+
+	cleaning sync.WaitGroup // what is being removed from the spool
 }
 
 func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (*run, error) {
@@ -161,6 +164,7 @@ func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Contr
 		return r.log.Task(), err
 	}
 	defer func() { _ = r.root.Close() }()
+	defer r.cleaning.Wait()
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 		return td.Start(t, td.NewRunID(), at)
 	})

@@ -116,19 +116,11 @@ func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
 			out, err := r.judge(ctx, v.Key, p)
 			out.Via = td.Adopted
 			return durable.Resolution{State: durable.Done, Outcome: out}, err
-		})
-		if err != nil {
-			return err
-		}
-		if settled {
-			err = r.log.Flush(ctx)
-		}
-		if err == nil {
-			r.forget(v.Key.Try(v.Intent.Attempt))
-		}
+		}, func() { r.clean(v.Key, v.Intent.Attempt) })
 		if err != nil || settled {
 			return err
 		}
+		r.clean(v.Key, v.Intent.Attempt)
 	}
 	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
 	_, err := r.log.Do(step, durable.Step{
@@ -142,15 +134,9 @@ func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
 			}
 			return r.judge(ctx, v.Key, p)
 		},
+		Then: func() { r.clean(v.Key, attempt) },
 	})
-	if err != nil {
-		return err
-	}
-	if err := r.log.Flush(ctx); err != nil {
-		return err
-	}
-	r.forget(v.Key.Try(attempt))
-	return nil
+	return err
 }
 
 // validatorLimit is generous: a validator is often a whole test suite.

@@ -141,11 +141,11 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	}
 	step, done := r.ctl.Step(ctx)
 	defer done()
-	_, err = r.log.Do(step, durable.Step{Intent: intent(c, call, attempt, r.Boot), With: with, Run: r.runner(t, call, env)})
-	if err != nil {
-		return err
-	}
-	return r.clean(c, attempt)
+	_, err = r.log.Do(step, durable.Step{
+		Intent: intent(c, call, attempt, r.Boot), With: with, Run: r.runner(t, call, env),
+		Kept: true, Then: func() { r.clean(c.Key, attempt) }, // the spool has it
+	})
+	return err
 }
 
 // settle finds out what became of a call that an earlier life left in flight. again is true when it is to
@@ -176,7 +176,7 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 	defer done()
 	settled, err := r.log.Settle(step, prior, func(ctx context.Context, prior td.Intent) (durable.Resolution, error) {
 		return resolution(t.Resolve(ctx, env, c.Use.Input, prior))
-	})
+	}, func() { r.clean(c.Key, prior.Attempt) })
 	var unsure *durable.UnsureError
 	if errors.As(err, &unsure) {
 		return false, r.ask(ctx, td.Request{
@@ -186,10 +186,7 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 			Detail:  unsure.Detail,
 		})
 	}
-	if err != nil || !settled {
-		return err == nil, err
-	}
-	return false, r.clean(c, prior.Attempt)
+	return err == nil && !settled, err
 }
 
 func resolution(res tool.Resolution, err error) (durable.Resolution, error) {
@@ -214,10 +211,10 @@ func (r *run) settled(ctx context.Context, c *transcript.Call, content string, i
 	err := r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{
 		Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: content, IsError: isError},
 	}})
-	if err != nil {
-		return err
+	if err == nil {
+		r.clean(c.Key, c.Intent.Attempt)
 	}
-	return r.clean(c, c.Intent.Attempt)
+	return err
 }
 
 // refuse records a call that could not run: the model reads why.
@@ -227,14 +224,18 @@ func (r *run) refuse(ctx context.Context, c *transcript.Call, why string) error 
 	}})
 }
 
-// clean removes what the call's process left in the spool, now that its outcome is recorded. A background
-// job's is still needed.
-func (r *run) clean(c *transcript.Call, attempt int) error {
-	if c.Outcome == nil || c.Outcome.Tool == nil || c.Outcome.Tool.Job == nil {
-		r.forget(c.Key.Try(attempt))
+// clean removes what the call's process left in the spool, now that its outcome is recorded; the next step
+// does not wait for that. A background job's is still needed.
+func (r *run) clean(key td.StepKey, attempt int) {
+	task := r.log.Task()
+	spool := tool.SpoolName(task.ID, key.Try(attempt))
+	if slices.ContainsFunc(task.Jobs, func(j td.Job) bool { return j.Spool == spool }) {
+		return
 	}
-	fpCleaned.Hit()
-	return nil
+	r.cleaning.Go(func() {
+		r.remove(spool)
+		fpCleaned.Hit()
+	})
 }
 
 func (r *run) forget(step td.StepKey) { r.remove(tool.SpoolName(r.log.Task().ID, step)) }

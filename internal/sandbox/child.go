@@ -16,11 +16,15 @@ import (
 type carrier struct {
 	proc   *os.Process
 	notify *os.File // what the shim tells
-	stdin  *os.File // a warm shim waits here for its command; nil for others
+	stdin  *os.File // where it is told
+
+	task   td.TaskID   // whose commands it serves; empty before the first
+	doomed bool        // it was told to end its command: it gets no other
+	rest   *time.Timer // ends it when it is not needed for a while
 }
 
 // spawn starts the shim's process.
-func (s *Spool) spawn(args ...string) (*carrier, error) {
+func (s *Spool) spawn() (*carrier, error) {
 	notify, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make pipe: %w", err)
@@ -32,14 +36,13 @@ func (s *Spool) spawn(args ...string) (*carrier, error) {
 	}
 	defer null.Close()
 	c := &carrier{notify: notify}
-	stdin := null
-	if args[0] == "-" {
-		if stdin, c.stdin, err = os.Pipe(); err != nil {
-			return nil, errors.Join(fmt.Errorf("make pipe: %w", err), notify.Close())
-		}
-		defer stdin.Close()
+	stdin, told, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make pipe: %w", err), notify.Close())
 	}
-	c.proc, err = os.StartProcess(s.Self, append([]string{s.Self, "exec"}, args...), &os.ProcAttr{
+	defer stdin.Close()
+	c.stdin = told
+	c.proc, err = os.StartProcess(s.Self, []string{s.Self, "exec"}, &os.ProcAttr{
 		Dir:   "/",
 		Env:   shimEnv(os.Environ()),
 		Files: []*os.File{stdin, null, null, theirs},
@@ -54,35 +57,29 @@ func (s *Spool) spawn(args ...string) (*carrier, error) {
 
 func (c *carrier) close() {
 	_ = c.notify.Close()
-	if c.stdin != nil {
-		_ = c.stdin.Close()
-	}
+	_ = c.stdin.Close()
 }
 
-// handOver gives the folder to a shim, the warm one first, and waits for its word that the command has
-// started. A warm shim that died in its sleep is no reason to fail.
-func (s *Spool) handOver(name, dir, id string) (*child, error) {
-	if w := s.takeWarm(); w != nil {
-		_, err := w.stdin.WriteString(dir + "\n" + id + "\n")
-		_ = w.stdin.Close()
-		w.stdin = nil
-		c, werr := s.follow(name, dir, w)
-		if err == nil && werr == nil {
-			return c, nil
-		}
-		if exists(dir, startedFile) {
-			return nil, werr
+// handOver gives the folder to a shim, an idle one first, and waits for its word that the command has
+// started. An idle shim that died in its sleep is no reason to fail.
+func (s *Spool) handOver(name, dir, id string, task td.TaskID) (*child, error) {
+	if w := s.takeIdle(task); w != nil {
+		c, err := s.follow(name, dir, id, w)
+		if err == nil || exists(dir, startedFile) {
+			return c, err
 		}
 	}
-	w, err := s.spawn(dir, id)
+	w, err := s.spawn()
 	if err != nil {
 		return nil, err
 	}
-	return s.follow(name, dir, w)
+	w.task = task
+	return s.follow(name, dir, id, w)
 }
 
-// follow watches a shim that has been given its folder. When it fails, the shim is gone.
-func (s *Spool) follow(name, dir string, w *carrier) (*child, error) {
+// follow gives a shim its folder and watches it. When it fails, the shim is gone.
+func (s *Spool) follow(name, dir, id string, w *carrier) (*child, error) {
+	_, _ = w.stdin.Write(assignment(dir, id)) // one that died cannot be told; its end is seen below
 	fpAfterSpawn.Hit()
 	c := &child{spool: s, name: name, dir: dir, carrier: w, begun: make(chan struct{}), more: make(chan struct{}), done: make(chan struct{})}
 	s.mu.Lock()
@@ -150,7 +147,13 @@ func (c *child) watch() {
 			case tellMore:
 				c.wake()
 			case tellEnded:
-				c.settle(load(c.dir, resultFile, decodeResult))
+				res, err := load(c.dir, resultFile, decodeResult)
+				if err == nil && res.reusable() && c.spool.putIdle(c) {
+					c.settle(res, nil)
+					return
+				}
+				c.settle(res, err)
+				_ = c.carrier.stdin.Close() // it leaves
 			case tellFailed, tellResult:
 				rest = append(rest, b)
 			}
@@ -188,7 +191,7 @@ func (c *child) verdict(rest []byte) (ProcessResult, error) {
 	return ProcessResult{}, fmt.Errorf("run %s: %w", c.name, ErrLost)
 }
 
-// settle records the first verdict, and lets the next command have a warm shim.
+// settle records the first verdict, and makes up for the shim that served.
 func (c *child) settle(res ProcessResult, err error) {
 	select {
 	case <-c.done:
@@ -241,6 +244,9 @@ func (c *child) Output(offset int64, limit int) ([]byte, int64, error) {
 }
 
 func (c *child) Kill(ctx context.Context) error {
+	c.spool.mu.Lock()
+	c.carrier.doomed = true
+	c.spool.mu.Unlock()
 	if err := kill(ctx, c.dir); err != nil {
 		return err
 	}

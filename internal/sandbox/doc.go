@@ -2,11 +2,11 @@
 // a crash what became of each of them.
 //
 // A command is started at most once. The daemon makes a folder under the spool, named by the step, and
-// starts the shim: the same binary, as `taskdaemon exec`. The two share nothing but that folder and a
+// hands it to a shim: the same binary, as `taskdaemon exec`. The two share nothing but that folder and a
 // pipe, so that either may be killed at any instant:
 //
 //	spec.json    what to run, written by the daemon before the folder gets its name
-//	lock         flocked exclusively by the shim for its whole life; holds the shim's identity
+//	lock         flocked exclusively by the shim until the result is on disk; holds the shim's identity
 //	started      made by the shim, under the lock, before the command is executed
 //	void         made by the daemon, under a shared lock: a shim that finds it runs nothing
 //	out          the output as it comes, up to OutputCap bytes
@@ -23,6 +23,10 @@
 // main process ends, whatever it left behind is killed, daemonised or not, so that a command that has
 // ended is over. The shim enforces the time limit itself, and ends the tree on SIGTERM. When the daemon
 // dies the shim goes on, at most to its limit: a command that nobody claims does not live for ever.
+//
+// A shim whose command ended by itself serves the next one of the same task, which saves the start of a
+// process. It never serves another task, and none after it was told to end one, so that no late signal
+// meets the wrong command. It leaves when the daemon does.
 //
 // The package is for Linux: it relies on /proc, pidfds and subreapers.
 package sandbox

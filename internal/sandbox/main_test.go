@@ -14,7 +14,7 @@ import (
 // TestMain makes the test binary its own shim, as taskdaemon is, and a small daemon that can be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "exec" {
-		os.Exit(ExecMain(os.Args[2:]))
+		os.Exit(ExecMain())
 	}
 	if len(os.Args) > 1 && os.Args[1] == "daemon" {
 		os.Exit(daemonMain(os.Args[2], os.Args[3], os.Args[4]))

@@ -85,11 +85,11 @@ func TestVoidStopsALateShim(t *testing.T) {
 	if _, state, err := s.Find("cmd"); state != NeverStarted || err != nil {
 		t.Fatalf("found %v, %v", state, err)
 	}
-	w, err := s.spawn(dir, id)
+	w, err := s.spawn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.follow("cmd", dir, w); err == nil || !strings.Contains(err.Error(), "void") {
+	if c, err := s.follow("cmd", dir, id, w); err == nil || !strings.Contains(err.Error(), "void") {
 		t.Fatalf("the late shim: %+v, %v", c, err)
 	}
 
@@ -97,11 +97,11 @@ func TestVoidStopsALateShim(t *testing.T) {
 	if dir, _, err = s.makeFolder("cmd", cmd); err != nil {
 		t.Fatal(err)
 	}
-	w, err = s.spawn(dir, id)
+	w, err = s.spawn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.follow("cmd", dir, w); err == nil || !strings.Contains(err.Error(), "another command") {
+	if c, err := s.follow("cmd", dir, id, w); err == nil || !strings.Contains(err.Error(), "another command") {
 		t.Errorf("a shim with an old id: %+v, %v", c, err)
 	}
 	if exists(cmd.Dir, "ran") {
@@ -118,11 +118,11 @@ func TestSecondShimRunsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := s.spawn(dir, sp.ID)
+	w, err := s.spawn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.follow("cmd", dir, w); err == nil || !strings.Contains(err.Error(), "started before") {
+	if c, err := s.follow("cmd", dir, sp.ID, w); err == nil || !strings.Contains(err.Error(), "started before") {
 		t.Errorf("a second shim: %+v, %v", c, err)
 	}
 	if raw, err := os.ReadFile(filepath.Join(cmd.Dir, "count")); err != nil || string(raw) != "once\n" {

@@ -47,14 +47,13 @@ var (
 	fpShimAfterResult   = failpoint.New("sandbox.shim.after_result")
 )
 
-// ExecMain is the main function of the shim, `taskdaemon exec <folder> <id>`. With "-" for the folder it
-// waits for both, on a line each of its standard input, and leaves when that ends: a warm shim. It
-// returns the process's exit code, which says only whether the shim did its part.
-func ExecMain(args []string) (code int) {
+// ExecMain is the main function of the shim, `taskdaemon exec`. It is told on its standard input which
+// folders to work on, one after the other, and leaves when that ends. It returns the process's exit code,
+// which says only whether the shim did its part.
+func ExecMain() (code int) {
 	// The kernel kills the command when the thread that started it ends; this one never does.
 	runtime.LockOSThread()
-	// The shim is small and short: without a collector it starts and ends faster, and the limit keeps
-	// one that lives long from growing.
+	// Without a collector it starts faster, and the limit keeps one that lives long from growing.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(32 << 20)
 
@@ -69,20 +68,20 @@ func ExecMain(args []string) (code int) {
 	// Caught and dropped, not ignored: what is ignored here would be ignored by the command, too.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 
-	// All that does not depend on the command comes before the wait for it: a warm shim is ready.
-	err := s.ready()
-	if err == nil {
-		s.dir, s.id, err = assignment(args)
-	}
-	if err == nil && s.dir == "" {
-		return 0 // the daemon needs this warm shim no more
-	}
-	if err == nil {
-		err = s.run()
-	}
-	if err != nil {
+	// All that does not depend on the command comes before the wait for it.
+	if err := s.ready(); err != nil {
 		s.tell(tellFailed, err.Error())
 		return 1
+	}
+	for in := bufio.NewReader(os.Stdin); s.assigned(in); debug.SetGCPercent(100) {
+		reusable, err := s.run()
+		if err != nil {
+			s.tell(tellFailed, err.Error())
+			return 1
+		}
+		if !reusable {
+			break
+		}
 	}
 	return 0
 }
@@ -92,27 +91,22 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// assignment is the folder to work on and the id of its spec; no folder means nothing to do.
-func assignment(args []string) (dir, id string, err error) {
-	switch {
-	case len(args) == 2:
-		return args[0], args[1], nil
-	case len(args) != 1 || args[0] != "-":
-		return "", "", errors.New("usage: taskdaemon exec <folder> <id>")
+// assignment tells a shim which folder to work on, and the id of its spec.
+func assignment(dir, id string) []byte { return []byte(dir + "\x00" + id + "\x00") }
+
+// assigned waits for the next assignment, and reports whether there is one.
+func (s *shim) assigned(in *bufio.Reader) bool {
+	for _, part := range []*string{&s.dir, &s.id} {
+		text, err := in.ReadString(0)
+		if err != nil {
+			return false // the daemon needs this shim no more, or is no more itself
+		}
+		*part = strings.TrimSuffix(text, "\x00")
 	}
-	in := bufio.NewReader(os.Stdin)
-	dir, err = in.ReadString('\n')
-	if err != nil {
-		return "", "", nil
-	}
-	id, err = in.ReadString('\n')
-	if err != nil {
-		return "", "", nil
-	}
-	return strings.TrimSuffix(dir, "\n"), strings.TrimSuffix(id, "\n"), nil
+	return true
 }
 
-// shim is one command's supervisor.
+// shim supervises a command, and then perhaps the next.
 type shim struct {
 	dir     string
 	id      string
@@ -142,43 +136,54 @@ func (s *shim) tell(what byte, text string) {
 	_, _ = unix.Write(notifyFd, append([]byte{what}, text...))
 }
 
-// run carries the command through from lock to result. An error means that it was not started.
-func (s *shim) run() error {
+// run carries the command through from lock to result. An error means that it was not started. After one
+// that ended by itself the shim may have the next.
+func (s *shim) run() (reusable bool, err error) {
 	fpShimBeforeLock.Hit()
 	lock, err := s.lock()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer lock.Close()
 	fpShimAfterLock.Hit()
 
 	if s.spec, err = load(s.dir, specFile, decodeSpec); err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case s.spec.ID != s.id:
-		return fmt.Errorf("spool folder %s is used for another command now", s.dir)
+		return false, fmt.Errorf("spool folder %s is used for another command now", s.dir)
 	case exists(s.dir, voidFile):
-		return fmt.Errorf("spool folder %s is void", s.dir)
+		return false, fmt.Errorf("spool folder %s is void", s.dir)
 	case exists(s.dir, startedFile):
-		return fmt.Errorf("the command of spool folder %s was started before", s.dir)
+		return false, fmt.Errorf("the command of spool folder %s was started before", s.dir)
 	case len(s.signals) > 0:
-		return errors.New("killed before it was started")
+		return false, errors.New("killed before it was started")
 	}
 	out, err := os.OpenFile(filepath.Join(s.dir, outFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("make output file: %w", err)
+		return false, fmt.Errorf("make output file: %w", err)
 	}
 	defer out.Close()
 	s.rec = &recorder{file: out}
 	fpShimBeforeStarted.Hit()
 	if err := create(s.dir, startedFile); err != nil {
-		return err
+		return false, err
 	}
 	fpShimAfterStarted.Hit()
 	s.tell(tellStarted, "")
-	s.conclude(s.execute())
-	return nil
+	res := s.execute()
+	if err := s.conclude(&res); err != nil {
+		// The disk takes nothing: a living daemon can still be told, and record it elsewhere.
+		raw, _ := json.Marshal(res)
+		_ = unix.SetNonblock(notifyFd, false)
+		s.tell(tellResult, string(raw))
+		return false, nil
+	}
+	// The daemon learns of the end when this folder is let go: from then on nobody means it by this pid.
+	lock.Close()
+	s.tell(tellEnded, "")
+	return res.reusable() && len(s.signals) == 0, nil
 }
 
 // lock takes the folder for this shim's life and writes its identity down.
@@ -202,18 +207,18 @@ func (s *shim) lock() (*os.File, error) {
 	return f, nil
 }
 
-// conclude records the result and tells the daemon, in that order.
-func (s *shim) conclude(res ProcessResult) {
-	s.rec.result(&res)
+// conclude puts the result on disk.
+func (s *shim) conclude(res *ProcessResult) error {
+	s.rec.result(res)
 	fpShimBeforeResult.Hit()
 	s.rec.sync()
-	if err := writeResult(s.dir, res); err != nil {
-		// The disk takes nothing: a living daemon can still be told, and record it elsewhere.
-		raw, _ := json.Marshal(res)
-		_ = unix.SetNonblock(notifyFd, false)
-		s.tell(tellResult, string(raw))
-		return
+	if err := writeResult(s.dir, *res); err != nil {
+		return err
 	}
 	fpShimAfterResult.Hit()
-	s.tell(tellEnded, "")
+	return nil
 }
+
+// reusable reports whether the shim of a command that ended like this may have another: not if it was
+// told to end, for it might be told once more.
+func (r ProcessResult) reusable() bool { return !r.Killed && !r.TimedOut }

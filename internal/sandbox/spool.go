@@ -50,9 +50,10 @@ type Spool struct {
 	err   error // of the first use
 
 	mu      sync.Mutex
-	live    map[string]*child // commands that this spool started and that have not ended
-	warm    []*carrier
-	warming int // shims on their way to warm
+	live    map[string]*child      // commands that this spool started and that have not ended
+	warm    []*carrier             // fresh ones
+	idle    map[td.TaskID]*carrier // those that served a task
+	warming int                    // shims on their way to warm
 	closed  bool
 	wg      sync.WaitGroup // one for each shim that is watched, and for each on its way to warm
 }
@@ -62,7 +63,7 @@ var _ Process = (*child)(nil)
 // prepare makes the folder at the first use and clears what a dead daemon left half-done in it.
 func (s *Spool) prepare() error {
 	s.once.Do(func() {
-		s.live = map[string]*child{}
+		s.live, s.idle = map[string]*child{}, map[td.TaskID]*carrier{}
 		if !filepath.IsAbs(s.Dir) || !filepath.IsAbs(s.Self) {
 			s.err = td.Errorf(td.Invalid, "open spool %q of %q: both paths must be absolute", s.Dir, s.Self)
 			return
@@ -109,7 +110,7 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 		return nil, err
 	}
 	fpBeforeSpawn.Hit()
-	c, err := s.handOver(name, dir, id)
+	c, err := s.handOver(name, dir, id, cmd.Task)
 	if err != nil {
 		state, perr := probe(dir, true)
 		if state != NeverStarted {

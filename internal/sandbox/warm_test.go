@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -55,6 +56,83 @@ func TestWarmShimIsUsedAndReplaced(t *testing.T) {
 	}
 	if second := awaitWarm(t, s); second.Pid == first.Pid {
 		t.Error("it was not replaced")
+	}
+}
+
+// A shim serves its task again, and no other: what a command does to its shim is no other task's trouble.
+func TestShimServesOneTask(t *testing.T) {
+	s := warmed(t)
+	mine, other := command(t, "true"), command(t, "true")
+	mine.Task, other.Task = td.NewTaskID(), td.NewTaskID()
+	under := func(name string, cmd Command) td.Holder {
+		t.Helper()
+		wait(t, start(t, s, name, cmd))
+		h, err := load(filepath.Join(s.Dir, name), lockFile, decodeHolder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	first := under("a", mine)
+	if under("b", other) == first {
+		t.Error("another task's command ran under it")
+	}
+	if under("c", mine) != first {
+		t.Error("the task's next command ran under another")
+	}
+}
+
+// A shim that was told to end is not used again, even if its command had ended by then.
+func TestKilledShimIsNotUsedAgain(t *testing.T) {
+	s := warmed(t)
+	cmd := command(t, "until [ -e go ]; do sleep 0.01; done")
+	p := start(t, s, "a", cmd)
+	h, err := load(filepath.Join(s.Dir, "a"), lockFile, decodeHolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	p.(*child).carrier.doomed = true // what Kill does first
+	s.mu.Unlock()
+	if err := create(cmd.Dir, "go"); err != nil {
+		t.Fatal(err)
+	}
+	if res := wait(t, p); res.Killed || res.Exit != 0 {
+		t.Errorf("got %+v", res)
+	}
+	eventually(t, "its shim leaves", func() bool { return !Alive(h) })
+}
+
+// However often a shim is used, what one command printed and how it ended is not another's.
+func TestUsedShimStartsAfresh(t *testing.T) {
+	s := warmed(t)
+	task := td.NewTaskID()
+	pids := map[int]bool{}
+	for i, c := range []struct {
+		script, out string
+		exit        int
+	}{{"echo one; exit 3", "one\n", 3}, {"true", "", 0}, {"cd /; ulimit -n 64; echo two", "two\n", 0}, {"ulimit -n; pwd", "", 0}, {"kill -9 $$", "", 137}, {"echo three", "three\n", 0}} {
+		cmd := command(t, c.script)
+		cmd.Task = task
+		name := fmt.Sprint("c", i)
+		res := wait(t, start(t, s, name, cmd))
+		h, err := load(filepath.Join(s.Dir, name), lockFile, decodeHolder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids[h.Pid] = true
+		if c.script == "ulimit -n; pwd" {
+			if !strings.HasSuffix(string(res.Head), "\n"+cmd.Dir+"\n") || strings.HasPrefix(string(res.Head), "64\n") {
+				t.Errorf("%q sees %q of the one before", c.script, res.Head)
+			}
+			continue
+		}
+		if string(res.Head) != c.out || res.Exit != c.exit || res.Omitted != 0 {
+			t.Errorf("%q: %q, exit %d", c.script, res.Head, res.Exit)
+		}
+	}
+	if len(pids) != 1 {
+		t.Errorf("%d shims served", len(pids))
 	}
 }
 

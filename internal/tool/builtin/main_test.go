@@ -18,7 +18,7 @@ import (
 // TestMain makes the test binary its own shim, as taskdaemon is.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "exec" {
-		os.Exit(sandbox.ExecMain(os.Args[2:]))
+		os.Exit(sandbox.ExecMain())
 	}
 	os.Exit(m.Run())
 }
