@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -158,12 +159,14 @@ func (c *conn) number(sql string, args ...any) (int64, error) {
 	return n, err
 }
 
-// inTxn runs f in a read transaction, so that all it reads is of one moment.
+// inTxn runs f in a read transaction, so that all it reads is of one moment. The transaction ends with it,
+// even if whoever asked has gone away meanwhile.
 func (c *conn) inTxn(f func() error) error {
 	if err := c.exec("BEGIN"); err != nil {
 		return err
 	}
 	err := f()
+	defer c.SetInterrupt(c.SetInterrupt(context.Background()))
 	if eerr := c.exec("ROLLBACK"); err == nil {
 		err = eerr
 	}

@@ -47,10 +47,20 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 			return err
 		}
 	}
-	defer func() { p.free <- c }()
+	defer func() { p.free <- fit(c) }()
 	c.SetInterrupt(ctx)
-	defer c.SetInterrupt(context.Background())
 	return f(c)
+}
+
+// fit is the connection if it may be lent again, or nil. One that is still in a transaction would show the
+// next reader the past, and keep the log from being moved into the database.
+func fit(c *conn) *conn {
+	c.SetInterrupt(context.Background())
+	if c.GetAutocommit() {
+		return c
+	}
+	_ = c.close() // it only read
+	return nil
 }
 
 // close waits for those who read and closes all connections.
