@@ -1,12 +1,11 @@
-// Package llmtest tests models: a server that speaks the Claude API's streams and plays rehearsal
-// scripts, on loopback, and the conformance suite every model of package llm passes.
+// Package llmtest tests models: a server that speaks the streams of the Claude API or of Chat Completions
+// and plays rehearsal scripts, on loopback, and the conformance suite every model of package llm passes.
 package llmtest
 
 import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +21,8 @@ import (
 
 // Options say what a server plays.
 type Options struct {
+	// API is the protocol the server speaks.
+	API API
 	// Script is played; the turn follows from the conversation in the request and the number of times
 	// that same request came.
 	Script *rehearsal.Script
@@ -46,9 +47,10 @@ type Exchange struct {
 type Server struct {
 	URL string // when listening
 
-	options Options
-	http    *httptest.Server
-	held    atomic.Int64
+	options  Options
+	protocol protocol
+	http     *httptest.Server
+	held     atomic.Int64
 
 	mu        sync.Mutex
 	exchanges []*Exchange
@@ -58,7 +60,7 @@ type Server struct {
 
 // Handler is a server for a process that listens by itself.
 func Handler(o Options) *Server {
-	return &Server{options: o, attempts: map[[32]byte]int{}, garbled: map[string]bool{}}
+	return &Server{options: o, protocol: protocols[o.API], attempts: map[[32]byte]int{}, garbled: map[string]bool{}}
 }
 
 // NewServer is a server that listens on loopback until Close.
@@ -111,20 +113,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, ex *Exchange) {
 		ex.Body = raw
 		s.mu.Unlock()
 	}
-	switch {
-	case r.Method != http.MethodPost || r.URL.Path != "/v1/messages":
-		fail(w, http.StatusNotFound, "not_found_error", "no such path: "+r.URL.Path)
-		return
-	case r.Header.Get("X-Api-Key") == "":
-		fail(w, http.StatusUnauthorized, "authentication_error", "x-api-key header is required")
-		return
-	case r.Header.Get("Anthropic-Version") == "":
-		fail(w, http.StatusBadRequest, "invalid_request_error", "anthropic-version: header is required")
+	if f := s.protocol.refuse(r); f != nil {
+		s.protocol.fail(w, *f)
 		return
 	}
 	req, err := s.request(raw)
 	if err != nil {
-		fail(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+		s.protocol.fail(w, failure{http.StatusBadRequest, "invalid_request_error", err.Error()})
 		return
 	}
 	s.play(r.Context(), w, s.options.Script.Play(req))
@@ -147,20 +142,13 @@ func (s *Server) request(raw []byte) (llm.Request, error) {
 		}
 		return req, nil
 	}
-	r, messages, err := readRequest(raw)
+	req, err := s.protocol.read(raw)
 	if err != nil {
-		return llm.Request{}, err
-	}
-	req := llm.Request{Model: r.Model, Messages: messages}
-	for _, b := range r.System {
-		req.System += b.Text
-	}
-	for _, t := range r.Tools {
-		req.Tools = append(req.Tools, llm.Tool{Name: t.Name, Description: t.Description, Schema: t.InputSchema})
+		return req, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range messages {
+	for _, m := range req.Messages {
 		for i, b := range m.Blocks {
 			if b.Type == td.ToolUseBlock && s.garbled[b.ID] {
 				m.Blocks[i].Malformed = rehearsal.Garbled
@@ -179,11 +167,11 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 			w.Header().Set("Retry-After", fmt.Sprint(int(f.RetryAfter.Round(time.Second).Seconds())))
 			w.Header().Set("Retry-After-Ms", fmt.Sprint(f.RetryAfter.Milliseconds()))
 		}
-		fail(w, f.Status, typeOf(f.Status), "the script plays this failure")
+		s.protocol.fail(w, failure{f.Status, typeOf(f.Status), played})
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	w.Header().Set("Request-Id", "req_rehearsal")
+	s.protocol.label(w.Header(), "req_rehearsal")
 	flush := http.NewResponseController(w).Flush
 	if p.Fault != nil && p.Fault.Silence != 0 {
 		_ = flush()
@@ -197,7 +185,7 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 		}
 		s.mu.Unlock()
 	}
-	for i, f := range Frames(p) {
+	for i, f := range s.protocol.frames(p) {
 		if s.options.Hold != nil && i == 3 {
 			_ = flush()
 			s.held.Add(1)
@@ -225,22 +213,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-func fail(w http.ResponseWriter, status int, errorType, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(object{"type": "error", "error": object{"type": errorType, "message": message}})
-}
-
-var statusTypes = map[int]string{
-	400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
-	404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error",
-}
-
-func typeOf(status int) string {
-	if name, ok := statusTypes[status]; ok {
-		return name
-	}
-	return "api_error"
 }

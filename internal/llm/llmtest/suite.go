@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +18,16 @@ import (
 	"taskdaemon/internal/td"
 )
 
+// Trait is what a model's protocol cannot say, and the suite therefore cannot ask of it.
+type Trait int
+
+// TextHasNoEnd: the protocol does not mark the end of a text, so that a cut stream leaves none that is
+// known to be whole. The model must then give an error, not a guess.
+const TextHasNoEnd Trait = iota
+
 // Run is the suite every model passes. newModel makes the model under test such that it plays the
 // script, whatever way that takes, and gives up on a stream that is silent for a second.
-func Run(t *testing.T, newModel func(t *testing.T, script *rehearsal.Script) llm.Model) {
+func Run(t *testing.T, newModel func(t *testing.T, script *rehearsal.Script) llm.Model, traits ...Trait) {
 	start := func(t *testing.T, script string) *talk {
 		t.Helper()
 		s, err := rehearsal.Parse([]byte(script))
@@ -34,7 +42,11 @@ func Run(t *testing.T, newModel func(t *testing.T, script *rehearsal.Script) llm
 	t.Run("StopReasons", func(t *testing.T) { testStopReasons(t, start) })
 	t.Run("Faults", func(t *testing.T) { testFaults(t, start) })
 	t.Run("Garbage", func(t *testing.T) { testGarbage(t, start) })
-	t.Run("CutText", func(t *testing.T) { testCutText(t, start) })
+	if slices.Contains(traits, TextHasNoEnd) {
+		t.Run("CutText", func(t *testing.T) { testCutTextIsNoAnswer(t, start) })
+	} else {
+		t.Run("CutText", func(t *testing.T) { testCutText(t, start) })
+	}
 	t.Run("Cancel", func(t *testing.T) { testCancel(t, start) })
 	t.Run("Concurrent", func(t *testing.T) { testConcurrent(t, start) })
 }
@@ -254,6 +266,21 @@ turns:
 	}
 	if r = k.answer(); r.Cut || len(r.Message.ToolUses()) != 1 {
 		t.Errorf("rest = %+v", r)
+	}
+}
+
+func testCutTextIsNoAnswer(t *testing.T, start starter) {
+	k := start(t, `
+turns:
+  - {text: whole text, tools: [{name: A}], faults: [{cut: 10}]}
+  - {text: b}
+`)
+	k.fails(td.Network)
+	if r := k.answer(); r.Cut || r.Message.Text() != "whole text" || len(r.Message.ToolUses()) != 1 {
+		t.Errorf("second attempt = %+v", r)
+	}
+	if got := k.answer().Message.Text(); got != "b" {
+		t.Errorf("text = %q", got)
 	}
 }
 

@@ -1,0 +1,36 @@
+package openai
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/llmtest"
+	"taskdaemon/internal/llm/rehearsal"
+)
+
+const testKey = "sk-proj-test-0123456789abcdef"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve gives a model that talks to a server that plays the script.
+func serve(t testing.TB, o llmtest.Options) (*Model, *llmtest.Server) {
+	t.Helper()
+	o.API = llmtest.Chat
+	s := llmtest.NewServer(o)
+	client := newHTTP()
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		s.Close()
+	})
+	return New(Options{APIKey: testKey, BaseURL: s.URL + "/v1", HTTP: client, IdleTimeout: time.Second, HeaderTimeout: 5 * time.Second}), s
+}
+
+func TestConformance(t *testing.T) {
+	llmtest.Run(t, func(t *testing.T, script *rehearsal.Script) llm.Model {
+		m, _ := serve(t, llmtest.Options{Script: script})
+		return m
+	}, llmtest.TextHasNoEnd)
+}

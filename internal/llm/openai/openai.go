@@ -1,0 +1,162 @@
+// Package openai answers requests through the Chat Completions API, by OpenAI's official SDK: OpenAI
+// itself and everything that speaks the same protocol, such as Ollama, llama.cpp, vLLM and OpenRouter.
+//
+// One call is one HTTP request: the SDK's retries are off, so that the loop's own are the only ones and
+// every one of them is journaled (L-6). The SDK makes the request. The body is encoded here, because a
+// growing conversation must cost only its new messages and its beginning must stay the same bytes; the
+// stream and the errors are read here, because servers differ in both and must be read with suspicion.
+//
+// What comes back is checked as if it came from an enemy: a stream that does not keep to the protocol,
+// that never ends, or falls silent, is an *llm.Error. A stream that ends before its finish reason is cut
+// and gives no answer at all: the protocol does not say where a text ends, and half a sentence reads as
+// if it were meant. A finish reason is a server's word that nothing is missing but the count of tokens.
+//
+// Servers that fall short of the protocol are helped where the meaning is clear: calls without an id or
+// an index, all with the same index, or with arguments that are not in a string; no usage; no [DONE].
+// What a model thinks aloud is shown and kept, and never sent back. A request's budget for thinking is
+// not sent: the protocol has no word for it that all servers take, and models that reason do so unasked.
+package openai
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/redact"
+)
+
+// Options set up the client.
+type Options struct {
+	APIKey  string // empty: none is sent, which servers on one's own machine are content with
+	BaseURL string // with its version, as in "http://localhost:11434/v1"; empty: the API of OpenAI
+	// Limit is the name under which the server takes a limit to the answer's length; empty: CompletionTokens
+	// for hosts of OpenAI, Tokens for all others.
+	Limit Limit
+	// HTTP makes the requests; nil: a client of its own, tuned for a thousand streams at once, that
+	// follows no redirects, since those would carry the key to another host.
+	HTTP *http.Client
+	// HeaderTimeout is how long the answer may take to begin; zero: DefaultHeaderTimeout.
+	HeaderTimeout time.Duration
+	// IdleTimeout is how long a stream may be silent; zero: DefaultIdleTimeout.
+	IdleTimeout time.Duration
+}
+
+// Limit names the field of a request that bounds the answer.
+type Limit string
+
+// The names there are. OpenAI's newer models refuse the older one, most other servers know no other.
+const (
+	Tokens           Limit = "max_tokens"
+	CompletionTokens Limit = "max_completion_tokens"
+)
+
+// The times an Options left at zero means. A server may say nothing while it reads a long prompt, or
+// while a model thinks in secret.
+const (
+	DefaultHeaderTimeout = 5 * time.Minute
+	DefaultIdleTimeout   = 5 * time.Minute
+)
+
+const defaultBaseURL = "https://api.openai.com/v1"
+
+// Model answers through the Chat Completions API.
+type Model struct {
+	client        openai.Client
+	limit         Limit
+	redactor      *redact.Redactor
+	headerTimeout time.Duration
+	idleTimeout   time.Duration
+}
+
+// New makes a model. The environment is not looked at: what counts is in o.
+func New(o Options) *Model {
+	key := strings.TrimSpace(o.APIKey)
+	if o.BaseURL == "" {
+		o.BaseURL = defaultBaseURL
+	}
+	if o.Limit == "" {
+		o.Limit = limitOf(o.BaseURL)
+	}
+	if o.HTTP == nil {
+		o.HTTP = newHTTP()
+	}
+	if o.HeaderTimeout == 0 {
+		o.HeaderTimeout = DefaultHeaderTimeout
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = DefaultIdleTimeout
+	}
+	return &Model{
+		// Not openai.NewClient: it would take headers, an account and a key from the environment.
+		client: openai.Client{Options: []option.RequestOption{
+			option.WithBaseURL(o.BaseURL),
+			option.WithMaxRetries(0),
+			option.WithHTTPClient(o.HTTP),
+			option.WithAPIKey(key),
+			option.WithHeader("Content-Type", "application/json"),
+			option.WithHeader("Accept", "text/event-stream"),
+		}},
+		limit:         o.Limit,
+		redactor:      redact.New(key),
+		headerTimeout: o.HeaderTimeout,
+		idleTimeout:   o.IdleTimeout,
+	}
+}
+
+// limitOf guesses by the host which name a server knows.
+func limitOf(baseURL string) Limit {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return Tokens
+	}
+	host := "." + strings.ToLower(u.Hostname())
+	if strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".openai.azure.com") {
+		return CompletionTokens
+	}
+	return Tokens
+}
+
+func newHTTP() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 1024,
+			IdleConnTimeout:     90 * time.Second,
+			TLSHandshakeTimeout: 15 * time.Second,
+			DisableCompression:  true, // a compressed stream would be held back by the decoder
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Provider is "openai".
+func (m *Model) Provider() string { return "openai" }
+
+// Stream makes one call.
+func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+	if emit == nil {
+		emit = func(llm.Delta) {}
+	}
+	c, err := m.newCall(ctx, req)
+	if err != nil {
+		return llm.Response{}, m.errorOf(badRequest(err))
+	}
+	defer c.end()
+	a := &answer{emit: emit, start: time.Now(), model: req.Model}
+	err = c.run(a)
+	switch {
+	case a.done && err == nil:
+		return a.response(req.Messages), nil
+	case ctx.Err() != nil:
+		return llm.Response{}, context.Cause(ctx)
+	default:
+		return llm.Response{}, m.errorOf(c.judge(err))
+	}
+}
