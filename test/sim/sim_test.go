@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,7 +43,10 @@ func TestHostsThatCrash(t *testing.T) {
 		simulate(t, dir, *seedFlag)
 		return
 	}
+	// Every seed builds a world and throws it away: most of what there is to collect is collected at its end.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var next atomic.Uint64
+	var sum tally
 	var wg sync.WaitGroup
 	began := time.Now()
 	for range runtime.GOMAXPROCS(0) {
@@ -52,22 +56,26 @@ func TestHostsThatCrash(t *testing.T) {
 				if seed > uint64(seeds()) || t.Failed() {
 					return
 				}
-				simulate(t, dir, seed)
+				sum.add(simulate(t, dir, seed))
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d seeds, %.0f a second", seeds(), float64(seeds())/time.Since(began).Seconds())
+	t.Logf("%d seeds, %.0f a second: %v", seeds(), float64(seeds())/time.Since(began).Seconds(), &sum)
 }
 
-func simulate(t *testing.T, dir string, seed uint64) {
+func simulate(t *testing.T, dir string, seed uint64) (sh shape) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
+		sh = shapeOf(seed, rnd)
 		w := newWorld(dir, rnd)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		hosts := []*host{w.start(ctx, "a"), w.start(ctx, "b")}
-		ids := w.add(ctx, t, hosts, 2+rnd.IntN(8))
+		var hosts []*host
+		for i := range sh.hosts {
+			hosts = append(hosts, w.start(ctx, fmt.Sprint("h", i)))
+		}
+		ids := w.add(ctx, t, hosts, sh.tasks)
 		var mu sync.Mutex // guards hosts against the person, who has dice of their own
 		dice := rand.New(rand.NewPCG(seed, 2))
 		stopAnswering := w.answerEverything(ctx, t, func() *host {
@@ -75,9 +83,12 @@ func simulate(t *testing.T, dir string, seed uint64) {
 			defer mu.Unlock()
 			return hosts[dice.IntN(len(hosts))]
 		})
-		for range 1 + rnd.IntN(6) {
-			time.Sleep(time.Duration(rnd.IntN(8000)) * time.Millisecond)
+		for range sh.crashes {
 			i := rnd.IntN(len(hosts))
+			if rnd.IntN(2) == 0 {
+				hosts[i].light(1+rnd.IntN(40), rnd.IntN(2) == 0)
+			}
+			time.Sleep(time.Duration(rnd.IntN(8000)) * time.Millisecond)
 			switch rnd.IntN(4) {
 			case 0:
 				hosts[i].mu.Lock()
@@ -111,6 +122,7 @@ func simulate(t *testing.T, dir string, seed uint64) {
 		}
 		w.check(ctx, t, seed, ids)
 	})
+	return sh
 }
 
 func (w *world) add(ctx context.Context, t *testing.T, hosts []*host, n int) []td.TaskID {

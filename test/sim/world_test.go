@@ -1,15 +1,11 @@
 // Package sim runs the real scheduler, engine, claims and durable steps of several hosts on one journal
-// in memory, on a simulated clock, while hosts crash, come back, lose power or lose touch with the
-// journal, all decided by a seed. A ledger outside the hosts counts every effect.
+// in memory, on a simulated clock, while hosts crash, at any time or just at an append, come back, lose
+// power or lose touch with the journal, all decided by a seed. A ledger outside the hosts counts every effect.
 package sim
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -18,7 +14,6 @@ import (
 
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/engine"
-	"taskdaemon/internal/llm"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/store/mem"
@@ -43,6 +38,8 @@ type world struct {
 	written map[string]int
 	active  map[td.TaskID]string // which host is in an effect of the task
 	faults  []string
+
+	removals int // of processes from the spool
 }
 
 type proc struct {
@@ -99,6 +96,29 @@ type host struct {
 	mu   sync.Mutex
 	dead bool
 	deaf bool // it can no longer renew its claims
+
+	// fuse, if not zero, is the append from now at which the host dies: the instants between a deed and its
+	// record are too short to be hit by chance. The journal still takes that append if last is set.
+	fuse int
+	last bool
+}
+
+// light sets the host's fuse.
+func (h *host) light(fuse int, last bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fuse, h.last = fuse, last
+}
+
+// burn counts an append: dies says that the host dies at it, taken whether the journal still takes it.
+func (h *host) burn() (dies, taken bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fuse == 0 {
+		return false, true
+	}
+	h.fuse--
+	return h.fuse == 0, h.fuse > 0 || h.last
 }
 
 var lives atomic.Int64
@@ -110,7 +130,7 @@ func (w *world) start(ctx context.Context, name string) *host {
 	w.mu.Unlock()
 	h := &host{world: w, name: name, done: make(chan struct{})}
 	j := &journal{Journal: w.journal, host: h}
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	keeper := coord.NewKeeper(j, td.Holder{Host: name}, log)
 	h.sched = scheduler.New(scheduler.Options{
 		Journal: j, Keeper: keeper, Loops: 8, Log: log, Retry: 5 * time.Second,
@@ -147,13 +167,21 @@ func (h *host) isDead() bool {
 	return h.dead
 }
 
-// crash is SIGKILL: from this instant nothing the host does reaches anything outside it.
-func (h *host) crash(power bool) {
+// die is SIGKILL: from this instant nothing the host does reaches anything outside it.
+func (h *host) die() {
 	h.mu.Lock()
 	h.dead = true
 	h.mu.Unlock()
 	h.world.mu.Lock()
+	defer h.world.mu.Unlock()
 	h.world.alive[h.name] = false
+}
+
+// crash has the host die, if it has not yet, and waits until it is gone. A loss of power ends what its
+// shims run, too.
+func (h *host) crash(power bool) {
+	h.die()
+	h.world.mu.Lock()
 	for _, p := range h.procs {
 		if power && p.host == h.name && time.Now().Before(p.ends) {
 			p.lost = true
@@ -175,7 +203,15 @@ func (j *journal) Append(ctx context.Context, c td.Claim, after uint64, evs ...t
 		return td.Task{}, errDead
 	}
 	time.Sleep(time.Millisecond)
+	dies, taken := j.host.burn()
+	if !taken {
+		j.host.die()
+		return td.Task{}, errDead
+	}
 	t, err := j.Journal.Append(ctx, c, after, evs...)
+	if dies {
+		j.host.die()
+	}
 	if j.host.isDead() {
 		return td.Task{}, errDead // recorded or not, this host never learns of it
 	}
@@ -211,55 +247,4 @@ func (j *journal) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
 		return nil, errDead
 	}
 	return j.Journal.Take(ctx, c)
-}
-
-// model plays an agent whose every answer follows from the task and the turn.
-type model struct{ host *host }
-
-func (m *model) Provider() string { return "sim" }
-
-func (m *model) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
-	turn := 0
-	for _, msg := range req.Messages {
-		if msg.Role == td.Assistant {
-			turn++
-		}
-	}
-	h := hash(req.Messages[0].Text(), turn, req.Attempt)
-	timer := time.NewTimer(time.Duration(h%2000) * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return llm.Response{}, context.Cause(ctx)
-	}
-	switch {
-	case h%11 == 0 && req.Attempt < 2:
-		return llm.Response{}, &llm.Error{Class: td.Overloaded, Status: 529, Err: errors.New("overloaded")}
-	case h%13 == 0 && req.Attempt < 2:
-		return llm.Response{}, &llm.Error{Class: td.Network, Err: errors.New("reset")}
-	}
-	h = hash(req.Messages[0].Text(), turn, 0)
-	resp := llm.Response{Model: "sim", StopReason: td.StopToolUse, Message: td.Message{Role: td.Assistant}}
-	call := func(name string) {
-		resp.Message.Blocks = append(resp.Message.Blocks, td.Block{
-			Type: td.ToolUseBlock, ID: fmt.Sprintf("u%d.%d", turn, len(resp.Message.Blocks)), Name: name,
-			Input: json.RawMessage(fmt.Sprintf(`{"call":"%d.%d"}`, turn, len(resp.Message.Blocks))),
-		})
-	}
-	if turn >= 4 {
-		call("Complete")
-		return resp, nil
-	}
-	names := []string{"Look", "Act", "Write", "Act", "Ask"}
-	for i := range 1 + h%3 {
-		call(names[(h/7+i)%uint64(len(names))])
-	}
-	return resp, nil
-}
-
-func hash(parts ...any) uint64 {
-	f := fnv.New64a()
-	fmt.Fprint(f, parts...)
-	return f.Sum64()
 }

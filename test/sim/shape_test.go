@@ -1,0 +1,48 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+)
+
+// shape is how much happens in a seed. Most are small: they find the most faults a second. Some are
+// crowds: many more tasks than loops, so that tasks queue, hosts take over from hosts that took over,
+// and one crash cuts through many tasks at once.
+type shape struct{ hosts, tasks, crashes int }
+
+const crowd = 100
+
+// shapeOf makes one seed in 50 a crowd, and of these one in ten a crowd for each host.
+func shapeOf(seed uint64, rnd *rand.Rand) shape {
+	switch {
+	case seed%500 == 0:
+		hosts := 3 + rnd.IntN(3)
+		return shape{hosts: hosts, tasks: hosts * crowd, crashes: 8 + rnd.IntN(9)}
+	case seed%50 == 0:
+		return shape{hosts: 3 + rnd.IntN(3), tasks: crowd, crashes: 4 + rnd.IntN(9)}
+	}
+	return shape{hosts: 2, tasks: 2 + rnd.IntN(8), crashes: 1 + rnd.IntN(6)}
+}
+
+// tally is what all seeds came to.
+type tally struct {
+	mu      sync.Mutex
+	crowds  int // seeds with that many tasks or more
+	tasks   int
+	crashes int
+}
+
+func (s *tally) add(sh shape) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sh.tasks >= crowd {
+		s.crowds++
+	}
+	s.tasks += sh.tasks
+	s.crashes += sh.crashes
+}
+
+func (s *tally) String() string {
+	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts; %d tasks, %d crashes in all", s.crowds, crowd, s.tasks, s.crashes)
+}
