@@ -37,11 +37,16 @@ var mutants = []mutant{
 	},
 	{
 		"the head is not compared", "internal/store/sqlite/stream.go",
-		"return td.Task{}, rule.HeadMoved(c.Task, after, e.task.Head)", "_ = rule.HeadMoved", journal,
+		"if !again {", "if !again && false {", journal,
 	},
 	{
 		"acknowledged before it is committed", "internal/store/sqlite/writer.go",
 		"if err := w.c.exec(\"COMMIT\"); err != nil {", "if err := w.c.exec(\"ROLLBACK\"); err != nil {", journal,
+	},
+	{
+		"published before it is appended", "internal/store/sqlite/writer.go",
+		"\tfpGroupCommit.Hit()\n", "\tw.s.bus.Publish(t.publish)\n\tt.publish = nil\n\tfpGroupCommit.Hit()\n",
+		[]string{"./internal/store/sqlite", "-run", "TestNobodyIsToldBeforeTheCommit"},
 	},
 	{
 		"an opaque step is run again blindly", "internal/engine/tools.go",
@@ -52,6 +57,16 @@ var mutants = []mutant{
 		"the act comes before its record", "internal/durable/step.go",
 		"\tif err := l.Append(ctx, intents(s)...); err != nil {\n\t\treturn td.Outcome{}, err\n\t}\n\tfpIntended.Hit()\n\tout, err := l.run(ctx, s)",
 		"\tout, err := l.run(ctx, s)\n\tif err := l.Append(ctx, intents(s)...); err != nil {\n\t\treturn td.Outcome{}, err\n\t}", sim,
+	},
+	{
+		"what is kept is let go before its outcome is recorded", "internal/durable/step.go",
+		"l.then = append(l.then, s.Then)", "s.Then()",
+		[]string{"./internal/durable"},
+	},
+	{
+		"a command's spool is removed before its outcome is recorded", "internal/engine/tools.go",
+		"Run: r.runner(t, call, env),\n\t\tKept: true, Then: func() { r.clean(c.Key, attempt) },",
+		"Kept: true, Run: func(ctx context.Context) (td.Outcome, error) {\n\t\t\tdefer r.clean(c.Key, attempt)\n\t\t\treturn r.runner(t, call, env)(ctx)\n\t\t},", sim,
 	},
 	{
 		"an answer for one attempt is taken for the next", "internal/transcript/transcript.go",
@@ -78,7 +93,7 @@ var mutants = []mutant{
 	},
 	{
 		"the conversation is not what the journal has", "internal/durable/log.go",
-		"ev.Body = td.DecodeBody(ev.Body.Type(), raw)", "_ = raw", engine,
+		"ev.Body = sealed.Body", "_ = sealed", engine,
 	},
 	{
 		"a request can be answered twice", "internal/td/task.go",
@@ -96,6 +111,11 @@ var mutants = []mutant{
 		"a shim does not look whether it was voided", "internal/sandbox/shim.go",
 		"case exists(s.dir, voidFile):", "case false:",
 		[]string{"./internal/sandbox", "-run", "TestVoidStopsALateShim"},
+	},
+	{
+		"a shim that was told to end gets another command", "internal/sandbox/child.go",
+		"\tc.carrier.doomed = true\n", "",
+		[]string{"./internal/sandbox", "-run", "TestShimToldToEndGetsNoOtherCommand"},
 	},
 	{
 		"a command is not marked as started", "internal/sandbox/shim.go",
