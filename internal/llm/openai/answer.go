@@ -75,14 +75,14 @@ func (a *answer) feed(data []byte, failed bool) error {
 		return a.finish()
 	}
 	var ch chunk
-	if err := json.Unmarshal(data, &ch); err != nil {
-		return garble("an event cannot be read: %w", err)
-	}
+	err := json.Unmarshal(data, &ch)
 	switch {
 	case len(ch.Error) > 0 && string(ch.Error) != "null":
 		return readError(ch.Error)
 	case failed:
 		return readError(data)
+	case err != nil:
+		return garble("an event cannot be read: %w", err)
 	}
 	if word(string(ch.Model)) {
 		a.model = string(ch.Model)

@@ -1,0 +1,232 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+// sane fails the test unless a call came to something the loop can work with.
+func sane(t testing.TB, r llm.Response, err error) {
+	t.Helper()
+	if err != nil {
+		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Class == "" || e.Error() == "" {
+			t.Fatalf("error %v (%T)", err, err)
+		}
+		if len(r.Message.Blocks) > 0 {
+			t.Fatalf("an error and an answer: %+v", r)
+		}
+		return
+	}
+	if r.Cut || r.StopReason == "" {
+		t.Fatalf("an answer without a stop reason: %+v", r)
+	}
+	if u := r.Usage; min(u.Input, u.Output, u.CacheRead, u.CacheWrite) < 0 {
+		t.Fatalf("usage %+v", u)
+	}
+	ids := map[string]bool{}
+	for _, b := range r.Message.Blocks {
+		if !utf8.ValidString(b.Text) || !utf8.Valid(b.Input) || !utf8.ValidString(b.Malformed) {
+			t.Fatalf("a block is not UTF-8: %+v", b)
+		}
+		if b.Type != td.ToolUseBlock {
+			continue
+		}
+		if b.ID == "" || b.Name == "" || ids[b.ID] || !json.Valid(b.Input) || b.Input[0] != '{' || b.Malformed != "" && string(b.Input) != "{}" {
+			t.Fatalf("call %+v", b)
+		}
+		ids[b.ID] = true
+	}
+}
+
+func TestHugeText(t *testing.T) {
+	const size = 50 << 20
+	piece := sse(strings.Replace(evHi, "hi", strings.Repeat("x", 64<<10), 1))
+	parts := []io.Reader{strings.NewReader(sse(evRole))}
+	for range size / (64 << 10) {
+		parts = append(parts, strings.NewReader(piece))
+	}
+	parts = append(parts, strings.NewReader(sse(evStop, evDone)))
+	deltas := 0
+	r, err := playing(func() io.Reader { return io.MultiReader(parts...) }).
+		Stream(t.Context(), llm.Request{}, func(d llm.Delta) { deltas += len(d.Text) })
+	if err != nil || len(r.Message.Text()) != size || deltas != size {
+		t.Errorf("%d bytes, %d in deltas, %v", len(r.Message.Text()), deltas, err)
+	}
+}
+
+func TestHugeLine(t *testing.T) {
+	for _, c := range []struct {
+		size int
+		ok   bool
+	}{{10 << 20, true}, {40 << 20, false}} {
+		r, err := play(t.Context(), sse(strings.Replace(evHi, "hi", strings.Repeat("x", c.size), 1), evStop, evDone))
+		if c.ok != (err == nil) || c.ok && len(r.Message.Text()) != c.size {
+			t.Errorf("a line of %d MiB: %d bytes, %v", c.size>>20, len(r.Message.Text()), err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "an event is longer than 32 MiB") {
+			t.Error(err)
+		}
+		sane(t, r, err)
+	}
+}
+
+// endless repeats a text for ever.
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+
+func TestEndlessStreams(t *testing.T) {
+	long := strings.Repeat("y", 8<<10)
+	for name, c := range map[string]struct{ head, body string }{
+		"text":      {sse(evRole), sse(strings.Replace(evHi, "hi", long, 1))},
+		"comments":  {sse(evRole), ": " + long + "\n\n"},
+		"one line":  {"data: ", "zzzzzzzzzzzzzzzz"},
+		"one event": {"", "data: " + long + "\n"},
+		"calls":     {sse(evRole), sse(calling(piece("", "", "A", `{}`)))},
+		"arguments": {sse(calling(piece("0", "", "A", `{"x":"`))), sse(calling(piece("0", "", "A", strings.Repeat("}", 8<<10))))},
+		"before [DONE]": {
+			sse(evHi, evStop), sse(`{"choices":[],"x":"` + long + `"}`),
+		},
+		"after [DONE]": {
+			sse(evHi, evStop, evDone), sse(`{"choices":[],"x":"` + long + `"}`),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := playing(func() io.Reader {
+				return io.MultiReader(strings.NewReader(c.head), &endless{text: c.body})
+			}).Stream(t.Context(), llm.Request{}, nil)
+			sane(t, r, err)
+			if ended := strings.Contains(name, "DONE"); ended != (err == nil) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// Whole answers, spoiled in every way that comes to mind, at random places. The seed is in the name.
+func TestHostileAnswers(t *testing.T) {
+	at := func(r *rand.Rand, e []string) int { return r.IntN(len(e)) }
+	spoilers := []func(*rand.Rand, []string) []string{
+		func(r *rand.Rand, e []string) []string { i := at(r, e); return slices.Delete(e, i, i+1) },
+		func(r *rand.Rand, e []string) []string { return slices.Insert(e, at(r, e), e[at(r, e)]) },
+		func(r *rand.Rand, e []string) []string {
+			i, j := at(r, e), at(r, e)
+			e[i], e[j] = e[j], e[i]
+			return e
+		},
+		func(r *rand.Rand, e []string) []string {
+			i := at(r, e)
+			b := []byte(e[i])
+			b[r.IntN(len(b))] = byte(r.IntN(256))
+			e[i] = string(b)
+			return e
+		},
+		func(r *rand.Rand, e []string) []string {
+			i := at(r, e)
+			n := r.IntN(len(e[i]))
+			e[i] = e[i][:n] + strings.Repeat("\x00", 1+r.IntN(5)) + e[i][n:]
+			return e
+		},
+		func(r *rand.Rand, e []string) []string {
+			i := at(r, e)
+			e[i] = e[i][:r.IntN(len(e[i]))]
+			return e
+		},
+		func(r *rand.Rand, e []string) []string {
+			return slices.Insert(e, at(r, e), "event: error\ndata: "+strings.Repeat("{\"error\":", r.IntN(100))+"\n\n")
+		},
+		func(r *rand.Rand, e []string) []string {
+			r.Shuffle(len(e), func(i, j int) { e[i], e[j] = e[j], e[i] })
+			return e
+		},
+		func(r *rand.Rand, e []string) []string {
+			i := at(r, e)
+			e[i] = strings.Replace(e[i], `"index":0`, fmt.Sprintf(`"index":%d`, r.Int64()-r.Int64()), 1)
+			return e
+		},
+		func(_ *rand.Rand, e []string) []string { return slices.Concat(e, e) },
+	}
+	const answers = 1000
+	taken := 0
+	for seed := range answers {
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		var events []string
+		for _, f := range record(t, recordings[seed%len(recordings)]) {
+			events = append(events, string(f.Bytes))
+		}
+		for range 1 + rng.IntN(3) {
+			events = spoilers[rng.IntN(len(spoilers))](rng, events)
+			events = slices.DeleteFunc(events, func(s string) bool { return s == "" })
+			if len(events) == 0 {
+				events = []string{"\n"}
+			}
+		}
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r, err := play(t.Context(), strings.Join(events, ""))
+			sane(t, r, err)
+			if err == nil {
+				taken++
+			}
+		})
+	}
+	if taken == 0 || taken == answers {
+		t.Errorf("%d of %d were taken for answers: the spoilers spoil nothing or everything", taken, answers)
+	}
+	t.Logf("%d of %d spoiled streams still were answers", taken, answers)
+}
+
+func FuzzStream(f *testing.F) {
+	for _, turn := range recordings {
+		var stream []byte
+		for _, fr := range record(f, turn) {
+			stream = append(stream, fr.Bytes...)
+		}
+		f.Add(string(stream))
+	}
+	f.Add(sse(calling(piece("0", "", "A", `{"a`), piece("0", "", "A", `":1}`)), evStop))
+	f.Add(sse(`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"A","arguments":{"x":"`+"\xff"+`"}}}]}}]}`, evCalls, evCount, evDone))
+	f.Add("error: {\"code\":500,\"message\":\"m\"}\n\n")
+	f.Fuzz(func(t *testing.T, stream string) {
+		a := &answer{emit: func(llm.Delta) {}}
+		if err := a.read(strings.NewReader(stream), func(time.Duration) {}); err != nil || !a.done {
+			return
+		}
+		r := a.response(nil)
+		sane(t, r, nil)
+		_ = encoded(t, llm.Request{Messages: []td.Message{r.Message}}) // what came in must be fit to go out again
+	})
+}
+
+func FuzzError(f *testing.F) {
+	for _, c := range errorBodies {
+		f.Add(c.status, c.body)
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 {
+			return
+		}
+		_, err := answering(status, nil, body).Stream(t.Context(), llm.Request{}, nil)
+		sane(t, llm.Response{}, err)
+		if err == nil || !utf8.ValidString(err.Error()) || len(err.Error()) > 3000 {
+			t.Fatalf("%d %q: %v", status, body, err)
+		}
+	})
+}
