@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +58,7 @@ func runDaemonStart(ctx context.Context, o daemonStartOptions) error {
 	if err != nil {
 		return err
 	}
-	report, err := c.Recovery(ctx)
+	report, err := wholeReport(ctx, c, time.Second)
 	if err != nil {
 		return err
 	}

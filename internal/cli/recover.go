@@ -3,8 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
 )
 
 type recoverOptions struct{ app *app }
@@ -19,13 +23,23 @@ Recovery itself happens at every start; there is nothing to trigger.`,
 	}
 }
 
+// wholeReport is the report, if need be after a wait until the records of all tasks were read.
+func wholeReport(ctx context.Context, svc api.Service, limit time.Duration) (td.Report, error) {
+	for end := time.Now().Add(limit); ; {
+		r, err := svc.Recovery(ctx)
+		if err != nil || r.Checking == 0 || time.Now().After(end) || !pause(ctx, 20*time.Millisecond) {
+			return r, err
+		}
+	}
+}
+
 func runRecover(ctx context.Context, o recoverOptions) error {
 	a := o.app
 	svc, err := a.service(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := svc.Recovery(ctx)
+	r, err := wholeReport(ctx, svc, time.Minute)
 	if err != nil {
 		return err
 	}

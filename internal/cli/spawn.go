@@ -70,7 +70,7 @@ func (a *app) ensureDaemon(ctx context.Context, dir string) error {
 
 // sayReport tells what the start found, if it found anything.
 func (a *app) sayReport(ctx context.Context, c *client.Client) {
-	if r, err := c.Recovery(ctx); err == nil && !r.Empty() {
+	if r, err := wholeReport(ctx, c, time.Second); err == nil && !r.Empty() {
 		a.say("%s", plainText(r.String()))
 	}
 }

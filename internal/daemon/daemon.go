@@ -66,7 +66,10 @@ type Daemon struct {
 	mirror  *mirror.Mirror
 	model   llm.Model
 	live    bus.Topic[api.Live]
-	report  td.Report // of the recovery at this start
+
+	reportMu sync.Mutex
+	report   td.Report // of the recovery at this start
+	unread   []td.Task // taken up, their records not read yet
 
 	stopping atomic.Bool
 	stop     chan struct{} // closed by Stop
@@ -89,7 +92,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if d.report, err = d.recover(work); err != nil {
+	if err := d.recover(work); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	fpRecovered.Hit()
@@ -184,6 +187,10 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 		<-ready.Done()
 		drained <- d.sched.Run(work)
 	}()
+	start("verify", func(ctx context.Context) error {
+		<-ready.Done()
+		return d.verify(ctx)
+	})
 
 	var failure error
 	select {

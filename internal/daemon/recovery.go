@@ -3,13 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"taskdaemon/internal/config"
-	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store"
@@ -27,24 +25,25 @@ var (
 const rescuers = 64
 
 // recover settles what an earlier life left, task by task, and records the report.
-func (d *Daemon) recover(ctx context.Context) (td.Report, error) {
+func (d *Daemon) recover(ctx context.Context) error {
 	began := time.Now()
-	report := td.Report{At: began.UTC().Round(0)}
+	report := &d.report
+	report.At = began.UTC().Round(0)
 	var err error
 	if report.Clean, err = d.stoppedCleanly(ctx); err != nil {
-		return report, err
+		return err
 	}
 	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
 	if err != nil {
-		return report, err
+		return err
 	}
 	found, err := d.sweep(tasks)
 	if err != nil {
-		return report, err
+		return err
 	}
 	report.Orphans = found.killed
 	fpSwept.Hit()
-	r := &rescuer{Daemon: d, processes: found.processes, report: &report}
+	r := &rescuer{Daemon: d, processes: found.processes}
 	group, ctx2 := errgroup.WithContext(ctx)
 	group.SetLimit(rescuers)
 	for _, t := range tasks {
@@ -61,11 +60,11 @@ func (d *Daemon) recover(ctx context.Context) (td.Report, error) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return report, err
+		return err
 	}
-	report.Took = time.Since(began)
+	report.Took, report.Checking = time.Since(began), len(d.unread)
 	fpReport.Hit()
-	return report, d.own.append(ctx, td.Recovered{Report: report})
+	return d.own.append(ctx, td.Recovered{Report: *report})
 }
 
 // stoppedCleanly reports whether the daemon before this one recorded its stop, with nothing left.
@@ -149,14 +148,11 @@ func (d *Daemon) discard(e sandbox.Entry) error {
 type rescuer struct {
 	*Daemon
 	processes map[string]sandbox.ProcessState
-
-	mu     sync.Mutex
-	report *td.Report
 }
 
 func (r *rescuer) note(list *[]td.ReportLine, t td.Task, what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.reportMu.Lock()
+	defer r.reportMu.Unlock()
 	*list = append(*list, td.ReportLine{Task: t.ID, Handle: t.Handle, Title: t.Title, What: what})
 }
 
@@ -196,33 +192,21 @@ func (r *rescuer) tooOld(t td.Task) bool {
 }
 
 func (r *rescuer) takeUp(ctx context.Context, t td.Task) error {
-	if damaged := r.damaged(ctx, t); damaged != nil {
-		r.note(&r.report.Corrupt, t, damaged.Error()+"; nothing is done about it before you say so")
-		return r.under(ctx, t, func(t td.Task, at time.Time) (td.Move, error) {
-			return td.BlockOn(t, td.BlockedData{Cause: damaged.Error()}, at)
-		})
-	}
 	err := r.under(ctx, t, func(t td.Task, at time.Time) (td.Move, error) {
 		return td.Recover(t, "the daemon crashed; the task goes on", at)
 	})
 	if err != nil {
 		return err
 	}
+	r.reportMu.Lock()
+	r.unread = append(r.unread, t)
+	r.reportMu.Unlock()
 	if t.Turns == 0 {
 		r.note(&r.report.Retried, t, "had done nothing yet: from the start")
 		return nil
 	}
 	r.note(&r.report.Resumed, t, r.after(t))
 	return nil
-}
-
-// damaged says what is wrong with a task's records, or nil.
-func (r *rescuer) damaged(ctx context.Context, t td.Task) error {
-	log, err := durable.Open(ctx, r.journal, t, td.Claim{}, time.Now)
-	if err != nil {
-		return err
-	}
-	return log.Damaged()
 }
 
 // after says in words what was in flight and what is done about it.
@@ -283,8 +267,8 @@ func (r *rescuer) askAge(ctx context.Context, t td.Task) error {
 }
 
 // under carries out a move of a task that nobody runs.
-func (r *rescuer) under(ctx context.Context, t td.Task, decide func(td.Task, time.Time) (td.Move, error)) error {
-	ctx, held, err := r.keeper.Claim(ctx, t.ID)
+func (d *Daemon) under(ctx context.Context, t td.Task, decide func(td.Task, time.Time) (td.Move, error)) error {
+	ctx, held, err := d.keeper.Claim(ctx, t.ID)
 	if err != nil {
 		return fmt.Errorf("take up %s: %w", t.Handle, err)
 	}
@@ -300,7 +284,7 @@ func (r *rescuer) under(ctx context.Context, t td.Task, decide func(td.Task, tim
 	if len(m.Events) == 0 {
 		return nil
 	}
-	if _, err := r.journal.Append(ctx, held.Claim, t.Head, m.Events...); err != nil {
+	if _, err := d.journal.Append(ctx, held.Claim, t.Head, m.Events...); err != nil {
 		return fmt.Errorf("take up %s: %w", t.Handle, err)
 	}
 	fpRescued.Hit()

@@ -277,6 +277,8 @@ func (d *Daemon) History(ctx context.Context, ref string) (api.History, error) {
 
 // Recovery is the report of the newest start.
 func (d *Daemon) Recovery(context.Context) (td.Report, error) {
+	d.reportMu.Lock()
+	defer d.reportMu.Unlock()
 	return d.report, nil
 }
 

@@ -243,7 +243,7 @@ func (r *run) forget(step td.StepKey) { r.remove(tool.SpoolName(r.log.Task().ID,
 // remove lets go of a process that has ended. What cannot be removed is swept at the next start.
 func (r *run) remove(spool string) {
 	if err := r.Spool.Remove(spool); err != nil {
-		r.Log.Warn("remove spool", "task", r.log.Task().Handle, "name", spool, "err", err)
+		r.Log.Warn("remove spool", "name", spool, "err", err)
 	}
 }
 

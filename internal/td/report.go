@@ -19,6 +19,9 @@ type Report struct {
 	Abandoned []ReportLine  `json:"abandoned,omitempty"`
 	Corrupt   []ReportLine  `json:"corrupt,omitempty"` // quarantined
 	Orphans   []string      `json:"orphans,omitempty"` // processes killed
+	// Checking is how many of the tasks taken up have records that are still being read. What is found
+	// damaged moves to Corrupt; nothing is done about a task before its records are read.
+	Checking int `json:"checking,omitempty"`
 }
 
 // ReportLine is one task in a report.
@@ -72,6 +75,9 @@ func (r Report) String() string {
 	section(r.Corrupt, "task quarantined", "tasks quarantined")
 	if n := len(r.Orphans); n > 0 {
 		fmt.Fprintf(&b, "- %d orphaned processes killed\n", n)
+	}
+	if r.Checking > 0 {
+		fmt.Fprintf(&b, "- the records of %d are still being checked\n", r.Checking)
 	}
 	return strings.TrimRight(b.String(), "\n")
 }

@@ -109,7 +109,7 @@ func (f *folding) run(c *conn) error {
 	if err != nil {
 		return err
 	}
-	if !reflect.DeepEqual(want, e.task) {
+	if !reflect.DeepEqual(want, *e.task) {
 		f.problem("what is kept of it differs from the fold of its %d records", f.task.Head)
 	}
 	return f.requests(c, e)

@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, task td.TaskID, h td.Holder) (td.Clai
 		}
 		now := time.Now()
 		if e.held && !rule.Free(e.holder, h, s.deadline(e), now, s.alive) {
-			return rule.Taken(e.task, e.holder)
+			return rule.Taken(*e.task, e.holder)
 		}
 		end := now.Add(td.ClaimTTL)
 		out = td.Claim{Task: task, Epoch: e.epoch + 1, Holder: h, Expires: rule.Instant(end)}

@@ -26,7 +26,9 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 				return err
 			}
 			e, err := t.load(known)
-			out = e.task
+			if err == nil {
+				out = *e.task
+			}
 			return err
 		}
 		out, err = t.create(first, key)
@@ -87,7 +89,7 @@ func (t *tx) create(first rule.Prepared, key string) (td.Task, error) {
 			return td.Task{}, err
 		}
 	}
-	e := entry{n: n, task: task}
+	e := entry{n: n, task: &task}
 	if err := t.insertEvents(&e, 0, []stored{{Prepared: one[0]}}); err != nil {
 		return td.Task{}, err
 	}
@@ -148,7 +150,7 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 		rows[i].blob = h[:]
 	}
 	ahead := s.w.foldAhead(c.Task, after, prepared)
-	var out td.Task
+	var out *td.Task
 	err = s.w.do(ctx, func(t *tx) error {
 		var err error
 		out, err = t.append(c, after, rows, ahead)
@@ -157,80 +159,78 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	if err != nil {
 		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
 	}
-	return out, nil
+	return *out, nil
 }
 
 // folded is a task with events folded into it, encoded.
 type folded struct {
-	task td.Task
+	task *td.Task
 	live []byte
 }
 
-func fold(task td.Task, evs []rule.Prepared) (folded, error) {
-	task, err := rule.Fold(task, 0, evs)
+func fold(task *td.Task, evs []rule.Prepared) (folded, error) {
+	next, err := rule.Fold(*task, 0, evs)
 	if err != nil {
 		return folded{}, err
 	}
-	live, err := json.Marshal(task.Live)
-	return folded{task, live}, err
+	live, err := json.Marshal(&next.Live)
+	return folded{&next, live}, err
 }
 
 // foldAhead folds events into the task as the writer last left it, on the caller's time. The task is a
 // function of its events: if its head is still the same when the writer comes to it, so is the result.
-// nil leaves it to the writer, which also finds the words if the events are not to be.
-func (w *writer) foldAhead(id td.TaskID, after uint64, evs []rule.Prepared) *folded {
+// Nothing leaves it to the writer, which also finds the words if the events are not to be.
+func (w *writer) foldAhead(id td.TaskID, after uint64, evs []rule.Prepared) folded {
 	e := w.cache.get(id)
 	if e == nil || e.task.Head != after {
-		return nil
+		return folded{}
 	}
 	f, err := fold(e.task, evs)
 	if err != nil {
-		return nil
+		return folded{}
 	}
-	return &f
+	return f
 }
 
-func (t *tx) append(c td.Claim, after uint64, rows []stored, ahead *folded) (td.Task, error) {
+func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.Task, error) {
 	e, err := t.fenced(c)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	if e.task.Head != after {
 		again, err := t.repeated(e, c.Epoch, after, rows)
 		if err != nil {
-			return td.Task{}, err
+			return nil, err
 		}
 		if !again {
-			return td.Task{}, rule.HeadMoved(c.Task, after, e.task.Head)
+			return nil, rule.HeadMoved(c.Task, after, e.task.Head)
 		}
 		return e.task, nil
 	}
-	if ahead == nil {
+	if next.task == nil {
 		evs := make([]rule.Prepared, len(rows))
 		for i, r := range rows {
 			evs[i] = r.Prepared
 		}
-		f, err := fold(e.task, evs)
-		if err != nil {
-			return td.Task{}, err
+		if next, err = fold(e.task, evs); err != nil {
+			return nil, err
 		}
-		ahead = &f
 	}
 	if err := t.waiting(c.Task, e.n, rows); err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	before := e.task
-	e.task = ahead.task
+	e.task = next.task
 	for i := range rows {
 		rows[i].Seq, rows[i].Cursor = after+uint64(i)+1, t.last+uint64(i)+1
 	}
 	fpEventsAppend.Hit()
 	if err := t.insertEvents(&e, c.Epoch, rows); err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	fpEventsFold.Hit()
-	if err := t.update(e, before, ahead.live); err != nil {
-		return td.Task{}, err
+	if err := t.update(e, before, next.live); err != nil {
+		return nil, err
 	}
 	t.stage(c.Task, e)
 	return e.task, nil
@@ -307,7 +307,7 @@ func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
 const eventOverhead = 256
 
 // update writes the folded task and its open requests.
-func (t *tx) update(e entry, before td.Task, live []byte) error {
+func (t *tx) update(e entry, before *td.Task, live []byte) error {
 	if err := t.updateLive(e, live); err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (t *tx) update(e entry, before td.Task, live []byte) error {
 	return t.updateRequests(e.n, before, e.task)
 }
 
-func (t *tx) updateRequests(n int64, before, task td.Task) error {
+func (t *tx) updateRequests(n int64, before, task *td.Task) error {
 	for _, r := range before.Requests {
 		if _, open := task.Request(r.ID); !open {
 			if err := t.exec("DELETE FROM requests WHERE task = ? AND id = ?", n, string(r.ID)); err != nil {

@@ -14,8 +14,8 @@ import (
 // entry is a task as the writer knows it.
 type entry struct {
 	n      int64
-	task   td.Task
-	newest uint64 // cursor of its newest event
+	task   *td.Task // never changed, only replaced
+	newest uint64   // cursor of its newest event
 	epoch  uint64
 	held   bool
 	holder td.Holder
@@ -104,7 +104,8 @@ func loadEntry(c *conn, id td.TaskID) (e entry, ok bool, err error) {
 		}
 		e.expires = r.ColumnInt64(5)
 		e.newest = uint64(r.ColumnInt64(6))
-		e.task, err = decodeTask(r.ColumnRawBlob(2), r.ColumnRawBlob(1))
+		task, err := decodeTask(r.ColumnRawBlob(2), r.ColumnRawBlob(1))
+		e.task = &task
 		return err
 	}, selectEntry, string(id))
 	if td.IsKind(err, td.Corrupt) {
