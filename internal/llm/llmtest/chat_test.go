@@ -92,7 +92,9 @@ func TestChatServerFails(t *testing.T) {
 		{"/v1/chat/completions", "k", http.StatusServiceUnavailable, "", "overloaded"},
 	} {
 		status, body := postChat(t, s, c.path, c.key, good)
-		var e struct{ Error struct{ Message, Type, Code string } }
+		var e struct {
+			Error struct{ Message, Type, Code string }
+		}
 		if err := json.Unmarshal([]byte(body), &e); err != nil || status != c.want || e.Error.Code != c.code || !strings.Contains(e.Error.Message, c.says) || e.Error.Type == "" {
 			t.Errorf("%s: %d %s %v", c.path, status, body, err)
 		}

@@ -90,10 +90,16 @@ func (s *Store) Resolve(ctx context.Context, ref string) (td.TaskID, error) {
 		found.Add(rule.Candidate{Task: td.TaskID(r.ColumnText(0)), ID: r.ColumnText(1), Handle: r.ColumnText(2), Title: r.ColumnText(3)})
 		return nil
 	}
+	like := strings.ToLower(strings.TrimSpace(ref))
+	var whole td.TaskID
 	err := s.pool.with(ctx, func(c *conn) error {
+		// A whole id or handle is one task's alone, and is looked up; fragments need a look at all.
+		if _, err := c.one(func(r *sqlite3.Stmt) error { whole = td.TaskID(r.ColumnText(0)); return nil },
+			"SELECT id FROM tasks WHERE n > 0 AND (id = ?1 OR handle = ?1)", like); err != nil || whole != "" {
+			return err
+		}
 		return c.inTxn(func() error {
 			// The database narrows it down, td.MatchesRef decides.
-			like := strings.ToLower(strings.TrimSpace(ref))
 			if err := c.query(add, `SELECT t.id, t.id, t.handle, CAST(s.brief AS TEXT) ->> '$.title' FROM tasks t JOIN specs s ON s.task = t.n
 				WHERE t.n > 0 AND (instr(t.handle, ?1) OR instr(t.id, ?1)) ORDER BY t.created_at, t.id`, like); err != nil {
 				return err
@@ -104,6 +110,9 @@ func (s *Store) Resolve(ctx context.Context, ref string) (td.TaskID, error) {
 	})
 	if err != nil {
 		return "", fmt.Errorf("resolve %q: %w", ref, s.classify(err))
+	}
+	if whole != "" {
+		return whole, nil
 	}
 	return found.One()
 }
