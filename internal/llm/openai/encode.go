@@ -111,15 +111,17 @@ func appendSchema(b []byte, t llm.Tool) ([]byte, error) {
 	if len(schema) == 0 {
 		schema = []byte(`{"type":"object"}`)
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(schema, &fields); err != nil || fields == nil {
+	var fields struct {
+		Properties json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(schema, &fields); err != nil || schema[0] != '{' {
 		return nil, fmt.Errorf("encode tool %s: its schema is not a JSON object", t.Name)
 	}
-	if _, ok := fields["properties"]; ok {
+	if fields.Properties != nil {
 		return append(b, schema...), nil
 	}
 	b = append(b, `{"properties":{}`...)
-	if len(fields) > 0 {
+	if bytes.TrimSpace(schema[1:])[0] != '}' {
 		b = append(b, ',')
 	}
 	return append(b, schema[1:]...), nil

@@ -366,7 +366,7 @@ func TestAcceptedStreams(t *testing.T) {
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"comments, names and no space", ": OPENROUTER PROCESSING\n\nevent: error\n\nevent: message\ndata:" + evHi + "\n\nid: 7\nretry: 1\n\n" + sse(evStop, evDone),
+			"comments, a name without data and no space", ": OPENROUTER PROCESSING\n\nevent: error\n\ndata:" + evHi + "\n\nid: 7\nretry: 1\n\n" + sse(evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
