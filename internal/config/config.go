@@ -7,7 +7,11 @@
 // the variable that carries the API key, not the key.
 package config
 
-import "time"
+import (
+	"time"
+
+	"taskdaemon/internal/td"
+)
 
 // Config is every setting. Load makes one; the zero value is not meaningful.
 type Config struct {
@@ -20,6 +24,7 @@ type Config struct {
 	Timeouts  Timeouts
 	Limits    Limits
 	Retry     Retry
+	Drift     Drift
 	Recovery  Recovery
 	Retention Retention
 	Cassette  Cassette
@@ -59,6 +64,15 @@ type Retry struct {
 	Overloaded      []time.Duration
 	RateLimitedMax  int
 	RateLimitedWait time.Duration // when the provider names no time
+}
+
+// Drift says when a loop counts as going nowhere (L-12). Zero switches a signal off.
+type Drift struct {
+	TurnTokens   int
+	ToolFailures int
+	NoProgress   time.Duration
+	Repeats      int
+	Cost         td.Money
 }
 
 // The modes of recovery.
@@ -117,6 +131,7 @@ func Default() Config {
 			RateLimitedMax:  5,
 			RateLimitedWait: 30 * time.Second,
 		},
+		Drift:     Drift{TurnTokens: 50_000, ToolFailures: 10, NoProgress: 10 * time.Minute, Repeats: 5},
 		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour},
 		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Every: 24 * time.Hour},
 		Cassette:  Cassette{Mode: CassetteOff},

@@ -2,10 +2,13 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"taskdaemon/internal/td"
 )
 
 // Size is a number of bytes, written like 10MiB.
@@ -80,6 +83,8 @@ func kindOf(ptr any) string {
 		return "list of times"
 	case *Size:
 		return "size"
+	case *td.Money:
+		return "dollars"
 	default:
 		return "text"
 	}
@@ -123,6 +128,12 @@ func (k Key) setScalar(c *Config, text string) error {
 			return err
 		}
 		*ptr = d
+	case *td.Money:
+		n, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(text), "$"), 64)
+		if err != nil || !(n >= 0 && n < 1e9) {
+			return fmt.Errorf("want dollars, like 2.50")
+		}
+		*ptr = td.Money(math.Round(n * 1e6))
 	case *Size:
 		n, err := parseSize(strings.TrimSpace(text))
 		if err != nil {
@@ -151,6 +162,8 @@ func format(ptr any) string {
 		return formatDuration(*p)
 	case *Size:
 		return p.String()
+	case *td.Money:
+		return strconv.FormatFloat(p.Dollars(), 'f', -1, 64)
 	case *[]time.Duration:
 		parts := make([]string, len(*p))
 		for i, d := range *p {

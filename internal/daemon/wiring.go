@@ -19,6 +19,7 @@ import (
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/builtin"
+	"taskdaemon/internal/transcript"
 )
 
 // newModel makes the model the config asks for. A task that brings a rehearsal script is rehearsed
@@ -105,8 +106,12 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Tool:        c.Timeouts.Tool,
 		Permission:  c.Timeouts.Permission,
 		Retry:       engine.RetryTable{Network: c.Retry.Network, Overloaded: c.Retry.Overloaded, RateLimited: rateLimited},
-		Boot:        h.Boot,
-		Log:         d.o.Log,
+		Drift: transcript.DriftLimits{
+			TurnTokens: int64(c.Drift.TurnTokens), ToolFailures: c.Drift.ToolFailures, NoProgress: c.Drift.NoProgress,
+			Repeats: c.Drift.Repeats, Cost: c.Drift.Cost,
+		},
+		Boot: h.Boot,
+		Log:  d.o.Log,
 	})
 }
 

@@ -25,6 +25,7 @@ import (
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
 )
 
 var (
@@ -57,6 +58,7 @@ type Options struct {
 	Tool       time.Duration // how long a tool may take
 	Permission time.Duration // how long a permission request stays open
 	Retry      RetryTable
+	Drift      transcript.DriftLimits
 
 	Boot string // boot id of this host
 	Log  *slog.Logger
@@ -223,6 +225,9 @@ func (r *run) next(ctx context.Context) error {
 	case t.Open():
 		return r.useTools(ctx)
 	case !t.Ended || t.Stop == td.PauseTurn:
+		if drifted, err := r.drifting(ctx); err != nil || drifted {
+			return err
+		}
 		return r.callModel(ctx)
 	default:
 		return r.endTurn(ctx)

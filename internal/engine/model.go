@@ -62,6 +62,9 @@ func (r RetryTable) after(f llm.Error, earlier []td.ModelFailure, now time.Time)
 func (r *run) callModel(ctx context.Context) error {
 	t, script := r.log.Task(), r.log.Transcript()
 	if limit := r.turnLimit(t); t.Turns-t.TurnsAtResume >= limit {
+		if err := r.log.Stage(td.Drifted{Signal: td.DriftTurns, Action: td.DriftStuck, Detail: fmt.Sprintf("%d turns", limit)}); err != nil {
+			return err
+		}
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.Pause(t, "taskdaemon", fmt.Sprintf("%d turns without an end; resume to allow as many again", limit), at)
 		})

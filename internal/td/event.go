@@ -98,6 +98,12 @@ type (
 		Jobs []JobID `json:"jobs"`
 		Why  string  `json:"why,omitempty"`
 	}
+	// Drifted records a sign that the loop is going nowhere (L-12), and starts its count anew.
+	Drifted struct {
+		Signal Drift       `json:"signal"`
+		Action DriftAction `json:"action"`
+		Detail string      `json:"detail"`
+	}
 	// Ignored consumes an inbox command that had no effect, and says why.
 	Ignored struct {
 		Command CommandType `json:"command"`
@@ -134,6 +140,29 @@ type Why string
 const (
 	Remind   Why = "remind"   // the turn ended without a nomination
 	Continue Why = "continue" // the answer was cut short
+	Nudge    Why = "nudge"    // it may be going nowhere
+)
+
+// Drift names a sign that a loop is going nowhere. Values are on disk.
+type Drift string
+
+// The signs.
+const (
+	DriftTurns      Drift = "turns"       // too many turns in an iteration
+	DriftTokens     Drift = "tokens"      // too many uncached tokens in one turn
+	DriftFailures   Drift = "failures"    // tool calls keep failing
+	DriftNoProgress Drift = "no_progress" // nothing new for too long
+	DriftRepeats    Drift = "repeats"     // the same call again and again
+	DriftCost       Drift = "cost"        // the budget is used up
+)
+
+// DriftAction is what is done about it. Values are on disk.
+type DriftAction string
+
+// The actions.
+const (
+	DriftWarn  DriftAction = "warn"  // the model is told
+	DriftStuck DriftAction = "stuck" // a person is asked
 )
 
 // Unreadable stands for a record whose body cannot be decoded. It is reported, never acted on.
@@ -162,6 +191,7 @@ func (RequestAskedAgain) Type() EventType { return "request_asked_again" }
 func (RequestAnswered) Type() EventType   { return "request_answered" }
 func (RequestExpired) Type() EventType    { return "request_expired" }
 func (JobsEnded) Type() EventType         { return "jobs_ended" }
+func (Drifted) Type() EventType           { return "drifted" }
 func (Ignored) Type() EventType           { return "ignored" }
 func (DaemonStarted) Type() EventType     { return "daemon_started" }
 func (DaemonStopped) Type() EventType     { return "daemon_stopped" }
@@ -205,6 +235,7 @@ func init() {
 	register[RequestAnswered]()
 	register[RequestExpired]()
 	register[JobsEnded]()
+	register[Drifted]()
 	register[Ignored]()
 	register[DaemonStarted]()
 	register[DaemonStopped]()

@@ -106,6 +106,14 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 		m.Events = append([]Event{{Task: t.ID, At: at, Body: RequestAnswered{Answer: *c.Answer}}}, m.Events...)
 		return m, nil
 	}
+	if r.About == AboutDrift && c.Answer.Choice == No {
+		m, err := Pause(t, c.By, "it seemed to go nowhere", at)
+		if err != nil {
+			return Move{}, err
+		}
+		m.Events = append([]Event{{Task: t.ID, At: at, Body: RequestAnswered{Answer: *c.Answer}}}, m.Events...)
+		return m, nil
+	}
 	return TakeAnswer(t, *c.Answer, at)
 }
 

@@ -49,6 +49,7 @@ const (
 	AboutAge     About = "age"     // go on with a task that lay too long?
 	AboutModel   About = "model"   // the Ask tool: the model's own question
 	AboutTurn    About = "turn"    // an interactive turn ended
+	AboutDrift   About = "drift"   // go on with a loop that seems to go nowhere?
 )
 
 // The answers that mean something to taskdaemon itself.

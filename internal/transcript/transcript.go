@@ -27,6 +27,7 @@ type Transcript struct {
 
 	known map[string]bool
 	said  []td.Block // said while calls were open: follows their results
+	drift drift
 }
 
 // Asked is a request and what became of it.
@@ -96,10 +97,11 @@ func (t *Transcript) LastText() string {
 
 // Apply folds one event. Events the conversation does not depend on change nothing.
 func (t *Transcript) Apply(ev td.Event) {
+	t.drift.apply(ev)
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
 		turn := t.Turn
-		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad}
+		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}}
 	case td.StepIntended:
 		t.intended(b.Intent)
 	case td.StepEnded:

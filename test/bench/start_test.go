@@ -33,7 +33,7 @@ turns:
   - {repeat: %d, tools: [{name: Read, input: {path: %s}}]}
   - {text: never said, latency: 1h}
 `, pastTurns, smallFile)
-	h := newHouse(b, script, llmtest.Options{}, fmt.Sprintf("limits: {loops: %d}", 2*inFlight))
+	h := newHouse(b, script, llmtest.Options{}, fmt.Sprintf("limits: {loops: %d}", 2*inFlight), "drift: {repeats: 0}")
 	fill(h)
 	empty := newHouse(b, script, llmtest.Options{})
 	var bare, answers, going []float64

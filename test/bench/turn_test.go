@@ -35,7 +35,7 @@ turns:
   - {repeat: %d, tools: [{name: %s, input: %s}]}
   - tools: [{name: Complete, input: {summary: done}}]
 `, turns, c.tool, c.input)
-			h := newHouse(b, script, llmtest.Options{}, "limits: {turns: 1000}")
+			h := newHouse(b, script, llmtest.Options{}, "limits: {turns: 1000}", "drift: {repeats: 0}")
 			d := h.start()
 			d.answers()
 			dir := h.workspace(0)

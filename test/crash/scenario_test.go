@@ -142,7 +142,7 @@ turns:
 			"sqlite.blob.before_rename", "sqlite.blob.after_rename", "sqlite.blob.before_commit",
 			"sqlite.wal.before_checkpoint", "sqlite.wal.after_checkpoint",
 		},
-		config: "limits: {turns: 200}\n",
+		config: "limits: {turns: 200}\ndrift: {repeats: 0}\n",
 		script: `
 turns:
   - text: "` + strings.Repeat("large ", 12_000) + `"

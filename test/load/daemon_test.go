@@ -35,7 +35,7 @@ func open(t *testing.T, loops int) *house {
 	t.Helper()
 	h := &house{t: t, dir: t.TempDir(), done: make(chan struct{})}
 	h.write("config/taskdaemon/config.yaml", fmt.Sprintf(
-		"provider: rehearsal\nlimits: {loops: %d, turns: 100000}\ntimeouts: {permission: 1h}\n", loops))
+		"provider: rehearsal\ndrift: {repeats: 0}\nlimits: {loops: %d, turns: 100000}\ntimeouts: {permission: 1h}\n", loops))
 	h.svc = client.New(client.Options{Socket: h.socket()})
 	t.Cleanup(h.svc.Close)
 	h.cmd = exec.Command(binary, "--state", h.path("state"), "daemon", "start", "--foreground")

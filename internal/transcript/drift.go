@@ -1,0 +1,141 @@
+package transcript
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// DriftLimits say when a loop counts as going nowhere (L-12). Zero switches a signal off.
+type DriftLimits struct {
+	TurnTokens   int64         // tokens of one turn that were not read from the cache
+	ToolFailures int           // tool calls that failed one after the other
+	NoProgress   time.Duration // since something new was last done
+	Repeats      int           // same calls among the last driftWindow
+	Cost         td.Money      // of the task
+}
+
+// driftWindow is how many calls are looked at for repetitions.
+const driftWindow = 10
+
+// drift is what the signals are made of. It is folded from the records alone, so that the same
+// conversation drifts at the same place in every life.
+type drift struct {
+	calls    []string // the newest, oldest first: tool and hash of its input
+	failures int
+	progress time.Time // when something new was last done
+	tokens   int64     // of the newest turn
+	warned   map[td.Drift]int
+}
+
+// DriftSignal is a sign that a loop is going nowhere.
+type DriftSignal struct {
+	Signal td.Drift
+	Action td.DriftAction
+	Detail string // in words, for the person and the model
+}
+
+// Drift looks for the first sign that the loop is going nowhere. Whoever finds one records it as
+// td.Drifted, which starts the count anew.
+func (t *Transcript) Drift(now time.Time, cost td.Money, l DriftLimits) (DriftSignal, bool) {
+	d := &t.drift
+	switch {
+	case l.Cost > 0 && cost >= l.Cost && d.warned[td.DriftCost] == 0:
+		return DriftSignal{td.DriftCost, td.DriftStuck, fmt.Sprintf("it has cost $%.2f; the budget is $%.2f", cost.Dollars(), l.Cost.Dollars())}, true
+	case l.ToolFailures > 0 && d.failures >= l.ToolFailures:
+		return DriftSignal{td.DriftFailures, td.DriftStuck, fmt.Sprintf("%d tool calls failed one after the other", d.failures)}, true
+	case l.NoProgress > 0 && !d.progress.IsZero() && now.Sub(d.progress) >= l.NoProgress:
+		return DriftSignal{td.DriftNoProgress, td.DriftStuck, fmt.Sprintf("nothing new was done for %s", now.Sub(d.progress).Round(time.Second))}, true
+	}
+	if name, n := d.repeated(); l.Repeats > 0 && n >= l.Repeats {
+		action := td.DriftWarn
+		if d.warned[td.DriftRepeats] > 0 {
+			action = td.DriftStuck // it was told, and went on
+		}
+		return DriftSignal{td.DriftRepeats, action, fmt.Sprintf("the same call of %s was made %d times in the last %d", name, n, len(d.calls))}, true
+	}
+	if l.TurnTokens > 0 && d.tokens > l.TurnTokens {
+		return DriftSignal{td.DriftTokens, td.DriftWarn, fmt.Sprintf("one turn took %d tokens that were not in the cache; %d are usual at most", d.tokens, l.TurnTokens)}, true
+	}
+	return DriftSignal{}, false
+}
+
+// repeated is the tool whose same call was made most often, and how often.
+func (d *drift) repeated() (tool string, n int) {
+	for i, c := range d.calls {
+		k := 0
+		for _, other := range d.calls[i:] {
+			if other == c {
+				k++
+			}
+		}
+		if k > n {
+			tool, n = c[:len(c)-hashLength], k
+		}
+	}
+	return tool, n
+}
+
+const hashLength = 16
+
+func (d *drift) apply(ev td.Event) {
+	switch b := ev.Body.(type) {
+	case td.Moved:
+		if b.Verb == td.VerbStart {
+			d.progress = ev.At // time in which it did not run does not count
+		}
+	case td.Said:
+		if b.Why == "" {
+			d.progress, d.failures = ev.At, 0 // a person gave it something new to go by
+		}
+	case td.StepEnded:
+		d.ended(ev.At, b.Outcome)
+	case td.StepIntended:
+		if b.Kind == td.ToolStep && len(b.InputHash) == hashLength {
+			if !slices.Contains(d.calls, b.Name+b.InputHash) {
+				d.progress = ev.At
+			}
+			d.calls = append(d.calls, b.Name+b.InputHash)
+			if len(d.calls) > driftWindow {
+				d.calls = append([]string{}, d.calls[1:]...)
+			}
+		}
+	case td.Drifted:
+		d.drifted(ev.At, b)
+	}
+}
+
+func (d *drift) ended(at time.Time, o td.Outcome) {
+	switch {
+	case o.Model != nil:
+		u := o.Model.Usage
+		d.tokens = u.Input + u.CacheWrite + u.Output
+	case o.Tool != nil && o.Tool.IsError:
+		d.failures++
+	case o.Tool != nil:
+		d.failures = 0
+	}
+}
+
+// drifted starts the count of a signal anew.
+func (d *drift) drifted(at time.Time, b td.Drifted) {
+	warned := map[td.Drift]int{b.Signal: d.warned[b.Signal] + 1}
+	for s, n := range d.warned {
+		if s != b.Signal {
+			warned[s] = n
+		}
+	}
+	d.warned = warned
+	switch b.Signal {
+	case td.DriftFailures:
+		d.failures = 0
+	case td.DriftNoProgress:
+		d.progress = at
+	case td.DriftRepeats:
+		d.calls = nil
+	case td.DriftTokens:
+		d.tokens = 0
+	}
+}

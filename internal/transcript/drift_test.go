@@ -1,0 +1,98 @@
+package transcript
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+var driftLimits = DriftLimits{TurnTokens: 1000, ToolFailures: 3, NoProgress: 10 * time.Minute, Repeats: 5, Cost: 2_000_000}
+
+// play folds bodies a second apart and returns the transcript and the time after the last.
+func play(bodies ...td.Body) (*Transcript, time.Time) {
+	t, at := &Transcript{}, time.Unix(1_000_000, 0)
+	for i, b := range bodies {
+		at = at.Add(time.Second)
+		t.Apply(td.Event{Seq: uint64(i + 1), At: at, Body: b})
+	}
+	return t, at
+}
+
+func called(name string, input int, failed bool) []td.Body {
+	key := td.StepKey(fmt.Sprint(name, input))
+	return []td.Body{
+		td.StepIntended{Intent: td.Intent{Key: key, Kind: td.ToolStep, Name: name, InputHash: fmt.Sprintf("%016d", input)}},
+		td.StepEnded{Outcome: td.Outcome{Key: key, Tool: &td.ToolResult{IsError: failed}}},
+	}
+}
+
+func answered(input, cacheRead, output int64) td.Body {
+	return td.StepEnded{Outcome: td.Outcome{Model: &td.ModelResult{Usage: td.Usage{Input: input, CacheRead: cacheRead, Output: output}}}}
+}
+
+func times(n int, bodies func(i int) []td.Body) []td.Body {
+	var out []td.Body
+	for i := range n {
+		out = append(out, bodies(i)...)
+	}
+	return out
+}
+
+func TestDrift(t *testing.T) {
+	start := td.Moved{Verb: td.VerbStart}
+	same := func(int) []td.Body { return called("Grep", 7, false) }
+	fresh := func(i int) []td.Body { return called("Read", i, false) }
+	failing := func(i int) []td.Body { return called("Bash", i, true) }
+	for _, c := range []struct {
+		name   string
+		bodies []td.Body
+		later  time.Duration
+		cost   td.Money
+		want   td.Drift
+		action td.DriftAction
+		detail string
+	}{
+		{name: "nothing yet"},
+		{name: "work goes on", bodies: times(30, fresh)},
+		{name: "four of the same", bodies: times(4, same)},
+		{name: "five of the same", bodies: times(5, same), want: td.DriftRepeats, action: td.DriftWarn, detail: "Grep"},
+		{name: "the same, far apart", bodies: times(5, func(i int) []td.Body { return append(called("Grep", 7, false), times(3, fresh)...) })},
+		{name: "told, and the same again", bodies: append(append(times(5, same), td.Drifted{Signal: td.DriftRepeats, Action: td.DriftWarn}), times(5, same)...), want: td.DriftRepeats, action: td.DriftStuck},
+		{name: "told, and something else", bodies: append(append(times(5, same), td.Drifted{Signal: td.DriftRepeats, Action: td.DriftWarn}), times(4, same)...)},
+		{name: "two failures", bodies: times(2, failing)},
+		{name: "three failures", bodies: times(3, failing), want: td.DriftFailures, action: td.DriftStuck, detail: "3 tool calls"},
+		{name: "a success between", bodies: append(append(times(2, failing), called("Read", 1, false)...), times(2, failing)...)},
+		{name: "a person's word between", bodies: append(append(times(2, failing), td.Said{Text: "try this", By: "me"}), times(2, func(i int) []td.Body { return failing(i + 9) })...)},
+		{name: "a nudge is nobody's word", bodies: append(append(times(2, failing), td.Said{Text: "hm", By: "taskdaemon", Why: td.Nudge}), failing(9)...), want: td.DriftFailures, action: td.DriftStuck},
+		{name: "dear turn", bodies: []td.Body{answered(900, 5000, 200)}, want: td.DriftTokens, action: td.DriftWarn, detail: "1100 tokens"},
+		{name: "cheap turn", bodies: []td.Body{answered(700, 50000, 200)}},
+		{name: "dear turn, then a cheap one", bodies: []td.Body{answered(2000, 0, 0), answered(10, 0, 0)}},
+		{name: "quiet for long", bodies: []td.Body{start}, later: 10 * time.Minute, want: td.DriftNoProgress, action: td.DriftStuck, detail: "10m"},
+		{name: "quiet, not for long", bodies: []td.Body{start}, later: 9 * time.Minute},
+		{name: "only the same for long", bodies: append([]td.Body{start}, called("Bash", 1, false)...), later: 10 * time.Minute, want: td.DriftNoProgress, action: td.DriftStuck},
+		{name: "time it did not run does not count", bodies: []td.Body{start, td.Moved{Verb: td.VerbStart}}, later: 9*time.Minute + 59*time.Second},
+		{name: "dear task", cost: 2_000_000, want: td.DriftCost, action: td.DriftStuck, detail: "$2.00"},
+		{name: "dear task that may go on", cost: 3_000_000, bodies: []td.Body{td.Drifted{Signal: td.DriftCost, Action: td.DriftStuck}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr, at := play(c.bodies...)
+			got, found := tr.Drift(at.Add(c.later), c.cost, driftLimits)
+			if found != (c.want != "") || got.Signal != c.want || got.Action != c.action || !strings.Contains(got.Detail, c.detail) {
+				t.Errorf("got %+v, %v; want %s %s", got, found, c.want, c.action)
+			}
+			if _, found := tr.Drift(at.Add(c.later), c.cost, DriftLimits{}); found {
+				t.Error("a signal that is off was seen")
+			}
+			if !found {
+				return
+			}
+			tr.Apply(td.Event{At: at.Add(c.later), Body: td.Drifted{Signal: got.Signal, Action: got.Action}})
+			if again, found := tr.Drift(at.Add(c.later), c.cost, driftLimits); found && again.Signal == got.Signal {
+				t.Errorf("recorded, it is seen again: %+v", again)
+			}
+		})
+	}
+}
