@@ -22,11 +22,11 @@ const module = "taskdaemon/internal/"
 // those of the first. A package that is not here fails the test: decide where it belongs.
 var floors = [][]string{
 	// 0: words
-	{"td", "failpoint", "redact", "typo"},
+	{"td", "failpoint", "redact", "typo", "words", "frontmatter"},
 	// 1: single crafts, and contracts
 	{"td/statesdoc", "git", "bus", "sandbox", "policy", "workgraph", "awl", "llm", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript"},
 	// 2: the store, what tools and models are, and the edges
-	{"store", "hook", "tool", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
+	{"store", "hook", "tool", "skill", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule"}, // what all stores decide alike
 	{"store/sqlite", "store/mem", "store/mirror"},
 	// 3: durable work
