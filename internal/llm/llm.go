@@ -42,6 +42,16 @@ type Request struct {
 	Script string
 	// Wire keeps the encoded history between calls of one run; nil is allowed.
 	Wire *Wire
+
+	// What follows orders calls that wait for the API, and is sent to nobody.
+
+	// Priority is the task's: 0 first, 4 last.
+	Priority int
+	// Since is how old the task is; of equals the older one goes first. Zero: since now.
+	Since time.Time
+	// Tokens estimates what the call takes of a minute's budget of tokens: the input that will not be
+	// read from the provider's cache. Zero: nothing is set aside before the answer says what it was.
+	Tokens int
 }
 
 // Tool is what a model is told of a tool.
@@ -77,6 +87,8 @@ type Response struct {
 	// Cut: the stream broke off after whole text had come. The message holds that text and no tool
 	// call; the loop keeps it and asks to go on.
 	Cut bool
+	// Limits is what the provider said of the rate limits; nil: nothing.
+	Limits *Limits
 }
 
 // Error is a call that gave no answer.
@@ -85,6 +97,7 @@ type Error struct {
 	Status     int
 	RetryAfter time.Duration // what the provider asked for, or zero
 	Hint       string        // what a person can do
+	Limits     *Limits       // what the provider said of the rate limits; nil: nothing
 	Err        error
 }
 

@@ -115,7 +115,9 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	err = c.run(a)
 	switch {
 	case a.done && err == nil:
-		return a.response(), nil
+		r := a.response()
+		r.Limits = c.limits
+		return r, nil
 	case ctx.Err() != nil:
 		return llm.Response{}, context.Cause(ctx)
 	default:

@@ -38,6 +38,7 @@ type call struct {
 	drains bool        // the answer is complete: no byte buys more time
 	body   body
 	res    *http.Response // as soon as there is one
+	limits *llm.Limits    // likewise, if it speaks of any
 }
 
 func (m *Model) newCall(ctx context.Context, req llm.Request) (*call, error) {
@@ -84,7 +85,7 @@ func (c *call) exchange(req *http.Request, next option.MiddlewareNext) (*http.Re
 	if err != nil {
 		return res, err
 	}
-	c.res = res
+	c.res, c.limits = res, limits(res.Header, time.Now())
 	watched := &watchedBody{ReadCloser: res.Body, call: c, left: MaxAnswer}
 	res.Body = watched
 	if res.StatusCode >= 400 {

@@ -42,6 +42,16 @@ func (e *notAStream) Error() string {
 
 // judge says what a call comes to that did not end with a complete answer.
 func (m *Model) judge(c *call, a *answer, err error) (llm.Response, error) {
+	r, err := m.outcome(c, a, err)
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		e.Limits = c.limits
+		return llm.Response{}, e
+	}
+	r.Limits = c.limits
+	return r, nil
+}
+
+func (m *Model) outcome(c *call, a *answer, err error) (llm.Response, error) {
 	cause := context.Cause(c.ctx)
 	switch {
 	case c.res != nil && c.res.StatusCode >= 400:

@@ -43,6 +43,7 @@ type call struct {
 	body   body
 	stream io.Closer      // as soon as there is one
 	res    *http.Response // likewise
+	limits *llm.Limits    // likewise, if it speaks of any
 	said   []byte         // in an answer that is no stream, at most maxErrorBody
 }
 
@@ -97,6 +98,7 @@ func (c *call) exchange(req *http.Request, next option.MiddlewareNext) (*http.Re
 	}
 	watched := &watchedBody{ReadCloser: res.Body, call: c, left: MaxAnswer}
 	c.res, c.stream, res.Body = res, res.Body, watched
+	c.limits = limits(res.Header, time.Now())
 	if !streams(res) {
 		c.said, _ = io.ReadAll(io.LimitReader(watched, maxErrorBody)) // half an error still says something
 		res.Body = io.NopCloser(bytes.NewReader(c.said))

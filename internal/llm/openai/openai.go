@@ -153,10 +153,14 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	err = c.run(a)
 	switch {
 	case a.done && err == nil:
-		return a.response(req.Messages), nil
+		r := a.response(req.Messages)
+		r.Limits = c.limits
+		return r, nil
 	case ctx.Err() != nil:
 		return llm.Response{}, context.Cause(ctx)
 	default:
-		return llm.Response{}, m.errorOf(c.judge(err))
+		e := c.judge(err)
+		e.Limits = c.limits
+		return llm.Response{}, m.errorOf(e)
 	}
 }
