@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"taskdaemon/internal/td"
@@ -24,12 +26,17 @@ func TestCost(t *testing.T) {
 		{"claude-fable-5-1", td.Usage{CacheRead: 1e6}, 250_000, true},
 		{"claude-haiku-5-5", td.Usage{Input: 100_000}, 10_000, true},
 		{"claude-haiku-5-5", td.Usage{Input: 1, CacheRead: 100_000}, 5_001, true},
+		{"claude-haiku-5-5", td.Usage{Output: 2, CacheRead: math.MaxInt64, CacheWrite: math.MaxInt64}, 6_225_776_124_876_973_675, true},
 		{"claude-opus-4-5", td.Usage{Input: 1}, 5, true},
 		{"rehearsal", million, 0, true},
 		{"rehearsal:demo", million, 0, true},
 		{"rehearsals", million, 0, false},
 		{"claude-opus-40", million, 0, false},
+		{"anthropic/claude-opus-4-5", td.Usage{Input: 1}, 5, true},
+		{"claude-opus-4-5", td.Usage{Input: -1, Output: math.MaxInt64}, math.MaxInt64, true},
 		{"gpt-7", million, 0, false},
+		{"openai/gpt-7", million, 0, false},
+		{"ollama/llama3:8b", million, 0, false},
 		{"", million, 0, false},
 	} {
 		got, known := Cost(c.model, c.usage)
@@ -37,4 +44,91 @@ func TestCost(t *testing.T) {
 			t.Errorf("Cost(%q, %+v) = %d, %v; want %d, %v", c.model, c.usage, got, known, c.want, c.known)
 		}
 	}
+}
+
+func TestPricesMerge(t *testing.T) {
+	over, err := ParsePrices([]byte(`{
+		"claude-opus-4-5": {"input": 4.5, "output": 20, "cache_write": 9, "cache_read": 0},
+		"ollama": {"input": 0, "output": 0},
+		"tiny": {"input": 0.000001, "output": 0.005}
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := BuiltinPrices().Merge(over)
+	million := td.Usage{Input: 1e6, Output: 1e6, CacheRead: 1e6, CacheWrite: 1e6}
+	for _, c := range []struct {
+		model string
+		want  td.Money
+		known bool
+	}{
+		{"claude-opus-4-5-20251101", 4_500_000 + 20e6 + 9e6, true},
+		{"claude-opus-4-6", 5e6 + 25e6 + 500_000 + 6_250_000, true},
+		{"ollama/llama3:8b", 0, true},
+		{"tiny", 1 + 5000 + 0 + 1, true},
+		{"llama3:8b", 0, false},
+	} {
+		if got, known := both.Cost(c.model, million); got != c.want || known != c.known {
+			t.Errorf("%s: %d, %v; want %d, %v", c.model, got, known, c.want, c.known)
+		}
+	}
+	if got, _ := Cost("claude-opus-4-5", td.Usage{Input: 1e6}); got != 5e6 {
+		t.Errorf("merging changed the built-in table: %d", got)
+	}
+	if _, known := (Prices{}).Cost("claude-opus-4-5", million); known {
+		t.Error("an empty table knows a price")
+	}
+}
+
+func TestParsePricesSaysWhatIsWrong(t *testing.T) {
+	for raw, want := range map[string]string{
+		``:                                    "it is not JSON",
+		`[]`:                                  "it is not an object",
+		`{"a": {"input": 1, "output": 1}} {}`: "something after the table",
+		`{"a": {"input": 1, "output": 1}`:     "it is not JSON",
+		"{\n\"a\": {\n\"input\": 1, \"ouput\": 1}}":                           `line 3: a: there is no "ouput"; did you mean "output"?`,
+		`{"a": {"input": 1}}`:                                                 "a: it needs both input and output",
+		`{"a": {}}`:                                                           "a: it needs both input and output",
+		`{"a": {"input": "1", "output": 1}}`:                                  "a: input: it is not a number",
+		`{"a": {"input": null, "output": 1}}`:                                 "a: input: it is not a number",
+		`{"a": {"input": -1, "output": 1}}`:                                   "a: input: -1 is not a price",
+		`{"a": {"input": 1, "output": 1e300}}`:                                "a: output: 1e+300 is not a price",
+		`{"a": 3}`:                                                            "a: it is not an object",
+		`{"": {"input": 1, "output": 1}}`:                                     "is no name of a model",
+		`{"a b": {"input": 1, "output": 1}}`:                                  "is no name of a model",
+		`{"a": {"input": 1, "output": 1}, "a": {"input": 2, "output": 1}}`:    `"a" is there twice`,
+		`{"a": {"input": 1, "input": 2, "output": 1}}`:                        `"input" is there twice`,
+		`{"a": {"input": 1, "output": 1, "long": {"input": 1, "output": 1}}}`: "a: long: it needs over",
+		`{"a": {"input": 1, "output": 1, "over": 3}}`:                         `there is no "over"`,
+		`{"a": {"input": 1, "output": 1, "long": {"over": 0}}}`:               "over is a number of tokens",
+		`{"a": {"input": 1, "output": 1, "long": {"over": 1, "long": {}}}}`:   `there is no "long"`,
+	} {
+		_, err := ParsePrices([]byte(raw))
+		if !td.IsKind(err, td.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", raw, err, want)
+		}
+	}
+}
+
+func FuzzParsePrices(f *testing.F) {
+	f.Add(builtin)
+	f.Add([]byte(`{"a": {"input": 1e5, "output": 0, "cache_read": 1e-9, "long": {"over": 1, "input": 1, "output": 1}}}`))
+	f.Add([]byte(`{"a": {"input": 1, "outp`))
+	f.Add([]byte(`[[[[{`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := ParsePrices(raw)
+		if err != nil {
+			if !td.IsKind(err, td.Invalid) || len(p.of) > 0 {
+				t.Errorf("%v with %d prices", err, len(p.of))
+			}
+			return
+		}
+		for model := range p.of {
+			for _, u := range []td.Usage{{}, {Input: 1e6}, {Input: math.MaxInt64, Output: math.MaxInt64}} {
+				if cost, known := p.Cost(model, u); !known || cost < 0 {
+					t.Errorf("%q costs %d, %v", model, cost, known)
+				}
+			}
+		}
+	})
 }

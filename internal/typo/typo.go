@@ -25,3 +25,15 @@ func Distance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// Nearest is the word among known with the least distance to word, the first in the alphabet where there
+// are several; empty when none is known.
+func Nearest(word string, known []string) string {
+	best, least := "", 0
+	for _, k := range known {
+		if d := Distance(word, k); best == "" || d < least || d == least && k < best {
+			best, least = k, d
+		}
+	}
+	return best
+}

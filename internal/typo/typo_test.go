@@ -27,3 +27,18 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestNearest(t *testing.T) {
+	known := []string{"worker", "small", "expert"}
+	for word, want := range map[string]string{"smal": "small", "wroker": "worker", "export": "expert", "": "small"} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := Nearest("x", []string{"b", "a"}); got != "a" {
+		t.Errorf("of equals %q", got)
+	}
+	if got := Nearest("x", nil); got != "" {
+		t.Errorf("of none %q", got)
+	}
+}
