@@ -93,7 +93,14 @@ func taskRows(a *app, t td.Task) [][]string {
 		add("labels", "%s", strings.Join(t.Labels, ", "))
 	}
 	add("work", "%s, iteration %d", plural(t.Turns, "turn"), max(t.Iteration, 1))
-	add("cost", "%s", money(t.Cost))
+	if t.SubtaskCost > 0 {
+		add("cost", "%s, %s with its subtasks", money(t.Cost), money(t.TreeCost()))
+	} else {
+		add("cost", "%s", money(t.Cost))
+	}
+	if t.Parent != "" {
+		add("parent", "%s", td.Handle(td.TaskHandle, string(t.Parent), td.HandleLength))
+	}
 	add("tokens", "%s", usageWords(t.Usage))
 	if t.Recoveries > 0 || t.Resets > 0 {
 		add("lives", "recovered %s, started again %s", plural(t.Recoveries, "time"), plural(t.Resets, "time"))
@@ -135,6 +142,9 @@ func usageWords(u td.Usage) string {
 
 // whatNext is the command a person most likely wants.
 func whatNext(t td.Task) string {
+	if b := t.Status.Blocked; b != nil && b.Child != "" {
+		return "taskdaemon loop attach " + b.Resource
+	}
 	switch t.Status.State {
 	case td.Paused, td.Failed, td.Cancelled, td.Abandoned, td.Blocked:
 		return "taskdaemon resume " + t.Handle

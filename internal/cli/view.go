@@ -298,7 +298,7 @@ func (v *view) result(o td.Outcome) {
 }
 
 // telling are the inputs that say the most about a call, best first.
-var telling = []string{"command", "path", "file_path", "pattern", "question", "summary", "reason", "url", "id", "job"}
+var telling = []string{"command", "path", "file_path", "pattern", "question", "title", "prompt", "summary", "reason", "url", "id", "job"}
 
 // callLine is a tool call's input on one line.
 func callLine(use td.Block) string {

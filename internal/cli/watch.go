@@ -56,6 +56,9 @@ func (w *watch) run(ctx context.Context) (td.Task, error) {
 }
 
 func (w *watch) over(t td.Task) bool {
+	if b := t.Status.Blocked; b != nil && b.Child != "" {
+		return false // its subtask works for it
+	}
 	switch t.Status.State {
 	case td.Waiting, td.Paused, td.Blocked:
 		return w.untilPerson

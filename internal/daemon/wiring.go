@@ -96,6 +96,8 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Spool:       d.spool,
 		Models:      models(c),
 		Environment: environment,
+		Spawn:       d.spawn,
+		CancelChild: d.cancelChild,
 		Tree:        tree,
 		UserDir:     d.o.UserDir,
 		Live:        func(l api.Live) { d.live.Publish(l) },
@@ -113,6 +115,36 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Boot: h.Boot,
 		Log:  d.o.Log,
 	})
+}
+
+// spawn creates a subtask once, by its id, and lets it run.
+func (d *Daemon) spawn(ctx context.Context, spec td.Spec) (td.Task, error) {
+	t, err := d.journal.Create(ctx, spec, string(spec.ID))
+	if err != nil {
+		return td.Task{}, err
+	}
+	if t.Head == 1 {
+		d.sched.Wake(ctx, t, false)
+	}
+	return t, nil
+}
+
+// cancelChild puts the end of its parent into a subtask's inbox, once.
+func (d *Daemon) cancelChild(ctx context.Context, id td.TaskID, why string) error {
+	t, err := d.journal.Task(ctx, id)
+	if td.IsKind(err, td.NotFound) {
+		return nil // it was named and never created
+	}
+	if err != nil || t.Status.State.Terminal() {
+		return err
+	}
+	err = d.journal.Post(ctx, id, td.Command{
+		Key: "parent/" + string(t.Parent), Type: td.CmdCancel, At: time.Now().UTC().Round(0), By: "taskdaemon", Text: why,
+	})
+	if err == nil {
+		d.sched.Wake(ctx, t, true)
+	}
+	return err
 }
 
 func models(c config.Config) map[td.Tier]string {

@@ -56,6 +56,9 @@ func (r *run) obey(ctx context.Context) error {
 
 // reap kills every process that still works for the task and records their end.
 func (r *run) reap(ctx context.Context, why string) error {
+	if err := r.cancelChildren(ctx, why); err != nil {
+		return err
+	}
 	if err := r.reapSteps(ctx, why); err != nil {
 		return err
 	}

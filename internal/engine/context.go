@@ -30,7 +30,7 @@ var basePrompt string
 // or from day to day stands in the opening message, behind everything that can be cached.
 func (r *run) assemble(ctx context.Context) error {
 	t := r.log.Task()
-	tools, err := json.Marshal(r.Tools.Describe())
+	tools, err := json.Marshal(r.toolbox().Describe())
 	if err != nil {
 		return fmt.Errorf("describe tools: %w", err)
 	}

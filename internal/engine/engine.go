@@ -48,6 +48,10 @@ type Options struct {
 	Tree func(ctx context.Context, dir string) (string, error)
 	// UserDir is where the user's own AGENTS.md lies; may be empty.
 	UserDir string
+	// Spawn creates a subtask, or finds the one that was created, and lets it run.
+	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
+	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
+	CancelChild func(ctx context.Context, id td.TaskID, why string) error
 	// Live tells viewers what is on its way; it must not block.
 	Live func(api.Live)
 
@@ -93,7 +97,8 @@ type run struct {
 	root *tool.Workspace
 	wire llm.Wire
 
-	tools []llm.Tool // as recorded in the context, decoded once
+	box   *tool.Registry // made when first needed
+	tools []llm.Tool     // as recorded in the context, decoded once
 
 	cleaning sync.WaitGroup // what is being removed from the spool
 }
@@ -135,15 +140,31 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) 
 	if err := r.obey(ctx); err != nil {
 		return td.Task{}, err
 	}
-	if t := r.log.Task(); t.Status.State == td.Blocked && available(t.Dir) && r.log.Damaged() == nil {
-		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-			return td.Unblock(t, "the workspace is there again", at)
-		})
+	if t := r.log.Task(); t.Status.State == td.Blocked && r.log.Damaged() == nil {
+		why, err := e.freed(ctx, t)
+		if err == nil && why != "" {
+			err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Unblock(t, why, at) })
+		}
 		if err != nil {
 			return td.Task{}, err
 		}
 	}
 	return r.log.Task(), nil
+}
+
+// freed says why a blocked task may go on, or nothing.
+func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
+	if b := t.Status.Blocked; b != nil && b.Child != "" {
+		child, err := e.Journal.Task(ctx, b.Child)
+		if err != nil || !child.Status.State.Terminal() {
+			return "", err
+		}
+		return fmt.Sprintf("its subtask %s is %s", child.Handle, child.Status.State), nil
+	}
+	if !available(t.Dir) {
+		return "", nil
+	}
+	return "the workspace is there again", nil
 }
 
 // Run works on a queued task until it ends, waits, pauses or is blocked, or until it is told to stop.

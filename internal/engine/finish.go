@@ -25,7 +25,7 @@ var (
 // nominate takes the agent at its word, as far as the finish rule allows (L-11).
 func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	fpNominated.Hit()
-	t, _ := r.Tools.Get(c.Use.Name)
+	t, _ := r.toolbox().Get(c.Use.Name)
 	if c.Use.Malformed != "" {
 		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
 	}

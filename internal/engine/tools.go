@@ -62,7 +62,7 @@ func (r *run) useSome(ctx context.Context) error {
 		if c.Outcome != nil {
 			continue
 		}
-		t, known := r.Tools.Get(c.Use.Name)
+		t, known := r.toolbox().Get(c.Use.Name)
 		if known && (t.Control == tool.CompleteControl || t.Control == tool.FailControl) {
 			if last == nil {
 				last = c
@@ -113,6 +113,8 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
 	case t.Control == tool.AskControl:
 		return r.question(ctx, c, t)
+	case t.Control == tool.TaskControl || t.Control == tool.ExploreControl:
+		return r.subtask(ctx, c, t)
 	}
 	attempt := 0
 	if c.Intent != nil {
@@ -314,9 +316,17 @@ func intent(c *transcript.Call, call tool.Call, attempt int, boot string) td.Int
 	return in
 }
 
+// toolbox are the tools of this run.
+func (r *run) toolbox() *tool.Registry {
+	if r.box == nil {
+		r.box = r.Tools.Only(r.log.Task().Tools)
+	}
+	return r.box
+}
+
 func (r *run) toolNames() string {
 	var names []string
-	for _, t := range r.Tools.Describe() {
+	for _, t := range r.toolbox().Describe() {
 		names = append(names, t.Name)
 	}
 	return strings.Join(names, ", ")

@@ -249,7 +249,7 @@ func (s *Scheduler) put(ctx context.Context, t td.Task, inbox bool) {
 // brief keeps what the scheduler looks at: 10,000 prompts are not worth remembering.
 func brief(t td.Task) td.Task {
 	return td.Task{
-		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Dir: t.Dir, Priority: t.Priority, CreatedAt: t.CreatedAt},
+		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Priority: t.Priority, CreatedAt: t.CreatedAt},
 		Live: td.Live{Status: td.Status{State: t.Status.State}, Head: t.Head, Requests: t.Requests},
 	}
 }
@@ -389,6 +389,17 @@ func (s *Scheduler) crashed(ctx context.Context, held *coord.Held, panicked stri
 	return s.Runner.Crashed(ctx, held, panicked)
 }
 
+// tellParent looks at a task again that may wait for a subtask, at once or after whoever works on it.
+func (s *Scheduler) tellParent(ctx context.Context, id td.TaskID) {
+	switch p := s.tasks[id]; {
+	case p == nil:
+	case p.ctl != nil:
+		p.inbox = true
+	default:
+		s.put(ctx, p.task, true)
+	}
+}
+
 func (s *Scheduler) finish(ctx context.Context, d ended) {
 	e := d.entry
 	s.mu.Lock()
@@ -418,7 +429,10 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		}
 		e.task = brief(d.task) // it may still stand in the queue
 		delete(s.tasks, d.task.ID)
+		s.tellParent(ctx, d.task.Parent)
 		return
 	}
-	s.put(ctx, d.task, false)
+	// A subtask may have ended while its parent lay down to wait for it.
+	b := d.task.Status.Blocked
+	s.put(ctx, d.task, d.ran && b != nil && b.Child != "")
 }

@@ -84,6 +84,7 @@ type BlockedData struct {
 	Cause    string `json:"cause"`
 	Resource string `json:"resource,omitempty"`
 	Holder   string `json:"holder,omitempty"`
+	Child    TaskID `json:"child,omitempty"` // the subtask it waits for
 }
 
 // PausedData is what a paused task carries.

@@ -130,6 +130,16 @@ type ToolResult struct {
 	Exit    *int     `json:"exit,omitempty"`   // of a command
 	Job     *Job     `json:"job,omitempty"`    // a background job that was started
 	Killed  []JobID  `json:"killed,omitempty"` // background jobs known to have ended
+	// Child is the subtask whose answer this is.
+	Child *ChildResult `json:"child,omitempty"`
+}
+
+// ChildResult is what a parent records of a subtask that has ended.
+type ChildResult struct {
+	Task  TaskID `json:"task"`
+	State State  `json:"state"`
+	Usage Usage  `json:"usage"`
+	Cost  Money  `json:"cost,omitempty"` // with its own subtasks
 }
 
 // JobID names a background job within its task.

@@ -54,6 +54,11 @@ type Spec struct {
 	CreatedBy string    `json:"created_by,omitempty"`
 	// PermissionLimit overrides how long a permission request stays open; zero: the config's.
 	PermissionLimit time.Duration `json:"permission_limit,omitempty"`
+	// Parent is the task this is a subtask of, and Depth how deep it is; a task of its own has neither.
+	Parent TaskID `json:"parent,omitempty"`
+	Depth  int    `json:"depth,omitempty"`
+	// Tools are the only ones it may use; empty: all.
+	Tools []string `json:"tools,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
 	Rehearsal string `json:"rehearsal,omitempty"`
 }
@@ -72,6 +77,7 @@ type Live struct {
 	Recoveries    int           `json:"recoveries,omitempty"`
 	Usage         Usage         `json:"usage"`
 	Cost          Money         `json:"cost"`
+	SubtaskCost   Money         `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
 	LastModel     string        `json:"last_model,omitempty"`     // the model that answered last
 	ModelOverride string        `json:"model_override,omitempty"` // set by /model
 	Requests      []Request     `json:"requests,omitempty"`       // open ones
@@ -95,6 +101,9 @@ type Task struct {
 	Spec
 	Live
 }
+
+// TreeCost is what the task and its subtasks have cost.
+func (t Task) TreeCost() Money { return t.Cost + t.SubtaskCost }
 
 // Request is the open request with this id.
 func (t Task) Request(id RequestID) (Request, bool) {
@@ -201,6 +210,9 @@ func (t *Task) ended(o Outcome) {
 			t.Jobs = append(slices.Clone(t.Jobs), *o.Tool.Job)
 		}
 		t.endJobs(o.Tool.Killed)
+		if o.Tool.Child != nil {
+			t.SubtaskCost += o.Tool.Child.Cost
+		}
 	}
 }
 

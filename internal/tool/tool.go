@@ -42,6 +42,8 @@ const (
 	AskControl      Control = "ask"
 	CompleteControl Control = "complete"
 	FailControl     Control = "fail"
+	TaskControl     Control = "task"    // a subtask
+	ExploreControl  Control = "explore" // a subtask that only looks
 )
 
 // Call is a prepared call.
@@ -117,6 +119,14 @@ func NewRegistry(tools ...Tool) *Registry {
 		r.tools = append(r.tools, t)
 	}
 	return r
+}
+
+// Only is the registry with these tools alone; with no names it is the whole.
+func (r *Registry) Only(names []string) *Registry {
+	if len(names) == 0 {
+		return r
+	}
+	return &Registry{tools: slices.DeleteFunc(slices.Clone(r.tools), func(t Tool) bool { return !slices.Contains(names, t.Name) })}
 }
 
 // Get finds a tool by name.

@@ -164,6 +164,33 @@ turns:
   - tools: [{name: Complete, input: {summary: kept}}]
 `,
 	},
+	{name: "in circles", yes: true, person: answerAll, points: []string{"engine.drift.recorded"}, script: `
+turns:
+  - {repeat: 10, tools: [{name: Glob, input: {pattern: "*.none"}}]}
+  - tools: [{name: Bash, input: {command: "echo out >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: out of it}}]
+`},
+	{name: "subtask", yes: true, points: []string{"engine.subtask.named", "engine.subtask.spawned", "engine.subtask.ended", "durable.append.after", "scheduler.run.ended"}, script: `
+scenes:
+  - when: the child
+    turns:
+      - tools: [{name: Bash, input: {command: "echo child >> COUNTER"}}]
+      - tools: [{name: Complete, input: {summary: the child is done}}]
+turns:
+  - tools: [{name: Task, input: {prompt: the child}}]
+  - tools: [{name: Bash, input: {command: "echo parent >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: both are done}}]
+`},
+	{name: "subtask cancelled", yes: true, cut: true, person: cancelSlow, points: []string{"engine.subtask.cancelled", "engine.inbox.taken", "engine.inbox.obeyed"}, script: `
+scenes:
+  - when: the child
+    turns:
+      - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
+      - tools: [{name: Complete, input: {summary: never}}]
+turns:
+  - tools: [{name: Task, input: {prompt: the child}}]
+  - tools: [{name: Complete, input: {summary: never}}]
+`},
 	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
@@ -265,7 +292,7 @@ func answerAll(ctx context.Context, p *person, t td.Task) error {
 			continue
 		}
 		answer := td.Yes
-		if r.Kind == td.AskQuestion {
+		if r.Kind == td.AskQuestion && r.About != td.AboutDrift {
 			answer = "blue"
 		}
 		if err := p.once(ctx, "answer/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: answer}); err != nil {

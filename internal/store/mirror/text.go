@@ -120,7 +120,7 @@ func pretty(raw json.RawMessage) string {
 }
 
 // telling are the inputs that say most about a call, the first that is there is shown.
-var telling = []string{"command", "file_path", "path", "pattern", "url", "question", "summary", "reason"}
+var telling = []string{"command", "file_path", "path", "pattern", "url", "question", "title", "prompt", "summary", "reason"}
 
 // gist is a tool call's input in a few words.
 func gist(raw json.RawMessage) string {

@@ -48,6 +48,6 @@ func Tools(opts Options) []tool.Tool {
 		readTool(), writeTool(), editTool(), multiEditTool(),
 		bashTool(opts), bashOutputTool(), bashKillTool(),
 		globTool(), grepTool(opts),
-		todoTool(), askTool(), completeTool(), failTool(),
+		todoTool(), askTool(), taskTool(), exploreTool(), completeTool(), failTool(),
 	}
 }

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
+)
+
+var (
+	fpChildNamed   = failpoint.New("engine.subtask.named")
+	fpChildSpawned = failpoint.New("engine.subtask.spawned")
+	fpChildEnded   = failpoint.New("engine.subtask.ended")
+	fpChildrenTold = failpoint.New("engine.subtask.cancelled")
+)
+
+// maxDepth is how deep subtasks may be nested.
+const maxDepth = 3
+
+// exploring are the tools of an agent that only looks.
+var exploring = []string{"Read", "Glob", "Grep", "Complete", "Fail"}
+
+// child is the evidence of a subtask's call: its id is on disk before the subtask is, so that it is
+// created once however often that is tried.
+type child struct {
+	Task td.TaskID `json:"task"`
+}
+
+// subtask carries out a call of Task or Explore: it creates the child and lets the parent rest, without
+// holding a place, until the child has ended. Each time the parent is taken up it comes back here.
+func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) error {
+	parent := r.log.Task()
+	if c.Intent == nil {
+		if _, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input); err != nil {
+			return r.refuse(ctx, c, err.Error())
+		}
+		if parent.Depth >= maxDepth {
+			return r.refuse(ctx, c, fmt.Sprintf("Subtasks may be %d deep, and this is one at that depth. Do it yourself.", maxDepth))
+		}
+		evidence, err := json.Marshal(child{td.NewTaskID()})
+		if err != nil {
+			return fmt.Errorf("name the subtask: %w", err)
+		}
+		err = r.log.Append(ctx, td.StepIntended{Intent: intent(c, tool.Call{Effect: td.Keyed, Evidence: evidence}, 0, "")})
+		if err != nil {
+			return err
+		}
+		fpChildNamed.Hit()
+		return nil // the next look finds the intent
+	}
+	named, err := childOf(*c.Intent)
+	if err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
+	spec, err := childSpec(parent, t, c.Use.Input, named.Task)
+	if err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
+	spec.CreatedAt = r.log.Now()
+	task, err := r.Spawn(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("create the subtask: %w", err)
+	}
+	fpChildSpawned.Hit()
+	if !task.Status.State.Terminal() {
+		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.BlockOn(t, td.BlockedData{Cause: "waits for its subtask " + task.Handle, Resource: task.Handle, Child: task.ID}, at)
+		})
+	}
+	err = r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: childResult(task)}})
+	fpChildEnded.Hit()
+	return err
+}
+
+func childOf(in td.Intent) (named child, err error) {
+	if err := json.Unmarshal(in.Evidence, &named); err != nil || named.Task == "" {
+		return child{}, td.Errorf(td.Corrupt, "the record of the subtask cannot be read: %s", clip(string(in.Evidence), 100))
+	}
+	return named, nil
+}
+
+// childSpec is what the subtask is asked for.
+func childSpec(parent td.Task, t tool.Tool, input json.RawMessage, id td.TaskID) (td.Spec, error) {
+	var in struct {
+		Title, Prompt, Question string
+		Tier                    td.Tier
+	}
+	if err := json.Unmarshal(input, &in); err != nil {
+		return td.Spec{}, fmt.Errorf("read the subtask's input: %w", err)
+	}
+	s := td.Spec{
+		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask, Mode: td.Autonomous,
+		Parent: parent.ID, Depth: parent.Depth + 1, Dir: parent.Dir, Priority: parent.Priority, Yes: parent.Yes,
+		PermissionLimit: parent.PermissionLimit, Rehearsal: parent.Rehearsal, CreatedBy: "task " + parent.Handle,
+		Title: in.Title, Prompt: in.Prompt, Tier: parent.Tier, Model: parent.Spec.Model, Tools: parent.Tools,
+	}
+	if in.Tier != "" {
+		s.Tier, s.Model = in.Tier, ""
+	}
+	if t.Control == tool.ExploreControl {
+		s.Prompt, s.Tier, s.Model, s.Tools = fmt.Sprintf(exploreText, in.Question), td.Small, "", exploring
+		s.Title = in.Question
+	}
+	if s.Title == "" {
+		s.Title = s.Prompt
+	}
+	s.Title = clip(strings.Join(strings.Fields(s.Title), " "), 80)
+	return s, nil
+}
+
+const exploreText = "Find this out by looking through the workspace. You can only read. When you know it, call Complete; " +
+	"your summary is all that is passed on, so put the whole answer there, with the paths and lines it rests on.\n\n%s"
+
+// childResult is what the parent is told of a subtask that has ended.
+func childResult(t td.Task) *td.ToolResult {
+	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State, Usage: t.Usage, Cost: t.TreeCost()}}
+	switch {
+	case t.Status.Completed != nil:
+		out.Content = t.Status.Completed.Summary
+	case t.Status.Failed != nil:
+		out.Content, out.IsError = fmt.Sprintf("The subtask %s failed: %s", t.Handle, t.Status.Failed.Error), true
+	default:
+		out.Content, out.IsError = fmt.Sprintf("The subtask %s was %s. %s", t.Handle, t.Status.State, t.Status.Reason), true
+	}
+	return out
+}
+
+// cancelChildren lets the end of a task flow down to the subtasks it waits for.
+func (r *run) cancelChildren(ctx context.Context, why string) error {
+	for _, c := range r.log.Transcript().Calls {
+		if c.Intent == nil || c.Outcome != nil {
+			continue
+		}
+		if t, known := r.toolbox().Get(c.Use.Name); !known || t.Control != tool.TaskControl && t.Control != tool.ExploreControl {
+			continue
+		}
+		named, err := childOf(*c.Intent)
+		if err != nil {
+			continue
+		}
+		if err := r.CancelChild(ctx, named.Task, "its parent: "+why); err != nil {
+			return fmt.Errorf("cancel the subtask: %w", err)
+		}
+		fpChildrenTold.Hit()
+	}
+	return nil
+}
