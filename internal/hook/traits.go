@@ -1,0 +1,166 @@
+package hook
+
+const (
+	toModelFirst = "told to the model before its next answer"
+	toModelAfter = "told to the model with the result"
+)
+
+// Traits are all points, in the order of their groups.
+var Traits = []Trait{
+	{
+		Point: TaskCreated, Group: Lifecycle, Fires: true, Subject: "kind", sample: sampleTaskCreated,
+		Doc: "A task was added.",
+	},
+	{
+		Point: TaskScheduled, Group: Lifecycle, Subject: "kind", sample: sampleTaskScheduled,
+		Doc: "The scheduler picked the task up.",
+	},
+	{
+		Point: TaskStarted, Group: Lifecycle, Fires: true, Subject: "kind", sample: sampleTaskStarted,
+		Doc:    "A run of the task begins, before anything else happens in it.",
+		Block:  "the task fails with the reason",
+		Inject: toModelFirst,
+	},
+	{
+		Point: TaskPaused, Group: Lifecycle, Fires: true, Subject: "by", sample: sampleTaskPaused,
+		Doc: "The task was paused, by a person or a limit.",
+	},
+	{
+		Point: TaskResumed, Group: Lifecycle, Fires: true, Subject: "by", sample: sampleTaskResumed,
+		Doc: "A person let the task go on.",
+	},
+	{
+		Point: TaskCompleted, Group: Lifecycle, Fires: true, sample: sampleTaskCompleted,
+		Doc: "The task is done.",
+	},
+	{
+		Point: TaskFailed, Group: Lifecycle, Fires: true, sample: sampleTaskFailed,
+		Doc: "The task cannot go on.",
+	},
+	{
+		Point: TaskCancelled, Group: Lifecycle, Fires: true, Subject: "by", sample: sampleTaskCancelled,
+		Doc: "A person stopped the task for good.",
+	},
+
+	{
+		Point: PreContextAssembly, Group: Loop, Fires: true, sample: samplePreContextAssembly,
+		Doc:    "The context of the next model call is about to be put together.",
+		Block:  "the task fails with the reason",
+		Modify: []string{"tier", "model", "max_turns"},
+		Inject: toModelFirst,
+	},
+	{
+		Point: PostContextAssembly, Group: Loop, Fires: true, sample: samplePostContextAssembly,
+		Doc:    "The context is complete and fits the window.",
+		Block:  "the task fails with the reason",
+		Modify: []string{"system", "messages"},
+	},
+	{
+		Point: PreLLMCall, Group: Loop, Fires: true, Subject: "model", sample: samplePreLLMCall,
+		Doc:    "A request is about to be sent to the model.",
+		Block:  "nothing is sent; the task pauses with the reason",
+		Modify: []string{"model", "max_tokens", "thinking", "answer"},
+	},
+	{
+		Point: PostLLMCall, Group: Loop, Fires: true, Subject: "model", sample: samplePostLLMCall,
+		Doc:    "The model's answer is complete.",
+		Modify: []string{"message", "learn"},
+	},
+	{
+		Point: PreToolUse, Group: Loop, Fires: true, Subject: "tool_name", sample: samplePreToolUse,
+		Doc:     "The model called a tool; nothing was judged or run yet.",
+		Block:   "the call does not run; the model is told the reason as its result",
+		Modify:  []string{"tool_input", "tool_response"},
+		Inject:  toModelAfter,
+		Permits: true,
+	},
+	{
+		Point: PostToolUse, Group: Loop, Fires: true, Subject: "tool_name", sample: samplePostToolUse,
+		Doc:    "A tool call ended, well or not.",
+		Block:  "the call has run; the model is told the reason in place of its result",
+		Modify: []string{"tool_response", "learn"},
+		Inject: toModelAfter,
+	},
+	{
+		Point: PreUserPrompt, Group: Loop, Fires: true, Subject: "kind", sample: samplePreUserPrompt,
+		Doc:    "A person is about to be asked for something.",
+		Modify: []string{"prompt"},
+	},
+	{
+		Point: PostUserInput, Group: Loop, Fires: true, Subject: "kind", sample: samplePostUserInput,
+		Doc:    "A person said something to the task.",
+		Block:  "the input is refused with the reason; the task goes on as if it had not come",
+		Modify: []string{"message"},
+		Inject: "told to the model with the message",
+	},
+	{
+		Point: LoopIteration, Group: Loop, Fires: true, sample: sampleLoopIteration,
+		Doc:    "A turn is over: the model answered and its tool calls have ended.",
+		Block:  "the task pauses with the reason",
+		Inject: toModelFirst,
+	},
+
+	{
+		Point: LearningExtracted, Group: CrossTask, Fires: true, sample: sampleLearningExtracted,
+		Doc:    "Something worth keeping was found in a conversation.",
+		Block:  "it is not kept",
+		Modify: []string{"text", "tags"},
+	},
+	{
+		Point: KnowledgeQuery, Group: CrossTask, Fires: true, sample: sampleKnowledgeQuery,
+		Doc:    "Learnings of earlier tasks are about to be looked for.",
+		Modify: []string{"query", "limit"},
+	},
+	{
+		Point: KnowledgeInjected, Group: CrossTask, Fires: true, sample: sampleKnowledgeInjected,
+		Doc:    "Learnings were chosen for the context.",
+		Modify: []string{"learnings"},
+	},
+	{
+		Point: ResourceLockWait, Group: CrossTask, Subject: "resource", sample: sampleResourceLockWait,
+		Doc: "The task waits for something another one holds.",
+	},
+	{
+		Point: ResourceLockAcquired, Group: CrossTask, Subject: "resource", sample: sampleResourceLockAcquired,
+		Doc: "The task got hold of something.",
+	},
+	{
+		Point: ResourceLockReleased, Group: CrossTask, Subject: "resource", sample: sampleResourceLockReleased,
+		Doc: "The task gave something back.",
+	},
+	{
+		Point: SubtaskSpawned, Group: CrossTask, Fires: true, Subject: "tool_name", sample: sampleSubtaskSpawned,
+		Doc: "The task started a child.",
+	},
+
+	{
+		Point: SecurityPolicyCheck, Group: Security, Subject: "tool_name", sample: sampleSecurityPolicyCheck,
+		Doc:     "The policy judged a tool call.",
+		Block:   "the call does not run; the model is told the reason as its result",
+		Permits: true,
+	},
+	{
+		Point: SecurityViolation, Group: Security, Subject: "tool_name", sample: sampleSecurityViolation,
+		Doc: "The policy refused a tool call.",
+	},
+	{
+		Point: PermissionRequest, Group: Security, Fires: true, Subject: "tool_name", sample: samplePermissionRequest,
+		Doc:     "A tool call needs a person's permission.",
+		Block:   "the permission is denied; the model is told the reason",
+		Modify:  []string{"prompt"},
+		Permits: true,
+	},
+	{
+		Point: PermissionGranted, Group: Security, Fires: true, Subject: "tool_name", sample: samplePermissionGranted,
+		Doc: "A tool call was allowed.",
+	},
+	{
+		Point: PermissionDenied, Group: Security, Fires: true, Subject: "tool_name", sample: samplePermissionDenied,
+		Doc: "A tool call was not allowed.",
+	},
+	{
+		Point: AnomalyDetected, Group: Security, Subject: "anomaly", sample: sampleAnomalyDetected,
+		Doc:   "Something about the task's behaviour is odd.",
+		Block: "the task pauses with the reason",
+	},
+}
