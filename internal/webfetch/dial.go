@@ -1,0 +1,84 @@
+package webfetch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// oneAddress is how long one of several addresses may take to answer before the next is tried.
+const oneAddress = 5 * time.Second
+
+// dial connects to a host that every check has passed. It resolves the name once and connects to the
+// addresses it has judged, never to the name: between a check and a second lookup the answer may change.
+func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := f.resolve(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i, a := range addrs {
+		conn, err := f.dialOne(ctx, network, net.JoinHostPort(a.String(), port), i == len(addrs)-1)
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (f *Fetcher) dialOne(ctx context.Context, network, address string, last bool) (net.Conn, error) {
+	if !last {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, oneAddress)
+		defer cancel()
+	}
+	return f.opts.dial(ctx, network, address)
+}
+
+// resolve is the addresses of host, all of them judged. One that is refused refuses the host: a name
+// that is half public and half private is a trap or a mistake.
+func (f *Fetcher) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := []netip.Addr(nil), error(nil)
+	if a, perr := netip.ParseAddr(host); perr == nil {
+		addrs = []netip.Addr{a}
+	} else if addrs, err = f.opts.lookup(ctx, host); err != nil {
+		return nil, err
+	}
+	if len(addrs) == 0 {
+		return nil, td.Errorf(td.NotFound, "the host %s has no address; check the spelling", host)
+	}
+	for i, a := range addrs {
+		addrs[i] = a.Unmap().WithZone("")
+		if err := f.allow.judge(host, addrs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return addrs, nil
+}
+
+// route chooses how a request travels. On the way through a proxy no connection of ours can be judged,
+// so the name is judged here, as far as it resolves.
+func (f *Fetcher) route(req *http.Request) (*http.Transport, error) {
+	if f.proxied == nil {
+		return f.direct, nil
+	}
+	proxy, err := f.opts.Proxy(req)
+	if err != nil || proxy == nil {
+		return f.direct, err
+	}
+	_, err = f.resolve(req.Context(), req.URL.Hostname())
+	if _, unresolved := errors.AsType[*net.DNSError](err); err != nil && !unresolved {
+		return nil, err
+	}
+	return f.proxied, nil
+}
