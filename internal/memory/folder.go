@@ -1,0 +1,250 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+// Folder is where a project keeps its learnings.
+const Folder = ".taskdaemon/knowledge"
+
+const (
+	extension  = ".md"
+	tempPrefix = ".taskdaemon-"
+	tempSuffix = ".tmp"
+)
+
+var (
+	fpBeforeTemp   = failpoint.New("memory.file.before_temp")
+	fpBeforeRename = failpoint.New("memory.file.before_rename")
+	fpAfterRename  = failpoint.New("memory.file.after_rename")
+	fpAfterSync    = failpoint.New("memory.file.after_sync")
+	fpBeforeRemove = failpoint.New("memory.file.before_remove")
+	fpAfterRemove  = failpoint.New("memory.file.after_remove")
+)
+
+// folder is the open folder of learnings. Access is confined to it, and to the project it is in: a
+// repository cannot lead elsewhere by a symlink.
+type folder struct{ root *os.Root }
+
+// openFolder opens a project's folder, and makes it if told to. Without one it returns nil.
+func openFolder(project string, create bool) (*folder, error) {
+	in, err := os.OpenRoot(project)
+	if err != nil {
+		return nil, td.Errorf(td.Unavailable, "open project %s: %w", project, err)
+	}
+	defer in.Close()
+	if create {
+		if err := makeFolder(in, Folder); err != nil {
+			return nil, err
+		}
+	}
+	root, err := in.OpenRoot(Folder)
+	switch {
+	case err == nil:
+		return &folder{root}, nil
+	case !create && errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	}
+	return nil, td.Errorf(td.Refused, "open %s: %w", filepath.Join(project, Folder), err).
+		WithHint("%s must be a folder inside the project", Folder)
+}
+
+// makeFolder makes what is missing, each folder durable in its own parent.
+func makeFolder(root *os.Root, dir string) error {
+	if _, err := root.Stat(dir); err == nil {
+		return nil
+	}
+	if err := makeFolder(root, path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return td.Errorf(td.Storage, "make folder %s: %w", dir, err)
+	}
+	return syncFolder(root, path.Dir(dir))
+}
+
+func syncFolder(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
+	if err != nil {
+		return td.Errorf(td.Storage, "open folder %s: %w", dir, err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return td.Errorf(td.Storage, "sync folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+func (f *folder) close() {
+	if f != nil {
+		_ = f.root.Close() // nothing was written through it
+	}
+}
+
+// sync makes sure that what is in the folder now stays after a crash of the host.
+func (f *folder) sync() error { return syncFolder(f.root, ".") }
+
+// lockWait is how often a lock that another process holds is tried again.
+const lockWait = 10 * time.Millisecond
+
+// lock keeps other processes from writing. The folder itself is locked, so that no lock file gets into
+// anybody's commit; the lock goes with the process.
+func (f *folder) lock(ctx context.Context) (unlock func(), err error) {
+	d, err := f.root.Open(".")
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "open %s: %w", f.root.Name(), err)
+	}
+	for {
+		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = d.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = d.Close()
+			return nil, td.Errorf(td.Storage, "lock %s: %w", f.root.Name(), err)
+		}
+		wait := time.NewTimer(lockWait)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			_ = d.Close()
+			return nil, td.Errorf(td.Locked, "another process writes to %s: %w", f.root.Name(), ctx.Err())
+		case <-wait.C:
+		}
+	}
+}
+
+// names are the files that should be learnings, and what a crash left behind.
+func (f *folder) names() (ids, left []string, err error) {
+	d, err := f.root.Open(".")
+	if err != nil {
+		return nil, nil, td.Errorf(td.Storage, "open %s: %w", f.root.Name(), err)
+	}
+	defer d.Close()
+	all, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, nil, td.Errorf(td.Storage, "read folder %s: %w", f.root.Name(), err)
+	}
+	for _, name := range all {
+		switch {
+		case strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix):
+			left = append(left, name)
+		case strings.HasPrefix(name, ".") || !strings.HasSuffix(name, extension):
+		default:
+			ids = append(ids, strings.TrimSuffix(name, extension))
+		}
+	}
+	return ids, left, nil
+}
+
+// read is a learning's file, never more than a learning may have.
+func (f *folder) read(id string) ([]byte, fs.FileInfo, error) {
+	name := id + extension
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := usable(info); err != nil {
+		return nil, info, err
+	}
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
+	if err != nil {
+		return nil, info, err
+	}
+	defer file.Close()
+	// What is read belongs to this state of the file or a later one, never to an earlier one.
+	if info, err = file.Stat(); err != nil {
+		return nil, info, err
+	}
+	if err := usable(info); err != nil {
+		return nil, info, err
+	}
+	src, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(src) > maxFile {
+		err = tooLarge(int64(len(src)))
+	}
+	return src, info, err
+}
+
+func usable(info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return td.Errorf(td.Refused, "it is a symlink; a learning is a file of its own")
+	case !info.Mode().IsRegular():
+		return td.Errorf(td.Invalid, "it is not a regular file")
+	case info.Size() > maxFile:
+		return tooLarge(info.Size())
+	}
+	return nil
+}
+
+func tooLarge(size int64) error {
+	return td.Errorf(td.Invalid, "it has %d bytes, the limit is %d", size, maxFile)
+}
+
+// write replaces a file: a reader sees the old content or the new, and so does whoever looks after a
+// crash of the host. The folder must be locked.
+func (f *folder) write(id string, content []byte) (err error) {
+	name, temp := id+extension, tempPrefix+id+tempSuffix
+	defer func() {
+		if err != nil {
+			err = td.Errorf(td.Storage, "write %s: %w", path.Join(Folder, name), errors.Join(err, f.drop(temp)))
+		}
+	}()
+	fpBeforeTemp.Hit()
+	if err := f.drop(temp); err != nil { // a crash left it
+		return err
+	}
+	file, err := f.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	if cerr := file.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	fpBeforeRename.Hit()
+	if err := f.root.Rename(temp, name); err != nil {
+		return err
+	}
+	fpAfterRename.Hit()
+	if err := f.sync(); err != nil {
+		return err
+	}
+	fpAfterSync.Hit()
+	return nil
+}
+
+func (f *folder) remove(id string) error {
+	fpBeforeRemove.Hit()
+	if err := f.drop(id + extension); err != nil {
+		return td.Errorf(td.Storage, "remove %s: %w", path.Join(Folder, id+extension), err)
+	}
+	fpAfterRemove.Hit()
+	return f.sync()
+}
+
+func (f *folder) drop(name string) error {
+	if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

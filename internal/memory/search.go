@@ -1,0 +1,143 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"taskdaemon/internal/words"
+)
+
+const (
+	maxQuery     = 256      // words of a question that are looked up
+	maxQueryText = 64 << 10 // bytes of it that are read
+	maxMatched   = 40       // words that are searched for, the rarest
+	maxRanked    = 8000     // learnings that are ranked for one question
+	maxLimit     = 1000
+)
+
+// Match is a learning that a question found.
+type Match struct {
+	Learning
+	Score float64  `json:"score"`           // BM25; more is better
+	Stale []string `json:"stale,omitempty"` // cited files that changed or are gone: the learning is void
+}
+
+// Search finds at most n learnings for a person, the best first, stale ones marked. Cited files are
+// looked at in tree; without one nothing is stale. Effect: none.
+func (s *Store) Search(ctx context.Context, tree *os.Root, text string, n int) ([]Match, error) {
+	found, err := s.search(ctx, text, n)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		found[i].Stale = Stale(tree, found[i].Learning)
+	}
+	return found, nil
+}
+
+// Relevant finds at most n learnings that a task should be told: void ones are left out, and so are
+// those that have but a word in common with it. Effect: none.
+func (s *Store) Relevant(ctx context.Context, tree *os.Root, text string, n int) ([]Match, error) {
+	found, err := s.search(ctx, text, 4*n)
+	if err != nil {
+		return nil, err
+	}
+	asked := words.Set(clip(text), maxQuery)
+	var out []Match
+	for _, m := range found {
+		if len(out) < n && related(asked, m.Learning) && len(Stale(tree, m.Learning)) == 0 {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+// related reports whether a learning has to do with what is asked: two words of it, or one that it is
+// filed under.
+func related(asked []string, l Learning) bool {
+	about := words.Set(strings.Join(l.Tags, " ")+" "+l.Feature, maxQuery)
+	return words.Shared(asked, about) > 0 || words.Shared(asked, words.Set(l.Title+" "+l.Text, maxMerged)) > 1
+}
+
+func clip(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxQueryText)], "")
+}
+
+func (s *Store) search(ctx context.Context, text string, n int) ([]Match, error) {
+	terms := words.Terms(clip(text), maxQuery)
+	if n = min(n, maxLimit); n <= 0 || len(terms) == 0 {
+		return nil, nil
+	}
+	var found []Match
+	err := s.read(ctx, func() (err error) {
+		found, err = s.find(ctx, terms, n)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search learnings: %w", err)
+	}
+	return found, nil
+}
+
+// find ranks the learnings that hold any of the terms. Ranking costs most, so of a long question the
+// common words, which hardly count, are left out once enough learnings are found.
+func (s *Store) find(ctx context.Context, terms []string, n int) ([]Match, error) {
+	defer s.ix.db.SetInterrupt(s.ix.db.SetInterrupt(ctx))
+	terms, err := s.rarest(terms)
+	if err != nil || len(terms) == 0 {
+		return nil, err
+	}
+	var found []Match
+	ask := `"` + strings.Join(terms, `" OR "`) + `"`
+	err = s.ix.query(`SELECT page, found.rank FROM (SELECT rowid, rank FROM word WHERE word MATCH ? ORDER BY rank LIMIT ?) AS found
+		JOIN doc ON doc.n = found.rowid`, []any{ask, n + 20}, func(st *sqlite3.Stmt) error {
+		m := Match{Score: -st.ColumnFloat(1)}
+		if err := json.Unmarshal(st.ColumnRawBlob(0), &m.Learning); err != nil {
+			return err
+		}
+		found = append(found, m)
+		return nil
+	})
+	// The index's own order of equals depends on its history.
+	slices.SortFunc(found, func(a, b Match) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
+	})
+	return found[:min(len(found), n)], err
+}
+
+// rarest are the terms to search for: at least the rarest one that is there.
+func (s *Store) rarest(terms []string) ([]string, error) {
+	type counted struct {
+		term string
+		docs int
+	}
+	var known []counted
+	for _, t := range terms {
+		err := s.ix.query("SELECT doc FROM vocabulary WHERE term = ?", []any{t}, func(st *sqlite3.Stmt) error {
+			known = append(known, counted{t, st.ColumnInt(0)})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(known, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(a.docs, b.docs), strings.Compare(a.term, b.term))
+	})
+	var out []string
+	ranked := 0
+	for i, k := range known {
+		if ranked += k.docs; i > 0 && (ranked > maxRanked || i == maxMatched) {
+			break
+		}
+		out = append(out, k.term)
+	}
+	return out, nil
+}
