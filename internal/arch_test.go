@@ -28,7 +28,7 @@ var floors = [][]string{
 	// 2: the store, what tools and models are, and the edges
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule", "hook/hooksdoc"}, // what all stores decide alike; a page of the documentation
-	{"llm/gateway"}, // before all models
+	{"llm/gateway"},                 // before all models
 	{"store/sqlite", "store/mem", "store/mirror"},
 	// 3: durable work
 	{"durable", "coord", "memory", "tool/mcp"},
