@@ -1,0 +1,231 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+// TestMain makes the test binary a server when it is told to.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "serve" {
+		serveMain(os.Args[2], os.Args[3:])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serveMain is a server that misbehaves in the way it is told.
+func serveMain(way string, args []string) {
+	ctx := context.Background()
+	switch way {
+	case "deaf": // hangs at the start, and does not leave when it is asked
+		signal.Ignore(syscall.SIGTERM)
+		select {}
+	case "garbage":
+		fmt.Println(`{"jsonrpc":"2.0", no more of this`)
+		select {}
+	case "exit":
+		fmt.Fprintln(os.Stderr, "no API key: sk-secret-value")
+		os.Exit(3)
+	case "endless": // a line without an end
+		for {
+			fmt.Print(`{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 1<<16))
+		}
+	case "notify": // messages without an end
+		for {
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+		}
+	case "stubborn": // works, and does not leave when it is asked
+		signal.Ignore(syscall.SIGTERM)
+		go func() { _ = server().Run(ctx, &sdk.StdioTransport{}) }()
+		select {}
+	case "family": // leaves children behind, one of them a daemon
+		child := exec.Command("/bin/sh", "-c", "sleep 1000 & exec setsid sleep 1000")
+		child.Stdout = os.Stdout
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+	case "noisy":
+		fmt.Print("Welcome!\n[info] listening\n\n")
+		fmt.Fprintln(os.Stderr, "ready")
+	case "once": // fails unless the file is there
+		if _, err := os.Stat(args[0]); err != nil {
+			fmt.Fprintln(os.Stderr, "not yet")
+			os.Exit(1)
+		}
+	}
+	_ = server().Run(ctx, &sdk.StdioTransport{})
+}
+
+// server is a server with tools to test with.
+func server() *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "helper", Version: "1.2"}, nil)
+	object := json.RawMessage(`{"type":"object"}`)
+	add := func(name string, schema any, ro bool, f func(ctx context.Context, in map[string]any) (*sdk.CallToolResult, error)) {
+		s.AddTool(&sdk.Tool{Name: name, Description: "does " + name, InputSchema: schema, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: ro}},
+			func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				var in map[string]any
+				if err := json.Unmarshal(r.Params.Arguments, &in); err != nil {
+					return nil, err
+				}
+				return f(ctx, in)
+			})
+	}
+	add("echo", json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`), true,
+		func(_ context.Context, in map[string]any) (*sdk.CallToolResult, error) {
+			return text(in["text"].(string)), nil
+		})
+	add("env", object, true, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		return text(strings.Join(os.Environ(), "\n")), nil
+	})
+	add("pid", object, false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		return text(fmt.Sprint(os.Getpid())), nil
+	})
+	add("die", object, false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		fmt.Fprintln(os.Stderr, "I am dying")
+		os.Exit(7)
+		return nil, nil
+	})
+	add("hang", object, false, func(ctx context.Context, _ map[string]any) (*sdk.CallToolResult, error) { select {} })
+	var meet sync.Mutex
+	waiting := map[string]chan struct{}{}
+	add("meet", object, false, func(ctx context.Context, in map[string]any) (*sdk.CallToolResult, error) {
+		// Two calls that can only end together.
+		meet.Lock()
+		c, second := waiting["x"]
+		if !second {
+			c = make(chan struct{})
+			waiting["x"] = c
+		} else {
+			close(c)
+			delete(waiting, "x")
+		}
+		meet.Unlock()
+		<-c
+		return text("met"), nil
+	})
+	add("late", object, false, func(ctx context.Context, _ map[string]any) (*sdk.CallToolResult, error) {
+		<-ctx.Done() // the caller has gone: answer nevertheless
+		return text("too late"), nil
+	})
+	add("flood", object, false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		return text("begin " + strings.Repeat("0123456789", 200_000) + " end"), nil
+	})
+	add("huge", object, false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		return text(strings.Repeat("0123456789", 1_000_000)), nil
+	})
+	add("things", object, false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{
+			&sdk.TextContent{Text: "red \x1b[31malert"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte("12345")},
+			&sdk.ResourceLink{URI: "file:///x", Name: "x"}, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///y", Text: "why"}},
+		}}, nil
+	})
+	add("leave", object, false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) {
+		s.RemoveTools("pid", "leave")
+		return text("left"), nil
+	})
+	// Lies and breaks; the first would end whoever validates with it.
+	add("loop", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}}}`), false,
+		func(context.Context, map[string]any) (*sdk.CallToolResult, error) { return text("looped"), nil })
+	for name, schema := range map[string]string{
+		"bad-type":   `{"type":"object","properties":{"a":{"type":"strin"}}}`,
+		"bad-ref":    `{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`,
+		"remote":     `{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`,
+		"bad-regexp": `{"type":"object","properties":{"a":{"pattern":"("}}}`,
+		"any-of":     `{"type":"object","anyOf":[{"required":["a"]}]}`,
+	} {
+		add(name, json.RawMessage(schema), false, func(context.Context, map[string]any) (*sdk.CallToolResult, error) { return text("no"), nil })
+	}
+	return s
+}
+
+func text(s string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
+}
+
+// program is the config of a server that this binary is.
+func program(t testing.TB, way string, args ...string) Server {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Server{Name: "helper", Command: self, Args: append([]string{"serve", way}, args...), Timeout: 10 * time.Second, StartTimeout: 10 * time.Second}
+}
+
+// pool makes a pool with short pauses that leaves nothing behind.
+func pool(t testing.TB, servers ...Server) *Pool {
+	t.Helper()
+	p, err := New(Options{Servers: servers, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Mark: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lim.backoffMin, p.lim.grace = 20*time.Millisecond, 100*time.Millisecond
+	t.Cleanup(func() {
+		p.Close()
+		left, err := procs(func(q proc) bool { return strings.HasPrefix(q.mark(), p.mark+"#") })
+		if err != nil || len(left) > 0 {
+			t.Errorf("processes are left: %+v, %v", left, err)
+		}
+	})
+	return p
+}
+
+// find is the tool of this name among those of the pool.
+func find(t testing.TB, p *Pool, name string) tool.Tool {
+	t.Helper()
+	for _, tl := range p.Tools(t.Context(), nil) {
+		if tl.Name == "mcp__helper__"+name {
+			return tl
+		}
+	}
+	t.Fatalf("no tool %s: %+v", name, p.List())
+	return tool.Tool{}
+}
+
+func prepare(t testing.TB, tl tool.Tool, input string) tool.Call {
+	t.Helper()
+	c, err := tl.Prepare(t.Context(), &tool.Env{Now: time.Now}, json.RawMessage(input))
+	if err != nil {
+		t.Fatalf("prepare %s: %v", tl.Name, err)
+	}
+	return c
+}
+
+// call prepares and runs.
+func call(t testing.TB, tl tool.Tool, input string) td.ToolResult {
+	t.Helper()
+	res, err := prepare(t, tl, input).Run(t.Context())
+	if err != nil {
+		t.Fatalf("run %s: %v", tl.Name, err)
+	}
+	return res
+}
+
+// eventually polls until ok, and fails the test if that takes too long.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		_ = sleep(t.Context(), 2*time.Millisecond)
+	}
+}
