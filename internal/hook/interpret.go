@@ -95,6 +95,9 @@ func failedWithin(ctx, within context.Context, s Spec, err error) (Result, error
 // and with the same answers recorded the next Fire comes to the same.
 func Fire[P Payload](ctx context.Context, set *Set, p P, run func(ctx context.Context, s Spec, p P) (Result, error)) (P, Result, error) {
 	var sum Result
+	if !set.Has(p.Point()) {
+		return p, sum, nil // the common case costs a lookup
+	}
 	for _, s := range set.Match(p) {
 		r, err := run(ctx, s, p)
 		if err != nil {

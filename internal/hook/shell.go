@@ -69,9 +69,8 @@ func Prepare(dir string, stdin []byte) error {
 // 2, which is a block.
 func Wrap(dir, command string) string {
 	return fmt.Sprintf(`[ -r %[2]s ] || exit %[5]d
-rc=$({ { /bin/sh -c %[1]s <%[2]s 4>&-; echo $? >&4; } | { head -c %[4]d >%[3]s || echo lost >&4; }; } 4>&1)
-case $rc in '' | *[!0-9]*) exit %[5]d ;; esac
-exit "$rc"
+rc=$({ { /bin/sh -c %[1]s <%[2]s 4>&-; echo $? >&4; } | head -c %[4]d >%[3]s; } 4>&1) || exit %[5]d
+exit "${rc:-%[5]d}"
 `, quote(command), quote(filepath.Join(dir, inFile)), quote(filepath.Join(dir, outFile)), MaxOutput+1, lostExit)
 }
 

@@ -92,10 +92,13 @@ func (s *Set) All() []Spec {
 	return slices.Clone(s.all)
 }
 
+// Has reports whether any hook is configured at a point: where none is, no payload needs to be made.
+func (s *Set) Has(p Point) bool { return s != nil && len(s.points[p]) > 0 }
+
 // Match are the hooks p meets, in the order they fire. Pure: the same set and payload give the same.
 func (s *Set) Match(p Payload) []Spec {
-	if s == nil || len(s.points[p.Point()]) == 0 {
-		return nil // the common case: a loop without hooks pays a lookup
+	if !s.Has(p.Point()) {
+		return nil
 	}
 	subject := subjectOf(p)
 	var out []Spec
@@ -107,7 +110,7 @@ func (s *Set) Match(p Payload) []Spec {
 	return out
 }
 
-// Subject is what matchers are held against in p, or "" when its point has none.
+// subjectOf is what matchers are held against in p, or "" when its point has none.
 func subjectOf(p Payload) string {
 	t, _ := TraitOf(p.Point())
 	f, ok := payloadFields[t.Point][t.Subject]
