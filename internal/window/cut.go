@@ -37,13 +37,13 @@ func omitted(n int, what string) string { return fmt.Sprintf("[truncated, %d %s 
 
 // headOf is the longest beginning of text that costs no more than room.
 func headOf(text string, room int) string {
-	sum, before := 0, int(newline)<<4
+	sum, before := 0, newline
 	for i := range len(text) {
-		c := int(classOf[text[i]])
-		if sum += int(costs[(before|c)&0xff]); sum > room {
+		c := classOf[text[i]]
+		if sum += int(costs[before<<4|c]); sum > room {
 			return text[:runeStart(text, i)]
 		}
-		before = c << 4
+		before = c
 	}
 	return text
 }

@@ -16,7 +16,7 @@ const (
 )
 
 // class is what the estimate tells bytes apart by.
-type class uint8
+type class = uint8
 
 const (
 	lower class = iota
@@ -125,17 +125,23 @@ func costTable() (t [256]uint16) {
 // tokenizers: above 4, the newest ones 2.7), code to 1.8, dense JSON to 1.5, base64 to 1.2, a digit to a
 // token of its own, CJK to 2 tokens a character, symbols to 3, emoji to 4. What a provider really
 // counted corrects the whole: see Scale.
-func Tokens(text string) int {
-	return (cost(text) + parts - 1) / parts
-}
+func Tokens(text string) int { return tokens(text) }
 
-// cost is what text costs in parts of a token.
-func cost(text string) int {
-	sum, before := 0, int(newline)<<4
+func tokens[T string | []byte](text T) int { return (cost(text) + parts - 1) / parts }
+
+// cost is what text costs in parts of a token. All texts of a call pass through here each turn, so it takes
+// four bytes at a time.
+func cost[T string | []byte](text T) int {
+	sum, before := 0, newline
+	for len(text) >= 4 {
+		a, b, c, d := classOf[text[0]], classOf[text[1]], classOf[text[2]], classOf[text[3]]
+		sum += int(costs[before<<4|a]) + int(costs[a<<4|b]) + int(costs[b<<4|c]) + int(costs[c<<4|d])
+		before, text = d, text[4:]
+	}
 	for i := range len(text) {
-		c := int(classOf[text[i]])
-		sum += int(costs[(before|c)&0xff])
-		before = c << 4
+		c := classOf[text[i]]
+		sum += int(costs[before<<4|c])
+		before = c
 	}
 	return sum
 }
@@ -152,7 +158,7 @@ func MessageTokens(m td.Message) int {
 func blockTokensOf(b *td.Block) int {
 	n := blockTokens + Tokens(b.Text) + (len(b.Signature)+len(b.Data))/sealBytes
 	if b.Type == td.ToolUseBlock || b.Type == td.ToolResultBlock {
-		n += callTokens + Tokens(b.ID) + Tokens(b.Name) + Tokens(string(b.Input)) + Tokens(b.Malformed)
+		n += callTokens + Tokens(b.ID) + Tokens(b.Name) + tokens([]byte(b.Input)) + Tokens(b.Malformed)
 	}
 	return n
 }
@@ -172,7 +178,7 @@ func (p Parts) Total() int { return p.System + p.Tools + p.Opening + p.History }
 func Count(system string, tools []byte, msgs []td.Message) Parts {
 	p := Parts{System: Tokens(system)}
 	if len(tools) > 0 {
-		p.Tools = toolsTokens + Tokens(string(tools))
+		p.Tools = toolsTokens + tokens(tools)
 	}
 	first := opening(msgs)
 	for i := range msgs {

@@ -45,7 +45,7 @@ func (p *plan) truncate() Compaction {
 		}
 		text := cut(p.msgs[l.message].Blocks[l.block].Text, p.Floor)
 		if saved := l.tokens - Tokens(text); saved > 0 {
-			edits = append(edits, Edit{l.message, l.block, text})
+			edits = append(edits, Edit{Message: l.message, Block: l.block, Text: text})
 			after -= saved
 		}
 	}
