@@ -29,15 +29,14 @@ const (
 // It fails only if r does.
 func slim(r io.Reader) (page string, cut bool, err error) {
 	s := slimmer{z: html.NewTokenizer(r)}
-	s.z.SetMaxBuf(1 << 20)
 	for s.tags < maxTags && s.text < maxSlimText {
 		switch s.z.Next() {
 		case html.ErrorToken:
-			if err := s.z.Err(); err != io.EOF && err != html.ErrBufferExceeded {
+			if err := s.z.Err(); err != io.EOF {
 				return "", false, err
 			}
 			s.flush("")
-			return s.out.String(), s.z.Err() != io.EOF, nil
+			return s.out.String(), false, nil
 		case html.TextToken:
 			if s.skip == 0 {
 				s.flush("")
