@@ -109,10 +109,12 @@ func (m *minute) since(at time.Time) (requests, tokens int64) {
 }
 
 // bucket is one limit as a provider told it, followed as calls are made and time passes. Providers refill
-// steadily, or all at once at the reset; both are full then. It is advice: whatever is told, it holds
-// nobody up for longer than a minute, after which the provider may say no itself.
+// steadily, or all at once at the reset; both are full then, but for calls made since. It is advice: whatever
+// is told, the reset is thought to be within a minute, and another minute fills the bucket; after that
+// the provider may say no itself.
 type bucket struct {
 	max, level, rate float64 // rate in a second; max zero: nothing is known
+	taken            float64 // since it was told
 	at               time.Time
 	reset            time.Time // zero: has passed
 }
@@ -122,16 +124,23 @@ func (b *bucket) learn(l llm.Limit, at, now time.Time, used float64) {
 	if window := l.Reset.Sub(at); window > 0 && l.Remaining < l.Max {
 		window = min(window, time.Minute)
 		b.reset = at.Add(window)
-		b.rate = float64(l.Max-l.Remaining) / window.Seconds()
+		b.rate = float64(l.Max-l.Remaining-1) / window.Seconds() // what remains was rounded down
 	}
+	b.taken = used
 	b.advance(now)
 	b.level = max(b.level-used, 0)
 }
 
 func (b *bucket) advance(now time.Time) {
 	if !b.reset.IsZero() && !now.Before(b.reset) {
-		b.level, b.rate, b.at, b.reset = b.max, b.max/60, b.reset, time.Time{}
+		b.refill(b.reset)
+		b.level = max(b.level, b.max-b.taken)
+		b.rate, b.reset = b.max/60, time.Time{}
 	}
+	b.refill(now)
+}
+
+func (b *bucket) refill(now time.Time) {
 	if d := now.Sub(b.at); d > 0 {
 		b.level = min(b.max, b.level+b.rate*d.Seconds())
 		b.at = now
@@ -148,11 +157,11 @@ func (b *bucket) wait(now time.Time, n float64) time.Duration {
 	if lacks < 1e-6 { // of a request, or of a token: adding up fractions is not exact
 		return 0
 	}
-	wait := time.Duration(lacks/b.rate*float64(time.Second)) + 1 // a moment late rather than early
+	seconds := lacks / b.rate
 	if !b.reset.IsZero() {
-		wait = min(wait, b.reset.Sub(now))
+		seconds = min(seconds, b.reset.Sub(now).Seconds())
 	}
-	return wait
+	return time.Duration(seconds*float64(time.Second)) + 1 // a moment late rather than early
 }
 
 func (b *bucket) room(now time.Time) float64 {
@@ -167,11 +176,13 @@ func (b *bucket) take(now time.Time, n float64) {
 	if b.max > 0 {
 		b.advance(now)
 		b.level = max(b.level-n, 0)
+		b.taken += n
 	}
 }
 
 func (b *bucket) give(n float64) {
 	if b.max > 0 {
 		b.level = min(b.level+n, b.max)
+		b.taken -= n
 	}
 }

@@ -71,6 +71,7 @@ type Gateway struct {
 	breaker  Breaker
 	most     int // in flight; zero: no bound
 	queue    int
+	start    time.Time
 
 	mu       sync.Mutex
 	inFlight int
@@ -84,7 +85,7 @@ type Gateway struct {
 type provider struct {
 	name    string
 	keys    []*key
-	waiting []*call // in no order
+	waiting line
 }
 
 // call is one call, from its coming to its end.
@@ -93,8 +94,9 @@ type call struct {
 	model    string // with its provider
 	priority int
 	since    time.Time // age of the task
-	joined   time.Time
+	rank     int       // by priority and time of coming
 	number   uint64
+	index    int // in line
 
 	ready   chan struct{} // closed when the waiting is over; nil: it did not wait
 	refused error         // set before ready is closed, if it was

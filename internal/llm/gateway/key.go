@@ -124,7 +124,7 @@ func (k *key) giveBack(u *use) {
 // learn takes over what an answer said of the limits, unless a later one said so before. Of limits it
 // does not speak of, what was known stays.
 func (k *key) learn(l *llm.Limits, now time.Time) {
-	if l == nil || l.At.After(now) || !l.At.After(k.learned.At) {
+	if l == nil || l.At.After(now) || l.At.Before(k.learned.At) {
 		return
 	}
 	// Calls that began after the answer's headers were written are not counted in them.
@@ -140,7 +140,8 @@ func (k *key) learn(l *llm.Limits, now time.Time) {
 		{l.Input, &k.learned.Input, &k.input, tokens},
 		{l.Output, &k.learned.Output, &k.output, 0},
 	} {
-		if of.said.Known() {
+		// Of several that were told at once the least counts.
+		if of.said.Known() && (l.At.After(k.learned.At) || !of.known.Known() || of.said.Remaining <= of.known.Remaining) {
 			*of.known = of.said
 			of.into.learn(of.said, l.At, now, float64(of.used))
 		}

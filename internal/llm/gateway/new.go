@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
@@ -15,7 +16,7 @@ import (
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		byName: map[string]*provider{}, fallback: map[string][]string{}, breakers: map[string]*circuit{},
-		breaker: o.Breaker.orDefault(), most: o.InFlight, queue: o.Queue,
+		breaker: o.Breaker.orDefault(), most: o.InFlight, queue: o.Queue, start: time.Now(),
 	}
 	if g.queue == 0 {
 		g.queue = DefaultQueue

@@ -1,9 +1,9 @@
 package gateway
 
 import (
+	"container/heap"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"taskdaemon/internal/llm"
@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// patience is how long a call waits until it counts as one of the next higher priority.
+	// patience is how long it takes until a call that waits counts as one of the next higher priority.
 	patience = 30 * time.Second
 	// fullPause is when a call that found the queue full should come back.
 	fullPause = 5 * time.Second
@@ -19,13 +19,35 @@ const (
 	forever = time.Duration(math.MaxInt64)
 )
 
-// level is the priority of a call after its wait.
-func (c *call) level(now time.Time) int { return c.priority - int(now.Sub(c.joined)/patience) }
+// line is the calls that wait for one provider, as a heap: the first goes next.
+type line []*call
 
-// before reports whether c goes before d: by priority, then by age of the task, then as they came.
-func (c *call) before(d *call, now time.Time) bool {
-	if l, m := c.level(now), d.level(now); l != m {
-		return l < m
+func (l line) Len() int           { return len(l) }
+func (l line) Less(i, j int) bool { return l[i].before(l[j]) }
+
+func (l line) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].index, l[j].index = i, j
+}
+
+func (l *line) Push(c any) {
+	c.(*call).index = len(*l)
+	*l = append(*l, c.(*call))
+}
+
+func (l *line) Pop() any {
+	old := *l
+	n := len(old) - 1
+	c := old[n]
+	old[n] = nil
+	*l = old[:n]
+	return c
+}
+
+// before reports whether c goes before d: by rank, then by age of the task, then as they came.
+func (c *call) before(d *call) bool {
+	if c.rank != d.rank {
+		return c.rank < d.rank
 	}
 	if !c.since.Equal(d.since) {
 		return c.since.Before(d.since)
@@ -56,14 +78,17 @@ func (g *Gateway) admit(c *call, k *key, now time.Time) {
 // join puts c in line.
 func (g *Gateway) join(c *call, now time.Time) {
 	g.joined++
-	c.joined, c.number, c.ready = now, g.joined, make(chan struct{})
+	c.number, c.ready = g.joined, make(chan struct{})
+	// All that wait gain a priority at the same time; so it is as well to let those that come later lose it,
+	// and the order never changes.
+	c.rank = c.priority + int(now.Sub(g.start)/patience)
 	if c.since.IsZero() || c.since.After(now) {
 		c.since = now
 	}
-	c.provider.waiting = append(c.provider.waiting, c)
+	heap.Push(&c.provider.waiting, c)
 	g.waiting++
 	if g.waiting > g.queue {
-		g.sendBack(g.last(now))
+		g.sendBack(g.last())
 	}
 	g.dispatch(now)
 }
@@ -97,31 +122,16 @@ func (g *Gateway) giveUp(c *call) {
 }
 
 func (g *Gateway) remove(c *call) {
-	w := c.provider.waiting
-	i := slices.Index(w, c)
-	w[i] = w[len(w)-1]
-	w[len(w)-1] = nil
-	c.provider.waiting = w[:len(w)-1]
+	heap.Remove(&c.provider.waiting, c.index)
 	g.waiting--
 }
 
-// first is the call that waits for p and goes next.
-func (p *provider) first(now time.Time) *call {
-	var best *call
-	for _, c := range p.waiting {
-		if best == nil || c.before(best, now) {
-			best = c
-		}
-	}
-	return best
-}
-
 // last is the call that would be served last.
-func (g *Gateway) last(now time.Time) *call {
+func (g *Gateway) last() *call {
 	var worst *call
 	for _, p := range g.order {
 		for _, c := range p.waiting {
-			if worst == nil || worst.before(c, now) {
+			if worst == nil || worst.before(c) {
 				worst = c
 			}
 		}
@@ -143,10 +153,10 @@ func (g *Gateway) dispatch(now time.Time) {
 			soon = forever
 		)
 		for _, p := range g.order {
-			c := p.first(now)
-			if c == nil || g.full() || best != nil && best.before(c, now) {
+			if len(p.waiting) == 0 || g.full() || best != nil && best.before(p.waiting[0]) {
 				continue
 			}
+			c := p.waiting[0]
 			if k, wait := p.pick(now, c.use.tokens); k != nil {
 				best, with = c, k
 			} else {
