@@ -102,8 +102,12 @@ func parseObject(p Payload, said []byte) (Result, error) {
 		name string
 		into any
 	}{
-		{wordDecision, &decision}, {wordReason, &r.Reason}, {wordInject, &inject},
-		{wordContinue, &goOn}, {wordStop, &stop}, {wordSpecific, &more},
+		{wordDecision, &decision},
+		{wordReason, &r.Reason},
+		{wordInject, &inject},
+		{wordContinue, &goOn},
+		{wordStop, &stop},
+		{wordSpecific, &more},
 	} {
 		if raw, ok := object[w.name]; ok {
 			if err := json.Unmarshal(raw, w.into); err != nil {

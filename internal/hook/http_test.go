@@ -64,15 +64,17 @@ func TestHTTPAnswers(t *testing.T) {
 			w.WriteHeader(500)
 			_, _ = io.WriteString(w, `{"decision":"block"}`)
 		}, "it answered 500"},
-		"endless":     {func(w http.ResponseWriter, r *http.Request) { flood(w, r) }, "more than 1048576 bytes"},
-		"other host":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) }, "another host"},
-		"loses it":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 302) }, "without the payload"},
-		"in circles":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 308) }, "too often"},
+		"endless": {func(w http.ResponseWriter, r *http.Request) { flood(w, r) }, "more than 1048576 bytes"},
+		"other host": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}, "another host"},
+		"loses it":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) }, "without the payload"},
+		"in circles":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusPermanentRedirect) }, "too often"},
 		"goes away":   {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		"never comes": {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, "it took longer than 50ms"},
 		"stays within": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/x" {
-				http.Redirect(w, r, "/x", 308)
+				http.Redirect(w, r, "/x", http.StatusPermanentRedirect)
 				return
 			}
 			if b, err := io.ReadAll(r.Body); err != nil || len(b) == 0 {

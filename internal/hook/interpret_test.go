@@ -48,15 +48,18 @@ func TestInterpret(t *testing.T) {
 
 		"exit 2": {PreToolUse, Output{Exit: 2, Stderr: []byte(" no \n")}, Result{Blocked: true, Permission: Deny, Reason: "no"}},
 		"exit 2 without words": {
-			TaskStarted, Output{Exit: 2},
+			TaskStarted,
+			Output{Exit: 2},
 			Result{Blocked: true, Reason: "blocked by hook h"},
 		},
 		"exit 2 hears no output": {
-			PostToolUse, Output{Exit: 2, Stdout: []byte(strings.Repeat("x", MaxOutput+1)), Stderr: []byte("no")},
+			PostToolUse,
+			Output{Exit: 2, Stdout: []byte(strings.Repeat("x", MaxOutput+1)), Stderr: []byte("no")},
 			Result{Blocked: true, Reason: "no"},
 		},
 		"exit 2, binary reason": {
-			PostToolUse, Output{Exit: 2, Stderr: []byte("a\xffb")},
+			PostToolUse,
+			Output{Exit: 2, Stderr: []byte("a\xffb")},
 			Result{Blocked: true, Reason: "a\uFFFDb"},
 		},
 
@@ -70,7 +73,8 @@ func TestInterpret(t *testing.T) {
 		"go on":        {PreToolUse, Output{Stdout: []byte(`{"continue":true,"stopReason":"x"}`)}, Result{}},
 		"stop, reason": {LoopIteration, Output{Stdout: []byte(`{"continue":false,"stopReason":"x","reason":"y"}`)}, Result{Blocked: true, Stop: true, Reason: "y"}},
 		"stop beats allow": {
-			PreToolUse, Output{Stdout: []byte(`{"continue":false,"decision":"allow"}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"continue":false,"decision":"allow"}`)},
 			Result{Blocked: true, Stop: true, Permission: Deny, Reason: "blocked by hook h"},
 		},
 
@@ -83,42 +87,51 @@ func TestInterpret(t *testing.T) {
 
 		"modify": {PreToolUse, Output{Stdout: []byte(call)}, Result{Changes: raw(call)}},
 		"modify and allow": {
-			PreToolUse, Output{Stdout: []byte(`{"tool_input": {"command": "true"},"decision":"allow"}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"tool_input": {"command": "true"},"decision":"allow"}`)},
 			Result{Changes: raw(call), Permission: Allow},
 		},
 		"a result in place of the call": {
-			PreToolUse, Output{Stdout: []byte(`{"tool_response":{"content":"cached"}}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"tool_response":{"content":"cached"}}`)},
 			Result{Changes: raw(`{"tool_response":{"content":"cached"}}`)},
 		},
 		"an answer in place of the model": {
-			PreLLMCall, Output{Stdout: []byte(`{"answer":"42","model":"claude-opus-5"}`)},
+			PreLLMCall,
+			Output{Stdout: []byte(`{"answer":"42","model":"claude-opus-5"}`)},
 			Result{Changes: raw(`{"answer":"42","model":"claude-opus-5"}`)},
 		},
 		"all of the payload": {PreToolUse, Output{Stdout: []byte(echo(PreToolUse, "{", "{"))}, Result{}},
 		"all of it, with a change": {
-			KnowledgeQuery, Output{Stdout: []byte(echo(KnowledgeQuery, `"limit":5`, `"limit":9`))},
+			KnowledgeQuery,
+			Output{Stdout: []byte(echo(KnowledgeQuery, `"limit":5`, `"limit":9`))},
 			Result{Changes: raw(`{"limit":9}`)},
 		},
 		"the same in other words": {
-			PreToolUse, Output{Stdout: []byte(`{"iteration":1.0,"tool_name":"\u0042ash","tool_input":{"timeout":120000,"command":"go test -run TestCheckout -count 20 ./cart \u0026\u0026 git status --short"}}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"iteration":1.0,"tool_name":"\u0042ash","tool_input":{"timeout":120000,"command":"go test -run TestCheckout -count 20 ./cart \u0026\u0026 git status --short"}}`)},
 			Result{},
 		},
 		"null is no change": {PreToolUse, Output{Stdout: []byte(`{"tool_input":null,"task_id":null,"decision":null}`)}, Result{}},
 
 		"as others say deny": {
-			PreToolUse, Output{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}`)},
 			Result{Blocked: true, Permission: Deny, Reason: "no"},
 		},
 		"as others change": {
-			PreToolUse, Output{Stdout: []byte(`{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":"true"},"additionalContext":"words"}}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"command":"true"},"additionalContext":"words"}}`)},
 			Result{Permission: Allow, Changes: raw(call), Inject: []string{"words"}},
 		},
 		"as others answer": {
-			PermissionRequest, Output{Stdout: []byte(`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no"}}}`)},
+			PermissionRequest,
+			Output{Stdout: []byte(`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no"}}}`)},
 			Result{Blocked: true, Permission: Deny, Reason: "no"},
 		},
 		"the strictest word": {
-			PreToolUse, Output{Stdout: []byte(`{"decision":"approve","hookSpecificOutput":{"permissionDecision":"ask"}}`)},
+			PreToolUse,
+			Output{Stdout: []byte(`{"decision":"approve","hookSpecificOutput":{"permissionDecision":"ask"}}`)},
 			Result{Permission: Ask},
 		},
 	} {

@@ -121,12 +121,14 @@ func TestWrapUnable(t *testing.T) {
 		if err := Prepare(noHead, nil); err != nil {
 			t.Fatal(err)
 		}
+		noInput := t.TempDir()
 		full := t.TempDir()
 		if err := errors.Join(Prepare(full, nil), os.Symlink("/dev/full", filepath.Join(full, outFile))); err != nil {
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct{ dir, path string }{
 			"no folder": {missing, os.Getenv("PATH")},
+			"no input":  {noInput, os.Getenv("PATH")},
 			"no head":   {noHead, "/nonexistent"},
 			"disk full": {full, os.Getenv("PATH")},
 		} {
