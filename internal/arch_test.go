@@ -24,7 +24,8 @@ var floors = [][]string{
 	// 0: words
 	{"td", "failpoint", "redact", "typo", "words", "frontmatter"},
 	// 1: single crafts, and contracts
-	{"td/statesdoc", "git", "bus", "sandbox", "policy", "workgraph", "awl", "llm", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "window", "notify"},
+	{"window"}, // the transcript applies what it decided
+	{"td/statesdoc", "git", "bus", "sandbox", "policy", "workgraph", "awl", "llm", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify"},
 	// 2: the store, what tools and models are, and the edges
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule", "hook/hooksdoc"}, // what all stores decide alike; a page of the documentation

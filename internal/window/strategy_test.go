@@ -148,9 +148,13 @@ func TestSummarise(t *testing.T) {
 	}
 	// The next summary takes the first one in whole.
 	next = append(next, long()[1:]...)
+	next[4].Blocks = append(next[4].Blocks, td.Block{Type: td.TextBlock, Text: goOn})
 	d = Plan(next, Parts{}, Budget{Window: 5000}, o)
 	if d.Do != Summarise || d.Summary.From != 1 || !strings.Contains(d.Summary.Prompt, "summary of what came before: Read sixty files.\n") {
 		t.Errorf("%s: %s", d.Do, d.Summary.Prompt)
+	}
+	if c, err = d.Summary.Compaction("Read more."); err != nil || c.With[1].Text() != "use tabs" || len(c.With[0].ToolUses()) != 2 {
+		t.Errorf("the second summary carries %+v (%v)", c.With, err)
 	}
 }
 
@@ -190,6 +194,25 @@ func TestDropLeastRelevantFirst(t *testing.T) {
 	next = drop(Count("", nil, msgs).Total() - one/2)
 	if next[1].Text() != leftOut(5) || next[2].Text() != "faster" {
 		t.Errorf("then the change: %+v", next[1:3])
+	}
+}
+
+// What is smaller than the line it would leave behind stays; an earlier line takes up what goes after it.
+func TestDropJoins(t *testing.T) {
+	msgs := append([]td.Message{user("do it"), assistant(leftOut(2)), user(goOn)}, run("", lines(60), "a", "b")[1:]...)
+	d := Plan(msgs, Parts{}, Budget{Window: Count("", nil, msgs).Total() - 1}, Options{NoSummary: true, Target: 1})
+	if d.Do != Compact {
+		t.Fatal(d.Err)
+	}
+	next := mustApply(t, msgs, d.Compaction)
+	if len(next) != len(msgs) || len(next[3].ToolUses()) != 1 || next[5].Text() != leftOut(1) {
+		t.Errorf("the small one went: %+v", next[3:6])
+	}
+	msgs = slices.Delete(msgs, 3, 5)
+	d = Plan(msgs, Parts{}, Budget{Window: Count("", nil, msgs).Total() - 1}, Options{NoSummary: true, Target: 1})
+	next = mustApply(t, msgs, d.Compaction)
+	if len(next) != len(msgs)-2 || next[1].Text() != leftOut(3) || next[2].Text() != goOn {
+		t.Errorf("two lines for neighbours: %+v", next[1:])
 	}
 }
 

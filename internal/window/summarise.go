@@ -38,7 +38,7 @@ func (p *plan) summarise() (Summary, bool) {
 		kept += p.exchanges[first].tokens
 	}
 	old := p.exchanges[:first]
-	if len(old) == 0 || len(old) == 1 && isSummary(p.of(old[0])) {
+	if len(old) == 0 {
 		return Summary{}, false
 	}
 	s := Summary{From: old[0].from, To: old[len(old)-1].to, MaxTokens: size, plan: p}
