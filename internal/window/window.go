@@ -37,12 +37,14 @@ func (b Budget) Limit() int {
 	return max(limit, 0)
 }
 
-// What a compaction is made of is journaled, so td has the words.
-type (
-	Strategy   = td.Strategy
-	Edit       = td.Edit
-	Compaction = td.Compaction
-)
+// Strategy is a way to make a conversation smaller. It is journaled, as are the next two: td has the words.
+type Strategy = td.Strategy
+
+// Edit gives a tool_result block another text.
+type Edit = td.Edit
+
+// Compaction is a decision to make a conversation smaller.
+type Compaction = td.Compaction
 
 // The strategies, in the order they are tried.
 const (
