@@ -11,7 +11,7 @@ import (
 const (
 	maxLine     = 8 << 20  // one message
 	maxFlow     = 64 << 20 // bytes in flowWindow
-	maxMessages = 20_000   // messages in flowWindow
+	maxMessages = 10_000   // messages in flowWindow
 	flowWindow  = 10 * time.Second
 	maxNoise    = 200 // bytes shown of a line that is no message
 )
@@ -63,7 +63,7 @@ func (f *feed) Read(p []byte) (int, error) {
 		n, err := f.r.Read(p)
 		kept, messages := f.sift(p[:n])
 		if over := f.meter.add(n, messages); over != nil {
-			err = over
+			return 0, over // without a byte: an error that comes with some may be forgotten over them
 		}
 		if kept > 0 || err != nil || len(p) == 0 {
 			return kept, err

@@ -247,7 +247,7 @@ func (h *host) heard(l *link, answered bool) {
 	}
 	if h.silent++; h.silent >= silentCalls && h.link == l {
 		h.silent = 0
-		l.given.set(errSilent)
+		l.wire.fault.set(errSilent)
 		h.pool.spawn(l.end) // watch takes it for a failure, which it is
 	}
 }

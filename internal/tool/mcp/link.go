@@ -30,7 +30,8 @@ type wire struct {
 	transport sdk.Transport
 	cut       func()       // breaks it at once: nobody waits for the server any more
 	end       func()       // after cut: returns when nothing of it is left
-	cause     func() error // why it broke, if it knows
+	fault     *reason      // what the server did that made it be given up
+	exit      func() error // after end: how its program ended, if it has one
 	pid       int
 }
 
@@ -47,7 +48,6 @@ type link struct {
 	ended   chan struct{} // closed when nothing of it is left, and err is set
 	ending  sync.Once
 	broke   error // what the session ended with; set before gone
-	given   reason
 	err     error // why it ended
 
 	since     time.Time
@@ -81,7 +81,7 @@ type info struct{ protocol, name, version string }
 // dial connects to a server and asks for its tools. When it fails, nothing is left of the server.
 func dial(ctx context.Context, open func() (*wire, error), lim limits, changed func()) (*link, []*sdk.Tool, error) {
 	l, tools, err := dialAs(ctx, firstProtocol, open, lim, changed)
-	if _, refused := errors.AsType[*jsonrpc.Error](err); refused && ctx.Err() == nil {
+	if _, refused := refusal(err); refused && ctx.Err() == nil {
 		l, tools, err = dialAs(ctx, "", open, lim, changed) // the newest
 	}
 	return l, tools, err
@@ -137,8 +137,8 @@ func failure(ctx context.Context, doing string, err error, w *wire) error {
 	switch cause := context.Cause(ctx); {
 	case cause != nil:
 		err = cause
-	case !tells(err) && w.cause() != nil:
-		err = w.cause()
+	default:
+		err = w.why(err)
 	}
 	if _, ok := errors.AsType[*td.Error](err); ok {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -159,19 +159,28 @@ func tells(err error) bool {
 	return true
 }
 
-// why is the reason for the end of the link that tells most.
-func (l *link) why() error {
-	if err := l.given.get(); err != nil {
+// why is what tells most of the end of a connection that broke with err.
+func (w *wire) why(err error) error {
+	if fault := w.fault.get(); fault != nil {
+		return fault
+	}
+	if tells(err) {
 		return err
 	}
-	if tells(l.broke) {
-		return l.broke
-	}
-	if err := l.wire.cause(); err != nil {
-		return err
+	if exit := w.exit(); exit != nil {
+		return exit
 	}
 	return errors.New("it closed the connection")
 }
+
+// refusal is the server's own error in err, if it gave one. The library has errors of the same type for answers that
+// never came.
+func refusal(err error) (*jsonrpc.Error, bool) {
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	return e, ok && e.Code != codeRejected
+}
+
+const codeRejected = -32005
 
 // list asks for the tools.
 func (l *link) list(ctx context.Context) ([]*sdk.Tool, error) {
@@ -254,7 +263,7 @@ func (l *link) end() {
 		l.wire.cut()
 		l.wire.end()
 		l.tasks.Wait()
-		l.err = l.why()
+		l.err = l.wire.why(l.broke)
 		close(l.ended)
 	})
 	<-l.ended

@@ -44,8 +44,9 @@ func serveMain(way string, args []string) {
 		fmt.Fprintln(os.Stderr, "no API key: sk-secret-value")
 		os.Exit(3)
 	case "endless": // a line without an end
+		fmt.Print(`{"jsonrpc":"2.0","method":"`)
 		for {
-			fmt.Print(`{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 1<<16))
+			fmt.Print(strings.Repeat("x", 1<<16))
 		}
 	case "notify": // messages without an end
 		for {

@@ -103,7 +103,7 @@ func New(o Options) (*Pool, error) {
 func (p *Pool) open(h *host) (*wire, error) {
 	if h.cfg.URL != "" {
 		w := newWeb(&h.cfg)
-		return &wire{transport: w.transport(), cut: w.cut, end: w.end, cause: w.why.get}, nil
+		return &wire{transport: w.transport(), cut: w.cut, end: w.end, fault: &w.fault, exit: func() error { return nil }}, nil
 	}
 	say := func(stream, line string) {
 		p.log.Info("MCP server says", "server", h.cfg.Name, "stream", stream, "line", p.redactors[h.cfg.Name].String(tool.Clean([]byte(line))))
@@ -113,7 +113,9 @@ func (p *Pool) open(h *host) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{transport: proc.transport(p.lim), cut: proc.cut, end: proc.end, cause: proc.cause, pid: proc.cmd.Process.Pid}, nil
+	return &wire{
+		transport: proc.transport(p.lim), cut: proc.cut, end: proc.end, fault: &proc.fault, exit: proc.exit, pid: proc.cmd.Process.Pid,
+	}, nil
 }
 
 // spawn runs f beside, unless the pool is closed. Close waits for it.

@@ -47,7 +47,8 @@ type process struct {
 	exited  chan struct{} // closed when the program has ended and been waited for
 	tasks   sync.WaitGroup
 
-	why reason // for its end
+	ended error // how; set before exited is closed
+	fault reason
 
 	mu   sync.Mutex
 	said []string
@@ -130,7 +131,7 @@ func (p *process) live(started chan<- error) {
 	if err := p.cmd.Wait(); err != nil {
 		how = fmt.Errorf("it ended with %w", err)
 	}
-	p.why.set(how)
+	p.ended = how
 	close(p.exited)
 	soon := time.Now().Add(100 * time.Millisecond) // for what it wrote last
 	_ = p.out.SetReadDeadline(soon)
@@ -142,7 +143,7 @@ func (p *process) transport(lim limits) sdk.Transport {
 	noise := func(line []byte) { p.say("stdout", string(line)) }
 	return &sdk.IOTransport{
 		Reader:        &feed{r: p.out, noise: noise},
-		Writer:        &pump{w: p.in, limit: lim.write, fail: func(err error) { p.why.set(err); p.cut() }},
+		Writer:        &pump{w: p.in, limit: lim.write, fail: func(err error) { p.fault.set(err); p.cut() }},
 		MaxLineLength: maxLine,
 	}
 }
@@ -184,15 +185,14 @@ func (p *process) heard(line string) {
 	}
 }
 
-// cause is why the program or its connection ended, as far as is known, with the last it said.
-func (p *process) cause() error {
+// exit is how the program ended, with the last it said.
+func (p *process) exit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	why := p.why.get()
-	if why == nil || len(p.said) == 0 {
-		return why
+	if len(p.said) == 0 {
+		return p.ended
 	}
-	return fmt.Errorf("%w; the last it said: %s", why, strings.Join(p.said, " / "))
+	return fmt.Errorf("%w; the last it said: %s", p.ended, strings.Join(p.said, " / "))
 }
 
 // cut closes the pipes: nothing waits for the program any more.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"taskdaemon/internal/failpoint"
@@ -129,11 +129,20 @@ func (h *host) send(ctx context.Context, l *link, o Offer, in json.RawMessage) (
 		h.heard(l, true)
 		return render(o, res), true, nil
 	}
-	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok {
+	if no, ok := refusal(err); ok {
 		h.heard(l, true)
-		return failed("The MCP server %s refused the call: %s", o.Server, cut(tool.Clean([]byte(refusal.Message)), 2000)), true, nil
+		return failed("The MCP server %s refused the call: %s", o.Server, cut(tool.Clean([]byte(no.Message)), 2000)), true, nil
 	}
-	return td.ToolResult{}, !errors.Is(err, sdk.ErrConnectionClosed) && !errors.Is(err, sdk.ErrSessionMissing), err
+	return td.ToolResult{}, !unsent(err), err
+}
+
+// unsent knows the errors of calls that no server carried out: the connection was closed before, or could not be
+// made, or the server does not know the session.
+func unsent(err error) bool {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return true
+	}
+	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
 }
 
 var errSlow = errors.New("no answer in time")

@@ -21,7 +21,7 @@ type web struct {
 	ctx     context.Context // ends with cut
 	stop    context.CancelFunc
 
-	why reason
+	fault reason
 
 	mu    sync.Mutex
 	meter meter
@@ -72,7 +72,7 @@ func (w *web) count(n, lines int) error {
 	defer w.mu.Unlock()
 	err := w.meter.add(n, lines)
 	if err != nil {
-		w.why.set(err)
+		w.fault.set(err)
 	}
 	return err
 }
