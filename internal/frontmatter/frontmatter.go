@@ -83,6 +83,13 @@ func Parse(src []byte) (Doc, error) {
 	if m, ok := root.(*ast.MappingNode); ok && m.IsFlowStyle {
 		return Doc{}, at(root, "write one key per line, without braces")
 	}
+	if m, ok := root.(ast.MapNode); ok {
+		for it := m.MapRange(); it.Next(); {
+			if t := it.Key().GetToken(); t != nil && t.Position != nil && t.Position.Column != 1 {
+				return Doc{}, at(it.Key(), "a key begins at the start of its line")
+			}
+		}
+	}
 	node, err := convert(root)
 	if err != nil {
 		return Doc{}, err

@@ -69,6 +69,7 @@ func TestParseErrors(t *testing.T) {
 		{"list", "---\n- a\n---\n", 2, "list of keys"},
 		{"scalar", "---\nword\n---\n", 2, "list of keys"},
 		{"braces", "---\n{a: 1}\n---\n", 2, "one key per line"},
+		{"indented", "---\n a: 1\n---\n", 2, "start of its line"},
 		{"alias", "---\na: &x 1\nb: *x\n---\n", 2, "anchors"},
 		{"tag", "---\na: !!binary x\n---\n", 2, "tags"},
 		{"tab", "---\na: 1\n\tb: 2\n---\n", 3, ""},

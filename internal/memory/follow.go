@@ -73,6 +73,7 @@ func (s *Store) compare(ctx context.Context, f *folder) error {
 			changed = append(changed, id)
 		}
 	}
+	many := len(changed) >= batch
 	for len(changed) > 0 {
 		if err := ctx.Err(); err != nil {
 			return td.Errorf(td.Interrupted, "read learnings: %w", err)
@@ -82,6 +83,11 @@ func (s *Store) compare(ctx context.Context, f *folder) error {
 			return err
 		}
 		changed = changed[n:]
+	}
+	if many {
+		if err := s.ix.optimize(); err != nil {
+			return err
+		}
 	}
 	s.last = now
 	return nil

@@ -277,6 +277,11 @@ func (ix *index) touch(e entry) error {
 	return ix.query("UPDATE doc SET size = ?, mtime = ?, seen = ? WHERE n = ?", []any{e.size, e.mtime, e.seen, e.n}, nil)
 }
 
+// optimize joins what many transactions left in pieces: a search then reads one list for a word.
+func (ix *index) optimize() error {
+	return ix.query("INSERT INTO word (word) VALUES ('optimize')", nil, nil)
+}
+
 // pages are the learnings a query finds; its first column is doc.page.
 func (ix *index) pages(ctx context.Context, sql string, args ...any) ([]Learning, error) {
 	defer ix.db.SetInterrupt(ix.db.SetInterrupt(ctx))

@@ -137,7 +137,7 @@ func printable(s string, lines bool) string {
 	}, s)
 }
 
-func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " "), false) }
+func oneLine(s string) string { return strings.Join(strings.Fields(printable(s, true)), " ") }
 
 // shorten cuts s to at most n characters, at a word's end where there is one near.
 func shorten(s string, n int) string {

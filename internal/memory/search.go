@@ -18,7 +18,7 @@ const (
 	maxQuery     = 256      // words of a question that are looked up
 	maxQueryText = 64 << 10 // bytes of it that are read
 	maxMatched   = 40       // words that are searched for, the rarest
-	maxRanked    = 8000     // learnings that are ranked for one question
+	maxRanked    = 4000     // learnings that are ranked for one question
 	maxLimit     = 1000
 )
 

@@ -1,0 +1,369 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"taskdaemon/internal/td"
+)
+
+func TestBrokenFilesDoNotDisturbOthers(t *testing.T) {
+	s, project := open(t)
+	outside := write(t, t.TempDir(), "outside.md", "---\ntitle: stolen\n---\nsecret words\n")
+	for name, content := range map[string]string{
+		"fine.md":         "---\ntitle: Fine\ntags: a, b\ncreated_at: 2026-01-01\n---\nGood words.",
+		"bare.md":         "---\n---\n",
+		"no-matter.md":    "# Just a note\n",
+		"unclosed.md":     "---\ntitle: x\n",
+		"bad-yaml.md":     "---\ntitle: a\ntags: [x\n---\n",
+		"bad-time.md":     "---\ntitle: a\ncreated_at: soon\n---\nx",
+		"bad-file.md":     "---\ntitle: a\nfiles:\n  - a.go\n  - ../../etc/passwd\n---\nx",
+		"bad-tags.md":     "---\ntags: {a: b}\n---\nx",
+		"bomb.md":         "---\na: &a [x]\nb: [*a, *a]\n---\nx",
+		"binary.md":       "\x7fELF\x00\x01",
+		"huge.md":         "---\ntitle: x\n---\n" + strings.Repeat("x", maxFile),
+		"ignored.txt":     "not a learning",
+		".hidden.md":      "not a learning",
+		"two\nlines.md":   "---\ntitle: x\n---\nx",
+		"sub/inside.md":   "---\ntitle: x\n---\nnot looked at",
+		"UPPER.md":        "---\ntitle: \"\\e[31mred\"\n---\n\x1b[31mloud",
+		"latin.md":        "---\ntitle: \xe9\n---\n",
+		"deep.md":         "---\na: " + strings.Repeat("[", 200) + "\n---\n",
+		"empty.md":        "",
+		"folder.md/x.txt": "",
+	} {
+		write(t, project, filepath.Join(Folder, name), content)
+	}
+	if err := os.Symlink(outside, filepath.Join(project, Folder, "link.md")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(project, Folder, "pipe.md"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all, problems, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, l := range all {
+		ids = append(ids, l.ID)
+		if strings.ContainsAny(l.Title+l.Text, "\x1b") {
+			t.Errorf("%s brings an escape code: %q", l.ID, l.Text)
+		}
+	}
+	if got := strings.Join(ids, " "); got != "fine UPPER bare" {
+		t.Errorf("learnings %q", got)
+	}
+	got := map[string]string{}
+	for _, p := range problems {
+		got[p.File] = p.Error()
+	}
+	for file, says := range map[string]string{
+		"no-matter.md": ":1: ", "unclosed.md": "not closed", "bad-yaml.md": "bad-yaml.md:3: ", "bad-time.md": ":3: ", "bad-file.md": ":5: ",
+		"bad-tags.md": ":2: a list", "bomb.md": "anchors", "binary.md": "UTF-8", "huge.md": "limit", "two lines.md": "printed",
+		"latin.md": "UTF-8", "deep.md": "deeper", "empty.md": ":1: ", "folder.md": "regular", "link.md": "symlink", "pipe.md": "regular",
+	} {
+		if !strings.Contains(got[file], says) {
+			t.Errorf("%s: %q does not say %q", file, got[file], says)
+		}
+		delete(got, file)
+	}
+	if len(got) != 0 {
+		t.Errorf("more problems: %v", got)
+	}
+	found, err := s.Search(t.Context(), nil, "good secret words", 9)
+	if got := titles(t, found, err); got != "Fine" {
+		t.Errorf("found %q", got)
+	}
+	// A broken file's name is taken, and its content is somebody's.
+	broken := newID(Learning{Title: "Taken", Text: "text"})
+	write(t, project, filepath.Join(Folder, broken+".md"), "mine")
+	if l := add(t, s, Learning{Title: "Taken", Text: "text"}); l.ID == broken || snapshotFile(t, project, broken) != "mine" {
+		t.Errorf("%s was overwritten", broken)
+	}
+}
+
+func snapshotFile(t *testing.T, project, id string) string {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(project, Folder, id+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(src)
+}
+
+func TestHandEditsAreNoticed(t *testing.T) {
+	s, project := open(t)
+	l := add(t, s, Learning{Title: "Before", Text: "old words"})
+	path := filepath.Join(project, Folder, l.ID+".md")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In place, of the same length, with the old time put back.
+	if err := os.WriteFile(path, bytes.ReplaceAll([]byte(snapshotFile(t, project, l.ID)), []byte("old"), []byte("new")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Search(t.Context(), nil, "new", 5)
+	if got := titles(t, found, err); got != "Before" {
+		t.Errorf("after an edit: %q", got)
+	}
+	write(t, project, Folder+"/pulled.md", "---\ntitle: Pulled\n---\nnew words")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	found, err = s.Search(t.Context(), nil, "new", 5)
+	if got := titles(t, found, err); got != "Pulled" {
+		t.Errorf("after a pull: %q", got)
+	}
+	if err := os.RemoveAll(filepath.Join(project, ".taskdaemon")); err != nil {
+		t.Fatal(err)
+	}
+	if all, _, err := s.List(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("without the folder: %v, %v", all, err)
+	}
+}
+
+func TestIndexFile(t *testing.T) {
+	project, index := t.TempDir(), filepath.Join(t.TempDir(), "state", "knowledge.db")
+	first := reopen(t, project, index)
+	add(t, first, Learning{Title: "Kept", Text: "some words"})
+	check := func(why string, s *Store, trouble string) {
+		t.Helper()
+		found, err := s.Search(t.Context(), nil, "words", 5)
+		if got := titles(t, found, err); got != "Kept" {
+			t.Errorf("%s: found %q", why, got)
+		}
+		_, problems, err := s.List(t.Context())
+		if err != nil || (trouble == "") != (len(problems) == 0) || trouble != "" && !strings.Contains(problems[0].Msg, trouble) {
+			t.Errorf("%s: problems %v, %v", why, problems, err)
+		}
+	}
+	check("made", first, "")
+	check("a second process", reopen(t, project, index), "another process")
+	if err := first.ix.close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openIndex(index, project)
+	if err != nil || len(again.known) != 1 {
+		t.Fatalf("taken up with %v, %v", again, err)
+	}
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.openIndex(); err != nil {
+		t.Fatal(err)
+	}
+	check("taken up", first, "")
+	if err := first.ix.db.Exec("DROP TABLE doc"); err != nil {
+		t.Fatal(err)
+	}
+	check("damaged while open", first, "")
+	if err := first.ix.close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Dir(index), "knowledge.db", strings.Repeat("not a database ", 1000))
+	if err := first.openIndex(); err != nil {
+		t.Fatal(err)
+	}
+	check("garbage", first, "")
+	check("in a file's place", reopen(t, project, filepath.Join(index, "sub", "x.db")), "cannot be used")
+}
+
+func TestFolderTrouble(t *testing.T) {
+	t.Run("no project", func(t *testing.T) {
+		s := reopen(t, filepath.Join(t.TempDir(), "none"), "")
+		_, _, err := s.List(t.Context())
+		wantKind(t, err, td.Unavailable, "none")
+	})
+	t.Run("symlink out of the project", func(t *testing.T) {
+		project, elsewhere := t.TempDir(), t.TempDir()
+		if err := os.Symlink(elsewhere, filepath.Join(project, ".taskdaemon")); err != nil {
+			t.Fatal(err)
+		}
+		s := reopen(t, project, "")
+		_, _, err := s.Add(t.Context(), Learning{Text: "x"})
+		if err == nil {
+			t.Error("it followed the symlink")
+		}
+		if left, _ := os.ReadDir(elsewhere); len(left) != 0 {
+			t.Errorf("it wrote %v", left)
+		}
+	})
+	t.Run("a file in its place", func(t *testing.T) {
+		project := t.TempDir()
+		write(t, project, Folder, "x")
+		_, _, err := reopen(t, project, "").List(t.Context())
+		wantKind(t, err, td.Refused, Folder)
+	})
+	t.Run("read-only", func(t *testing.T) {
+		if os.Getuid() == 0 {
+			t.Skip("root may write everywhere")
+		}
+		project := t.TempDir()
+		write(t, project, Folder+"/a.md", "---\ntitle: A\n---\nwords")
+		dir := filepath.Join(project, Folder)
+		if err := os.Chmod(dir, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+		s := reopen(t, project, "")
+		_, _, err := s.Add(t.Context(), Learning{Text: "x"})
+		wantKind(t, err, td.Storage, "write")
+		found, err := s.Search(t.Context(), nil, "words", 5)
+		if got := titles(t, found, err); got != "A" {
+			t.Errorf("found %q", got)
+		}
+	})
+	t.Run("locked", func(t *testing.T) {
+		s, project := open(t)
+		add(t, s, Learning{Text: "x"})
+		f, err := openFolder(project, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.close()
+		unlock, err := f.lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*lockWait)
+		defer cancel()
+		_, _, err = s.Add(ctx, Learning{Text: "y"})
+		wantKind(t, err, td.Locked, "another process")
+		unlock()
+		add(t, s, Learning{Text: "y"})
+	})
+}
+
+// Several processes add at once: each has a store of its own.
+func TestManyWriters(t *testing.T) {
+	project := t.TempDir()
+	var wg sync.WaitGroup
+	for w := range 4 {
+		s := reopen(t, project, "")
+		wg.Go(func() {
+			for i := range 10 {
+				l := Learning{Title: fmt.Sprintf("Shared %d", i), Text: fmt.Sprintf("unique%d said by writer%d", i, w)}
+				if _, _, err := s.Add(t.Context(), l); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all, problems, err := reopen(t, project, "").List(t.Context())
+	if err != nil || len(problems) != 0 || len(all) != 10 {
+		t.Fatalf("%d learnings, %v, %v", len(all), problems, err)
+	}
+	for _, l := range all {
+		if n := len(paragraphs(l.Text)); n != 4 {
+			t.Errorf("%s has %d paragraphs: an update was lost: %q", l.Title, n, l.Text)
+		}
+	}
+}
+
+// A process that is killed while it adds leaves the old state or the new one, and adding again completes it.
+func TestKilledWhileAdding(t *testing.T) {
+	if project := os.Getenv("MEMORY_TEST_PROJECT"); project != "" {
+		s := reopen(t, project, "")
+		for i := 0; ; i++ {
+			add(t, s, Learning{Title: "Grows", Text: fmt.Sprintf("paragraph %d", i)})
+			fmt.Println("added", i)
+		}
+	}
+	for round := range 5 {
+		project := t.TempDir()
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileAdding$")
+		cmd.Env = append(os.Environ(), "MEMORY_TEST_PROJECT="+project)
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(time.Duration(60+round*37)*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		if err := cmd.Wait(); err == nil || errors.Is(err, exec.ErrWaitDelay) {
+			t.Errorf("it ended by itself: %v", err)
+		}
+		kill.Stop()
+		acked := strings.Count(out.String(), "added ")
+		s := reopen(t, project, "")
+		if acked > 0 {
+			l, err := s.Get(t.Context(), "grows")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(paragraphs(l.Text)); n != acked && n != acked+1 {
+				t.Errorf("%d paragraphs after %d were acknowledged", n, acked)
+			}
+		}
+		l := add(t, s, Learning{Title: "Grows", Text: fmt.Sprintf("paragraph %d", acked)})
+		if n := len(paragraphs(l.Text)); n != acked+1 {
+			t.Errorf("%d paragraphs after the %d-th was added again", n, acked+1)
+		}
+		if left, _ := filepath.Glob(filepath.Join(project, Folder, ".*")); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+func TestFormatIsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, err := clean(Learning{
+			Title: rapid.String().Draw(t, "title"), Text: rapid.String().Draw(t, "text") + "x", Tags: rapid.SliceOf(rapid.String()).Draw(t, "tags"),
+			Feature: rapid.String().Draw(t, "feature"), Sources: rapid.SliceOf(rapid.String()).Draw(t, "sources"),
+			Files:     []File{{Path: "a b: c.go"}, {Path: "1", Hash: strings.Repeat("1e", 32)}},
+			CreatedAt: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 0),
+		})
+		if err != nil {
+			t.Skip("refused")
+		}
+		l.ID = newID(l)
+		p, err := parsePage(l.ID, page{Learning: l, extra: "x: 1\n"}.format())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !same(p.Learning, l) || p.extra != "x: 1\n" {
+			t.Fatal(cmp.Diff(l, p.Learning))
+		}
+	})
+}
+
+func FuzzParsePage(f *testing.F) {
+	for _, s := range []string{
+		"---\ntitle: x\ntags: [a]\nfeature: f\nsources: s\nfiles:\n  - path: a\n    hash: ''\ncreated_at: 2026-01-01\nextra: 1\n---\n\ntext\n",
+		"---\nfiles: [a, {path: b}]\n---\n", "---\n---\n", "---\ntitle: |\n  x\n  y\n---\n```\n\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		p, err := parsePage("id", src)
+		if err != nil {
+			return
+		}
+		// What was read can be written and read again, and merging it with itself changes nothing.
+		again, err := parsePage("id", p.format())
+		if err != nil || !same(p.Learning, again.Learning) {
+			t.Fatalf("%v\n%q", err, p.format())
+		}
+		if m, ok := merge(p.Learning, p.Learning); ok && !same(m, p.Learning) {
+			t.Fatalf("merged with itself: %q", m.Text)
+		}
+	})
+}

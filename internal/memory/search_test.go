@@ -1,0 +1,233 @@
+package memory
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"taskdaemon/internal/words"
+)
+
+func TestSearchRanks(t *testing.T) {
+	s, _ := open(t)
+	for _, l := range []Learning{
+		{Title: "Config parser", Text: "config.rs parser expects arrays, not objects.", Tags: []string{"config", "parser", "bug"}, Sources: []string{"task-a"}},
+		{Title: "Rate limit", Text: "The API rate limit is 100 req/min."},
+		{Title: "Loading order", Text: "Flags are loaded after the environment, so parseConfigFile runs first."},
+		{Title: "日本語", Text: "設定ファイルは UTF-8 で書く。"},
+		{Title: "Umlaute", Text: "Die Größe der Datei steht im Kopf."},
+	} {
+		add(t, s, l)
+	}
+	for _, c := range []struct{ ask, want string }{
+		{"Fix the config loading bug", "Config parser, Loading order"},
+		{"parse_config_file", "Loading order, Config parser"},
+		{"the parsers", "Config parser"},
+		{"API requests per minute: limits", "Rate limit"},
+		{"設定", "日本語"},
+		{"GRÖSSE größe", "Umlaute"},
+		{`"quoted" AND (config*) NOT ^x OR NEAR(a b)`, "Config parser, Loading order"},
+		{"the and of", ""},
+		{"", ""},
+		{"zebra", ""},
+		{"\xff\x00", ""},
+	} {
+		found, err := s.Search(t.Context(), nil, c.ask, 5)
+		if got := titles(t, found, err); got != c.want {
+			t.Errorf("Search(%q) = %q, want %q", c.ask, got, c.want)
+		}
+	}
+	found, err := s.Search(t.Context(), nil, "config", 1)
+	if got := titles(t, found, err); got != "Config parser" || found[0].Sources[0] != "task-a" || found[0].Score <= 0 {
+		t.Errorf("got %+v", found)
+	}
+}
+
+func TestRelevantNeedsMoreThanAWord(t *testing.T) {
+	s, _ := open(t)
+	add(t, s, Learning{Title: "Docker cache", Text: "Builds are slow without the cache mount.", Tags: []string{"docker"}})
+	for ask, want := range map[string]string{
+		"Why are our builds so slow?": "Docker cache",
+		"write a slow song":           "",
+		"update docker":               "Docker cache", // what it is filed under
+	} {
+		found, err := s.Relevant(t.Context(), nil, ask, 5)
+		if got := titles(t, found, err); got != want {
+			t.Errorf("Relevant(%q) = %q, want %q", ask, got, want)
+		}
+	}
+}
+
+func TestStaleIsShownButNotTold(t *testing.T) {
+	s, project := open(t)
+	write(t, project, "src/a.go", "package a")
+	write(t, project, "src/b.go", "package b")
+	outside := write(t, t.TempDir(), "secret", "x")
+	if err := os.Symlink(outside, filepath.Join(project, "link")); err != nil {
+		t.Fatal(err)
+	}
+	tree := root(t, project)
+	files := Cite(tree, []File{{Path: "src/a.go"}, {Path: "src/b.go"}, {Path: "gone"}, {Path: "src"}, {Path: "link"}, {Path: "../x"}})
+	if len(files) != 2 || files[0].Hash == "" {
+		t.Fatalf("cited %+v", files)
+	}
+	l := add(t, s, Learning{Title: "About a", Text: "The order of fields matters.", Files: files})
+	check := func(why, told string, stale ...string) {
+		t.Helper()
+		found, err := s.Relevant(t.Context(), tree, "order of fields", 5)
+		if got := titles(t, found, err); got != told {
+			t.Errorf("%s: told %q, want %q", why, got, told)
+		}
+		found, err = s.Search(t.Context(), tree, "order of fields", 5)
+		if err != nil || len(found) != 1 || !cmp.Equal(found[0].Stale, stale) {
+			t.Errorf("%s: shown %+v, %v; want stale %q", why, found, err, stale)
+		}
+	}
+	check("fresh", "About a")
+	write(t, project, "src/a.go", "package A")
+	check("changed", "", "src/a.go")
+	if err := os.Remove(filepath.Join(project, "src/b.go")); err != nil {
+		t.Fatal(err)
+	}
+	check("gone", "", "src/a.go", "src/b.go")
+	write(t, project, "src/a.go", "package a")
+	write(t, project, "src/b.go", "package b")
+	check("back", "About a")
+
+	l.Files = []File{{Path: "link"}}
+	if got := Stale(tree, l); len(got) != 1 {
+		t.Errorf("a symlink out of the project counts as %v", got)
+	}
+}
+
+// The same files give the same answer, in whatever order the index came to know them.
+func TestSearchIsDeterministic(t *testing.T) {
+	var want []Match
+	for seed := range uint64(3) {
+		s, _ := open(t)
+		r := rand.New(rand.NewPCG(seed, 1))
+		for _, i := range r.Perm(60) {
+			add(t, s, Learning{Title: fmt.Sprintf("Number %d", i), Text: fmt.Sprintf("common words w%d", i), CreatedAt: noon})
+		}
+		got, err := s.Search(t.Context(), nil, "common words w3 w4", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = got
+		}
+		if diff := cmp.Diff(want[:2], got[:2]); diff != "" || len(got) != 10 {
+			t.Errorf("seed %d: %s", seed, diff)
+		}
+	}
+}
+
+func TestLongQuestion(t *testing.T) {
+	s, _ := open(t)
+	add(t, s, Learning{Title: "Needle", Text: "xyzzy plugh"})
+	found, err := s.Relevant(t.Context(), nil, strings.Repeat("filler ", 5000)+"xyzzy plugh", 5)
+	if got := titles(t, found, err); got != "Needle" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	s, err := Open(Options{Project: f.TempDir()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = s.Close() })
+	if _, _, err := s.Add(f.Context(), Learning{Title: "Config parser", Text: "It expects arrays."}); err != nil {
+		f.Fatal(err)
+	}
+	for _, q := range []string{`"`, `a" OR "b`, "NEAR(", "*", "config", "\x00", "設定", "a'b"} {
+		f.Add(q)
+	}
+	f.Fuzz(func(t *testing.T, q string) {
+		if _, err := s.Search(t.Context(), nil, q, 5); err != nil {
+			t.Errorf("Search(%q): %v", q, err)
+		}
+	})
+}
+
+// benchDocs makes n learnings whose words are spread as those of a language are.
+func benchDocs(n int) []Learning {
+	r := rand.New(rand.NewPCG(1, 2))
+	z := rand.NewZipf(r, 1.1, 10, 20000)
+	docs := make([]Learning, n)
+	for i := range docs {
+		var b strings.Builder
+		for range 50 {
+			fmt.Fprintf(&b, "word%d ", z.Uint64())
+		}
+		docs[i] = Learning{ID: fmt.Sprintf("doc-%d", i), Title: fmt.Sprintf("title%d word%d", i, z.Uint64()), Text: b.String(), CreatedAt: noon}
+	}
+	return docs
+}
+
+// BenchmarkSearch50k asks 50,000 learnings a question of 15 words, and compares with looking for the same
+// words in every text (ratio: less is better).
+func BenchmarkSearch50k(b *testing.B) {
+	docs := benchDocs(50_000)
+	s, err := Open(Options{Project: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	err = s.ix.tx(func() error {
+		for _, l := range docs {
+			e, err := s.ix.put(l.ID, entry{}, nil, &page{Learning: l}, nil)
+			if err != nil {
+				return err
+			}
+			s.ix.known[l.ID] = e
+		}
+		return s.ix.optimize()
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	z := rand.NewZipf(rand.New(rand.NewPCG(3, 4)), 1.1, 10, 20000)
+	ask := func() []string {
+		var terms []string
+		for range 15 {
+			terms = append(terms, fmt.Sprintf("word%d", z.Uint64()))
+		}
+		return words.Terms(strings.Join(terms, " "), maxQuery)
+	}
+	questions := [][]string{ask(), ask(), ask(), ask(), ask(), ask(), ask(), ask()}
+	i := 0
+	for b.Loop() {
+		found, err := s.find(b.Context(), questions[i%len(questions)], 5)
+		if err != nil || len(found) != 5 {
+			b.Fatal(len(found), err)
+		}
+		i++
+	}
+	each := b.Elapsed().Seconds() / float64(b.N)
+	start := time.Now()
+	for _, q := range questions {
+		if scan(docs, q) == 0 {
+			b.Fatal("nothing found")
+		}
+	}
+	b.ReportMetric(each/(time.Since(start).Seconds()/float64(len(questions))), "of-linear-scan")
+}
+
+// scan is the simplest search there is.
+func scan(docs []Learning, terms []string) (hits int) {
+	for _, l := range docs {
+		for _, t := range terms {
+			if strings.Contains(l.Text, t) {
+				hits++
+			}
+		}
+	}
+	return hits
+}
