@@ -65,6 +65,10 @@ func serveMain(way string, args []string) {
 	case "noisy":
 		fmt.Print("Welcome!\n[info] listening\n\n")
 		fmt.Fprintln(os.Stderr, "ready")
+	case "clogged": // stops to read when it has told its tools
+		in := &clog{left: 3} // initialize, initialized, tools/list
+		_ = server().Run(ctx, &sdk.IOTransport{Reader: in, Writer: os.Stdout})
+		select {}
 	case "once": // fails unless the file is there
 		if _, err := os.Stat(args[0]); err != nil {
 			fmt.Fprintln(os.Stderr, "not yet")
@@ -73,6 +77,22 @@ func serveMain(way string, args []string) {
 	}
 	_ = server().Run(ctx, &sdk.StdioTransport{})
 }
+
+// clog is a standard input that ends nowhere after some lines.
+type clog struct{ left int }
+
+func (c *clog) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		select {}
+	}
+	n, err := os.Stdin.Read(p[:1])
+	if n > 0 && p[0] == '\n' {
+		c.left--
+	}
+	return n, err
+}
+
+func (c *clog) Close() error { return nil }
 
 // server is a server with tools to test with.
 func server() *sdk.Server {

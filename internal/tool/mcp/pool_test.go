@@ -194,6 +194,23 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	eventually(t, "it is given up", func() bool { return strings.Contains(p.List()[0].Reason, "did not answer") })
 }
 
+// A call is stuck in the middle of being written, and does not hold up its caller.
+func TestServerThatDoesNotRead(t *testing.T) {
+	s := program(t, "clogged")
+	s.Timeout = 300 * time.Millisecond
+	p := pool(t, s)
+	p.lim.write = time.Second
+	echo := find(t, p, "echo")
+	begin := time.Now()
+	if res := call(t, echo, `{"text":"`+strings.Repeat("x", 1<<20)+`"}`); !strings.Contains(res.Content, "no answer within 300ms") {
+		t.Errorf("got %+v", res)
+	}
+	if took := time.Since(begin); took > 900*time.Millisecond {
+		t.Errorf("took %s", took)
+	}
+	eventually(t, "it is given up", func() bool { return strings.Contains(p.List()[0].Reason, "does not read") })
+}
+
 func TestCancelledCall(t *testing.T) {
 	p := pool(t, program(t, "plain"))
 	c := prepare(t, find(t, p, "hang"), "")
