@@ -27,6 +27,8 @@ type Service interface {
 	Events(ctx context.Context, q EventQuery) iter.Seq2[Item, error]
 	Recovery(ctx context.Context) (td.Report, error)
 	Checkpoint(ctx context.Context, ref string) (Checkpoint, error)
+	// Context is what the model is told in the task's next call, part by part.
+	Context(ctx context.Context, ref string) (Context, error)
 	Doctor(ctx context.Context, in DoctorRequest) (Diagnosis, error)
 	Stop(ctx context.Context) error
 }
@@ -126,6 +128,32 @@ type Live struct {
 	Step td.StepKey `json:"step,omitempty"`
 	Kind LiveKind   `json:"kind"`
 	Text string     `json:"text"`
+}
+
+// Context is what the model is told in a task's next call, part by part. Tokens are estimated, a little
+// too high, and corrected by what the provider counted last.
+type Context struct {
+	Task      string        `json:"task"`
+	Model     string        `json:"model,omitempty"` // that answered last
+	Window    int           `json:"window"`          // of the model, in tokens
+	Limit     int           `json:"limit"`           // above this the conversation is compacted
+	Tokens    int           `json:"tokens"`          // of the next call
+	Parts     []ContextPart `json:"parts"`
+	Messages  int           `json:"messages"`
+	Turns     int           `json:"turns"`
+	Compacted int           `json:"compacted,omitempty"` // times
+	Last      td.Usage      `json:"last_call"`
+	Prefix    *td.Prefix    `json:"prefix,omitempty"` // of the last call
+	Total     td.Usage      `json:"total"`
+	Cost      td.Money      `json:"cost_micro_usd"`
+	TreeCost  td.Money      `json:"tree_cost_micro_usd"` // with subtasks
+}
+
+// ContextPart is one part of it.
+type ContextPart struct {
+	Name   string `json:"name"`
+	Source string `json:"source,omitempty"`
+	Tokens int    `json:"tokens"`
 }
 
 // Checkpoint is where a task stands, everywhere.

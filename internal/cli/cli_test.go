@@ -336,14 +336,14 @@ func TestTaskSend(t *testing.T) {
 		}
 		return out
 	}
-	for _, words := range []string{"use Go", "/etc/passwd is not yours", "/model expert", "/retry", "/pause", "/resume", "/cancel too slow"} {
+	for _, words := range []string{"use Go", "/etc/passwd is not yours", "/model expert", "/compact", "/retry", "/pause", "/resume", "/cancel too slow"} {
 		if code := b.do(t, append([]string{"task", "send", task.Handle}, strings.Fields(words)...)...); code != 0 {
 			t.Errorf("%s: exit %d: %s", words, code, b.stderr)
 		}
 	}
 	got := fmt.Sprintf("%+v", bodies())
 	wantIn(t, "the journal", got, "use Go", "/etc/passwd is not yours", "Model:expert", "paused", "resume", "too slow")
-	for words, code := range map[string]int{"/compact": exitConflict, "/model": exitUsage, "/dance": exitUsage, "late words": exitConflict} {
+	for words, code := range map[string]int{"/model": exitUsage, "/dance": exitUsage, "late words": exitConflict} {
 		if got := b.do(t, append([]string{"task", "send", task.Handle}, strings.Fields(words)...)...); got != code {
 			t.Errorf("%s: exit %d, want %d: %s", words, got, code, b.stderr)
 		}
@@ -352,7 +352,7 @@ func TestTaskSend(t *testing.T) {
 	if code := b.do(t, "task", "send", task.Handle, "/context"); code != 0 {
 		t.Fatal(b.stderr)
 	}
-	wantIn(t, "/context", b.stdout.String(), "10 tokens sent", "1 turn", "rehearsal")
+	wantIn(t, "/context", b.stdout.String(), "base prompt", "200000", "last call")
 }
 
 func TestControls(t *testing.T) {

@@ -86,6 +86,11 @@ func (s *session) Recovery(ctx context.Context) (td.Report, error) {
 	return again(ctx, s, func() (td.Report, error) { return s.Client.Recovery(ctx) })
 }
 
+// Context is what the model is told in the task's next call.
+func (s *session) Context(ctx context.Context, ref string) (api.Context, error) {
+	return again(ctx, s, func() (api.Context, error) { return s.Client.Context(ctx, ref) })
+}
+
 // Checkpoint brings the mirrors of a task up to date.
 func (s *session) Checkpoint(ctx context.Context, ref string) (api.Checkpoint, error) {
 	return again(ctx, s, func() (api.Checkpoint, error) { return s.Client.Checkpoint(ctx, ref) })

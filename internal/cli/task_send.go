@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,56 +62,10 @@ func runTaskSend(ctx context.Context, o taskSendOptions) error {
 	case verb == "/model":
 		return td.Errorf(td.Invalid, "/model wants the name of a model or tier").WithHint("taskdaemon task send %s /model expert", o.ref)
 	case verb == "/context":
-		return runContext(ctx, o)
+		return runLoopInspect(ctx, loopInspectOptions{app: o.app, ref: o.ref, context: true})
 	case verb == "/compact":
-		return td.Errorf(td.Refused, "/compact is not supported: conversations are not compacted yet").
-			WithHint("taskdaemon task send %s /context", o.ref)
+		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdCompact}, "makes its conversation smaller before the next call")
 	}
-	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model or /context", plainLine(verb, 40)).
+	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model, /compact or /context", plainLine(verb, 40)).
 		WithHint("taskdaemon task send --help")
-}
-
-// contextStats is how full a conversation is.
-type contextStats struct {
-	Task     string   `json:"task"`
-	Model    string   `json:"model,omitempty"`
-	Messages int      `json:"messages"`
-	Turns    int      `json:"turns"`
-	Last     td.Usage `json:"last_call"` // its input is what the model was sent
-	Total    td.Usage `json:"total"`
-	Cost     td.Money `json:"cost_micro_usd"`
-}
-
-func runContext(ctx context.Context, o taskSendOptions) error {
-	a := o.app
-	svc, err := a.service(ctx)
-	if err != nil {
-		return err
-	}
-	h, err := svc.History(ctx, o.ref)
-	if err != nil {
-		return err
-	}
-	a.notePeer(svc)
-	st := contextStats{
-		Task: h.Task.Handle, Model: h.Task.LastModel, Messages: len(h.Messages), Turns: h.Task.Turns,
-		Total: h.Task.Usage, Cost: h.Task.Cost,
-	}
-	for _, ev := range h.Events {
-		if end, ok := ev.Body.(td.StepEnded); ok && end.Model != nil {
-			st.Last = end.Model.Usage
-		}
-	}
-	if a.json {
-		return a.printJSON(st)
-	}
-	sent := st.Last.Input + st.Last.CacheRead + st.Last.CacheWrite
-	return table(a.stdout, [][]string{
-		{"task", st.Task},
-		{"model", st.Model},
-		{"conversation", plural(st.Messages, "message") + ", " + plural(st.Turns, "turn")},
-		{"last call", fmt.Sprintf("%d tokens sent (%d from cache), %d answered", sent, st.Last.CacheRead, st.Last.Output)},
-		{"in all", usageWords(st.Total)},
-		{"cost", money(st.Cost)},
-	})
 }

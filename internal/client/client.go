@@ -134,6 +134,13 @@ func (c *Client) History(ctx context.Context, ref string) (api.History, error) {
 	})
 }
 
+// Context is what the model is told in the task's next call.
+func (c *Client) Context(ctx context.Context, ref string) (api.Context, error) {
+	return withRef(ref, func(path string) (api.Context, error) {
+		return get[api.Context](ctx, c, path+"/context", nil)
+	})
+}
+
 // Recovery is the report of the daemon's start.
 func (c *Client) Recovery(ctx context.Context) (td.Report, error) {
 	return get[td.Report](ctx, c, "/v1/recovery", nil)

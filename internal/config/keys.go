@@ -50,6 +50,24 @@ var Keys = []Key{
 		check: atLeast(1, func(c *Config) int { return c.MaxTokens }),
 	},
 	{
+		Name: "window.tokens", Doc: "Tokens that fit the models' window, with the answer.", field: func(c *Config) any { return &c.Window.Tokens },
+		check: func(c *Config) error {
+			if c.Window.Tokens < c.MaxTokens+1000 {
+				return fmt.Errorf("must leave room beside max_tokens (%d)", c.MaxTokens)
+			}
+			return nil
+		},
+	},
+	{
+		Name: "window.percent", Doc: "Share of the window above which the conversation is compacted.", field: func(c *Config) any { return &c.Window.Percent },
+		check: func(c *Config) error {
+			if c.Window.Percent < 10 || c.Window.Percent > 99 {
+				return fmt.Errorf("must be between 10 and 99")
+			}
+			return nil
+		},
+	},
+	{
 		Name: "thinking", Doc: "Budget for thinking, in tokens; 0 is off.", field: func(c *Config) any { return &c.Thinking },
 		check: checkThinking,
 	},

@@ -101,6 +101,8 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Tree:        tree,
 		UserDir:     d.o.UserDir,
 		Live:        func(l api.Live) { d.live.Publish(l) },
+		Window:      c.Window.Tokens,
+		Share:       float64(c.Window.Percent) / 100,
 		MaxTokens:   c.MaxTokens,
 		Thinking:    c.Thinking,
 		Turns:       c.Limits.Turns,

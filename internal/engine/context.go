@@ -15,6 +15,7 @@ import (
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 var (
@@ -34,23 +35,41 @@ func (r *run) assemble(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describe tools: %w", err)
 	}
-	system := basePrompt
+	var system, opening prose
+	system.add("base prompt", "", basePrompt)
 	for _, f := range r.instructions(t.Dir) {
-		system += fmt.Sprintf("\n\n# Instructions from %s\n\n%s", f.name, f.text)
+		system.add("instructions", f.name, fmt.Sprintf("\n\n# Instructions from %s\n\n%s", f.name, f.text))
 	}
+	opening.add("environment", "", r.describeEnvironment(ctx, t))
+	opening.add("task", "", t.Prompt)
 	fpBeforeContext.Hit()
 	err = r.log.Append(ctx, td.ContextSet{
 		Iteration: t.Iteration + 1,
 		Provider:  r.provider(t),
-		System:    system,
+		System:    system.String(),
 		Tools:     tools,
-		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: r.opening(ctx, t)}}},
+		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: opening.String()}}},
+		Parts:     append(system.parts, opening.parts...),
 	})
 	fpContextSet.Hit()
 	return err
 }
 
-func (r *run) opening(ctx context.Context, t td.Task) string {
+// prose is a text with a list of what it is made of.
+type prose struct {
+	strings.Builder
+	parts []td.ContextPart
+}
+
+func (p *prose) add(name, source, text string) {
+	if text == "" {
+		return
+	}
+	p.WriteString(text)
+	p.parts = append(p.parts, td.ContextPart{Name: name, Source: source, Tokens: window.Tokens(text)})
+}
+
+func (r *run) describeEnvironment(ctx context.Context, t td.Task) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<environment>\nworkspace: %s\ndate: %s\nmodel: %s\ntask: %s (%s)\n", t.Dir,
 		r.log.Now().Format("2006-01-02"), r.model(t), t.Handle, t.Title)
@@ -61,7 +80,6 @@ func (r *run) opening(ctx context.Context, t td.Task) string {
 		b.WriteString(strings.TrimRight(env, "\n") + "\n")
 	}
 	b.WriteString("</environment>\n\n")
-	b.WriteString(t.Prompt)
 	return b.String()
 }
 

@@ -26,6 +26,7 @@ import (
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
+	"taskdaemon/internal/window"
 )
 
 var (
@@ -55,6 +56,8 @@ type Options struct {
 	// Live tells viewers what is on its way; it must not block.
 	Live func(api.Live)
 
+	Window     int     // of the models, in tokens
+	Share      float64 // of the window, above which a conversation is compacted
 	MaxTokens  int
 	Thinking   int
 	Turns      int           // answers before a task is paused
@@ -82,6 +85,9 @@ func New(o Options) *Engine {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Window == 0 {
+		o.Window = 200_000
+	}
 	if o.Live == nil {
 		o.Live = func(api.Live) {}
 	}
@@ -99,6 +105,10 @@ type run struct {
 
 	box   *tool.Registry // made when first needed
 	tools []llm.Tool     // as recorded in the context, decoded once
+
+	scale       window.Scale // corrects estimates by what the provider counted
+	compactions int          // since the last call
+	noSummary   bool         // the small model had nothing to say: compact without it
 
 	cleaning sync.WaitGroup // what is being removed from the spool
 }
@@ -247,6 +257,9 @@ func (r *run) next(ctx context.Context) error {
 		return r.useTools(ctx)
 	case !t.Ended || t.Stop == td.PauseTurn:
 		if drifted, err := r.drifting(ctx); err != nil || drifted {
+			return err
+		}
+		if fitted, err := r.fit(ctx); err != nil || fitted {
 			return err
 		}
 		return r.callModel(ctx)

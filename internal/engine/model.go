@@ -111,6 +111,7 @@ func (r *run) request(t td.Task) (llm.Request, error) {
 		MaxTokens: r.MaxTokens,
 		Thinking:  r.Thinking,
 		Attempt:   len(script.Model.Failures),
+		Answers:   script.Answers,
 		Script:    t.Rehearsal,
 		Wire:      &r.wire,
 	}
@@ -163,7 +164,9 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.O
 	}
 	fpAnswered.Hit()
 	cost, _ := llm.Cost(resp.Model, resp.Usage)
+	prefix := r.prefix(req, resp)
 	return td.Outcome{Model: &td.ModelResult{
+		Prefix:     prefix,
 		Message:    whole(resp),
 		StopReason: resp.StopReason,
 		Model:      resp.Model,
@@ -241,6 +244,9 @@ func (r *run) endTurn(ctx context.Context) error {
 	switch {
 	case script.Stop == td.Refusal:
 		return r.fail(ctx, td.FailedData{Error: "the model refused: " + script.LastText(), Hint: "rephrase the task and add it again"})
+	case script.Stop == td.WindowExceeded && script.Exceeded < 2:
+		// The estimate was too low: make room, and let it go on.
+		return r.log.Append(ctx, td.CompactionWanted{By: "taskdaemon"}, td.Said{By: "taskdaemon", Why: td.Continue, Text: continueText})
 	case script.Stop == td.WindowExceeded:
 		return r.fail(ctx, td.FailedData{
 			Error: "the conversation no longer fits the model's window",

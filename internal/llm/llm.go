@@ -38,6 +38,9 @@ type Request struct {
 
 	// Attempt counts calls for the same answer, from 0. Only the rehearsal model looks at it.
 	Attempt int
+	// Answers is how many answers the conversation had before, also those it no longer holds; zero: count
+	// the messages. Only the rehearsal model looks at it.
+	Answers int
 	// Script is the task's own rehearsal script. Only the rehearsal model looks at it.
 	Script string
 	// Wire keeps the encoded history between calls of one run; nil is allowed.

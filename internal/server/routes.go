@@ -70,6 +70,10 @@ func (s *server) routes() http.Handler {
 		func(ctx context.Context, in *byRef) (*body[api.History], error) {
 			return answer(s.svc.History(ctx, in.Ref))
 		})
+	huma.Register(a, get("context", "/v1/tasks/{ref}/context", "What the model is told in the task's next call, part by part"),
+		func(ctx context.Context, in *byRef) (*body[api.Context], error) {
+			return answer(s.svc.Context(ctx, in.Ref))
+		})
 	huma.Register(a, post("checkpoint", "/v1/tasks/{ref}/checkpoint", "Bring the mirrors of a task up to date and say where it stands", maxSmall),
 		func(ctx context.Context, in *byRef) (*body[api.Checkpoint], error) {
 			return answer(s.svc.Checkpoint(ctx, in.Ref))

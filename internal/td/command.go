@@ -12,8 +12,9 @@ const (
 	CmdPause   CommandType = "pause"
 	CmdResume  CommandType = "resume"
 	CmdCancel  CommandType = "cancel"
-	CmdRetry   CommandType = "retry" // drop the last answer and call the model again
-	CmdModel   CommandType = "model" // use another model or tier from the next call on
+	CmdRetry   CommandType = "retry"   // drop the last answer and call the model again
+	CmdModel   CommandType = "model"   // use another model or tier from the next call on
+	CmdCompact CommandType = "compact" // make the conversation smaller before the next call
 	CmdExpire  CommandType = "expire"
 )
 

@@ -45,6 +45,7 @@ type (
 		System    string          `json:"system"`
 		Tools     json.RawMessage `json:"tools"` // the tools' names, descriptions and schemas
 		Opening   Message         `json:"opening"`
+		Parts     []ContextPart   `json:"parts,omitempty"` // what the system prompt and the opening are made of
 	}
 	// StepIntended is written before a step runs.
 	StepIntended struct {
@@ -98,6 +99,14 @@ type (
 		Jobs []JobID `json:"jobs"`
 		Why  string  `json:"why,omitempty"`
 	}
+	// Compacted makes the conversation smaller so that it fits the model's window.
+	Compacted struct {
+		Compaction
+	}
+	// CompactionWanted asks for the conversation to be made smaller before the next call.
+	CompactionWanted struct {
+		By string `json:"by,omitempty"`
+	}
 	// Drifted records a sign that the loop is going nowhere (L-12), and starts its count anew.
 	Drifted struct {
 		Signal Drift       `json:"signal"`
@@ -132,6 +141,13 @@ type (
 		Events int `json:"events"`
 	}
 )
+
+// ContextPart is one piece of what stands before the conversation.
+type ContextPart struct {
+	Name   string `json:"name"` // what it is, for people
+	Source string `json:"source,omitempty"`
+	Tokens int    `json:"tokens"` // as estimated
+}
 
 // Why says what taskdaemon wants when it speaks to the model itself. Values are on disk.
 type Why string
@@ -191,6 +207,8 @@ func (RequestAskedAgain) Type() EventType { return "request_asked_again" }
 func (RequestAnswered) Type() EventType   { return "request_answered" }
 func (RequestExpired) Type() EventType    { return "request_expired" }
 func (JobsEnded) Type() EventType         { return "jobs_ended" }
+func (Compacted) Type() EventType         { return "compacted" }
+func (CompactionWanted) Type() EventType  { return "compaction_wanted" }
 func (Drifted) Type() EventType           { return "drifted" }
 func (Ignored) Type() EventType           { return "ignored" }
 func (DaemonStarted) Type() EventType     { return "daemon_started" }
@@ -235,6 +253,8 @@ func init() {
 	register[RequestAnswered]()
 	register[RequestExpired]()
 	register[JobsEnded]()
+	register[Compacted]()
+	register[CompactionWanted]()
 	register[Drifted]()
 	register[Ignored]()
 	register[DaemonStarted]()

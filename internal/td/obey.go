@@ -55,6 +55,8 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 		return Cancel(t, c.Text, at)
 	case CmdRetry:
 		return discard(t, c, at)
+	case CmdCompact:
+		return only(t, CompactionWanted{By: c.By}, at)
 	case CmdModel:
 		if c.Text == "" {
 			return Move{}, Errorf(Invalid, "no model named")

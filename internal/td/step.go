@@ -25,6 +25,7 @@ const (
 	ModelStep     StepKind = "model"
 	ToolStep      StepKind = "tool"
 	ValidatorStep StepKind = "validator"
+	SideStep      StepKind = "side" // a call of a model beside the conversation
 )
 
 // StepKey names a step within its task, the same in every life of the daemon.
@@ -63,7 +64,7 @@ const (
 	Answered Via = "answered" // a person said what became of it
 )
 
-// Outcome is the record after a step ran. Exactly one of Model, Failure and Tool is set.
+// Outcome is the record after a step ran. Exactly one of Model, Failure, Tool and Side is set.
 type Outcome struct {
 	Key     StepKey       `json:"key"`
 	Via     Via           `json:"via"`
@@ -71,6 +72,16 @@ type Outcome struct {
 	Model   *ModelResult  `json:"model,omitempty"`
 	Failure *ModelFailure `json:"failure,omitempty"`
 	Tool    *ToolResult   `json:"tool,omitempty"`
+	Side    *SideResult   `json:"side,omitempty"`
+}
+
+// SideResult is what a model said beside the conversation: a summary, a digest.
+type SideResult struct {
+	Text  string `json:"text"`
+	Model string `json:"model"`
+	Usage Usage  `json:"usage"`
+	Cost  Money  `json:"cost,omitempty"`
+	Error string `json:"error,omitempty"` // it gave no answer, and is not asked again
 }
 
 // ModelResult is a model's complete answer.
@@ -81,8 +92,17 @@ type ModelResult struct {
 	Usage      Usage         `json:"usage"`
 	Cost       Money         `json:"cost,omitempty"`
 	FirstToken time.Duration `json:"first_token,omitempty"`
+	// Prefix says how much of the call the provider could have had in its cache (B-4).
+	Prefix *Prefix `json:"prefix,omitempty"`
 	// Cut is set when the stream broke off: Message holds only whole text and no tool call.
 	Cut bool `json:"cut,omitempty"`
+}
+
+// Prefix is the part of a call that is the same as in the call before it. Numbers are estimated tokens.
+type Prefix struct {
+	Shared int    `json:"shared"`
+	Sent   int    `json:"sent"`
+	Miss   string `json:"miss,omitempty"` // why the provider's cache could not serve what is shared, or nothing is
 }
 
 // StopReason is why a model stopped. Values are the API's and are on disk.

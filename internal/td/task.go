@@ -201,6 +201,9 @@ func (t *Task) ended(o Outcome) {
 		t.Cost += o.Model.Cost
 		t.LastModel = o.Model.Model
 		t.phase(Processing, "")
+	case o.Side != nil:
+		t.Usage = t.Usage.Add(o.Side.Usage)
+		t.Cost += o.Side.Cost
 	case o.Failure != nil:
 		if !o.Failure.RetryAt.IsZero() {
 			t.Retrying = o.Failure

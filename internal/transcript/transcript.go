@@ -8,22 +8,29 @@ package transcript
 
 import (
 	"fmt"
+	"time"
 
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 // Transcript is the fold of a task's events. The zero value is that of a task with none.
 type Transcript struct {
-	Context  *td.ContextSet // nil until the iteration's context was set
-	Messages []td.Message   // complete messages, in the order the model sees them
-	Calls    []Call         // calls of the newest answer, until all have results
-	Turn     int            // answers of the model so far, in all iterations
-	Stop     td.StopReason  // why the newest answer ended
-	Cut      bool           // the newest answer's stream broke off
-	Ended    bool           // the newest answer asked for nothing, and nothing was said since
-	Model    ModelCall      // the call for the next answer
-	Reminded int            // reminders since the model last called a tool
-	Bad      int            // records that could not be read
+	Context    *td.ContextSet // nil until the iteration's context was set
+	Messages   []td.Message   // complete messages, in the order the model sees them
+	Calls      []Call         // calls of the newest answer, until all have results
+	Answers    int            // those of this iteration that count, also if they are no longer in Messages
+	Turn       int            // answers of the model so far, in all iterations
+	Stop       td.StopReason  // why the newest answer ended
+	Cut        bool           // the newest answer's stream broke off
+	Ended      bool           // the newest answer asked for nothing, and nothing was said since
+	Model      ModelCall      // the call for the next answer
+	Reminded   int            // reminders since the model last called a tool
+	Bad        int            // records that could not be read
+	Exceeded   int            // answers in a row that ended because the window was full
+	Wanted     bool           // the conversation is to be made smaller before the next call
+	AnsweredAt time.Time      // when the newest answer came
+	Rewrote    string         // what changed the conversation since the newest answer, in words
 
 	known map[string]bool
 	said  []td.Block // said while calls were open: follows their results
@@ -98,6 +105,9 @@ func (t *Transcript) LastText() string {
 // Apply folds one event. Events the conversation does not depend on change nothing.
 func (t *Transcript) Apply(ev td.Event) {
 	t.drift.apply(ev)
+	if end, is := ev.Body.(td.StepEnded); is && end.Model != nil {
+		defer func() { t.AnsweredAt = ev.At }()
+	}
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
 		turn := t.Turn
@@ -111,6 +121,10 @@ func (t *Transcript) Apply(ev td.Event) {
 			t.Reminded++
 		}
 		t.say(td.Block{Type: td.TextBlock, Text: b.Text})
+	case td.Compacted:
+		t.compact(b.Compaction)
+	case td.CompactionWanted:
+		t.Wanted = true
 	case td.Discarded:
 		t.discard()
 	case td.Moved:
@@ -183,10 +197,16 @@ func (t *Transcript) ended(o td.Outcome) {
 func (t *Transcript) answered(r td.ModelResult) {
 	t.Turn++
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
-	t.Model = ModelCall{}
+	t.Model, t.Rewrote = ModelCall{}, ""
+	if r.StopReason != td.WindowExceeded {
+		t.Exceeded = 0
+	} else {
+		t.Exceeded++
+	}
 	if len(r.Message.Blocks) == 0 {
 		return
 	}
+	t.Answers++
 	t.Messages = append(t.Messages, r.Message)
 	for i, use := range r.Message.ToolUses() {
 		key := td.StepKey(fmt.Sprintf("t%d.%d", t.Turn, i))
@@ -236,10 +256,24 @@ func (t *Transcript) discard() {
 	for i := len(t.Messages) - 1; i >= 0; i-- {
 		if t.Messages[i].Role == td.Assistant {
 			t.Messages = append([]td.Message{}, t.Messages[:i]...)
+			t.Answers = max(t.Answers-1, 0)
 			break
 		}
 	}
 	t.Calls, t.said, t.Stop, t.Cut, t.Ended, t.Model, t.Reminded = nil, nil, "", false, false, ModelCall{}, 0
+	t.Rewrote = "the last answer was discarded"
+}
+
+// compact makes the conversation smaller. One that does not fit it was made for another: the record is
+// of no use, and the conversation stays as it is.
+func (t *Transcript) compact(c td.Compaction) {
+	t.Wanted = false
+	msgs, err := window.Apply(t.Messages, c)
+	if err != nil {
+		t.Bad++
+		return
+	}
+	t.Messages, t.Rewrote = msgs, "the conversation was compacted ("+string(c.Strategy)+")"
 }
 
 func (t *Transcript) asked(r td.Request) {

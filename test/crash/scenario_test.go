@@ -170,6 +170,21 @@ turns:
   - tools: [{name: Bash, input: {command: "echo out >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: out of it}}]
 `},
+	{
+		name: "compacted", yes: true,
+		points: []string{"engine.window.before_compact", "engine.window.compacted", "engine.side.answered"},
+		config: "window: {tokens: 14000}\nmax_tokens: 1000\ndrift: {repeats: 0}\n",
+		script: `
+scenes:
+  - when: "(?i)summar"
+    turns: [{text: They counted.}]
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER; seq 1 200"}}]
+  - {text: "` + strings.Repeat("many words ", 200) + `", repeat: 12, tools: [{name: Read, input: {path: a.txt}}]}
+  - tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: it fits}}]
+`,
+	},
 	{name: "subtask", yes: true, points: []string{"engine.subtask.named", "engine.subtask.spawned", "engine.subtask.ended", "durable.append.after", "scheduler.run.ended"}, script: `
 scenes:
   - when: the child

@@ -190,6 +190,8 @@ func testNotFound(t *testing.T, s suite) {
 	wantKind(t, "History", err, td.NotFound)
 	_, err = s.svc.Checkpoint(s.ctx, ref)
 	wantKind(t, "Checkpoint", err, td.NotFound)
+	_, err = s.svc.Context(s.ctx, ref)
+	wantKind(t, "Context", err, td.NotFound)
 	err = nil
 	for _, e := range s.svc.Events(s.ctx, api.EventQuery{Refs: []string{ref}}) {
 		err = e
@@ -427,6 +429,9 @@ func testStatus(t *testing.T, s suite) {
 
 func testUpkeep(t *testing.T, s suite) {
 	task := s.asking(t)
+	if c, err := s.svc.Context(s.ctx, task.Handle); err != nil || c.Task != task.Handle || c.Limit <= 0 || c.Limit >= c.Window {
+		t.Errorf("context: %+v, %v", c, err)
+	}
 	cp, err := s.svc.Checkpoint(s.ctx, task.Handle)
 	if err != nil || cp.Seq != task.Head || cp.Commit == "" || cp.Branch == "" || cp.Cursor < cp.Seq {
 		t.Errorf("checkpoint is %+v, %v", cp, err)

@@ -170,6 +170,15 @@ func (f *Fake) History(_ context.Context, ref string) (api.History, error) {
 // Recovery gives Report.
 func (f *Fake) Recovery(context.Context) (td.Report, error) { return f.Report, nil }
 
+// Context invents a conversation.
+func (f *Fake) Context(ctx context.Context, ref string) (api.Context, error) {
+	t, err := f.Task(ctx, ref)
+	if err != nil {
+		return api.Context{}, err
+	}
+	return api.Context{Task: t.Handle, Window: 200_000, Limit: 180_000, Tokens: 10, Parts: []api.ContextPart{{Name: "base prompt", Tokens: 10}}}, nil
+}
+
 // Checkpoint invents a commit.
 func (f *Fake) Checkpoint(ctx context.Context, ref string) (api.Checkpoint, error) {
 	t, err := f.Task(ctx, ref)

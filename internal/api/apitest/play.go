@@ -52,6 +52,8 @@ func (f *Fake) decide(t td.Task, cmd api.Command) (td.Move, error) {
 		return said(td.Said{Text: cmd.Text, By: cmd.By})
 	case td.CmdModel:
 		return said(td.ModelChosen{Model: cmd.Text, By: cmd.By})
+	case td.CmdCompact:
+		return said(td.CompactionWanted{By: cmd.By})
 	case td.CmdRetry:
 		return said(td.Discarded{By: cmd.By})
 	case td.CmdAnswer:

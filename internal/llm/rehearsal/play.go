@@ -78,7 +78,7 @@ type place struct {
 // kinds of fault that leave an answer behind: garbled tool calls, and text kept from a cut stream. After
 // those the same turn goes on behind the fault.
 func (s *scene) place(req llm.Request) place {
-	var at place
+	at := place{turn: max(0, req.Answers-answers(req.Messages))} // what was compacted away was played
 	for _, m := range req.Messages {
 		if m.Role != td.Assistant {
 			continue
@@ -100,6 +100,15 @@ func (s *scene) place(req llm.Request) place {
 	}
 	at.fault += req.Attempt
 	return at
+}
+
+func answers(msgs []td.Message) (n int) {
+	for _, m := range msgs {
+		if m.Role == td.Assistant {
+			n++
+		}
+	}
+	return n
 }
 
 func (t *turn) nextFault(from int, is func(Fault) bool) int {

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"context"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/transcript"
+	"taskdaemon/internal/window"
+)
+
+// Context is what the model is told in a task's next call, part by part.
+func (d *Daemon) Context(ctx context.Context, ref string) (api.Context, error) {
+	t, err := d.Task(ctx, ref)
+	if err != nil {
+		return api.Context{}, err
+	}
+	script := &transcript.Transcript{}
+	c := api.Context{Task: t.Handle, Model: t.LastModel, Turns: t.Turns, Total: t.Usage, Cost: t.Cost, TreeCost: t.TreeCost()}
+	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
+		if err != nil {
+			return api.Context{}, err
+		}
+		script.Apply(ev)
+		switch b := ev.Body.(type) {
+		case td.StepEnded:
+			if b.Model != nil {
+				c.Last, c.Prefix = b.Model.Usage, b.Model.Prefix
+			}
+		case td.Compacted:
+			c.Compacted++
+		}
+	}
+	budget := d.engine.Budget()
+	c.Window, c.Limit, c.Messages = budget.Window, budget.Limit(), len(script.Messages)
+	if set := script.Context; set != nil {
+		for _, p := range set.Parts {
+			c.Parts = append(c.Parts, api.ContextPart{Name: p.Name, Source: p.Source, Tokens: p.Tokens})
+		}
+		parts := window.Count(set.System, set.Tools, script.Messages)
+		c.Parts = append(c.Parts,
+			api.ContextPart{Name: "tools", Tokens: parts.Tools},
+			api.ContextPart{Name: "history", Tokens: parts.History})
+		c.Tokens = parts.Total()
+	}
+	return c, nil
+}

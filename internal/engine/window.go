@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
+)
+
+var (
+	fpBeforeCompact = failpoint.New("engine.window.before_compact")
+	fpCompacted     = failpoint.New("engine.window.compacted")
+)
+
+// Budget is how much of the model's window a conversation may take.
+func (e *Engine) Budget() window.Budget {
+	return window.Budget{Window: e.Window, Reserve: e.MaxTokens, Share: e.Share}
+}
+
+// fit makes the conversation smaller, one decision at a time, until the next call fits the window (L-3) or
+// a person's wish for it is fulfilled. It reports whether it did something.
+func (r *run) fit(ctx context.Context) (bool, error) {
+	script := r.log.Transcript()
+	if script.Model.Intent != nil {
+		return false, nil // a call that was begun is carried through first
+	}
+	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
+	o := window.Options{NoSummary: r.noSummary, Scale: r.scale, Ours: ours}
+	budget := r.Budget()
+	if script.Wanted {
+		// What is wanted is about half, whatever the window.
+		now := window.Count(script.Context.System, script.Context.Tools, script.Messages)
+		budget = window.Budget{Window: r.scale.Of(fixed.Total() + now.Opening + now.History/2)}
+	}
+	d := window.Plan(script.Messages, fixed, budget, o)
+	switch d.Do {
+	case window.Fits:
+		r.noSummary, r.compactions = false, 0
+		return false, nil
+	case window.Compact:
+		return true, r.compact(ctx, d.Compaction)
+	case window.Summarise:
+		return true, r.summarise(ctx, d.Summary)
+	}
+	if script.Wanted {
+		return true, r.compact(ctx, td.Compaction{Strategy: td.Dropped, Before: d.Tokens, After: d.Tokens}) // there is nothing to leave out
+	}
+	failed := td.FailedData{Error: d.Err.Error()}
+	var e *td.Error
+	if errors.As(d.Err, &e) {
+		failed.Hint = e.Hint
+	}
+	return true, r.fail(ctx, failed)
+}
+
+// mostCompactions bounds how often a conversation is made smaller before one call: a plan needs a few.
+const mostCompactions = 20
+
+// compact records a compaction. The provider's cache is of no use after it.
+func (r *run) compact(ctx context.Context, c td.Compaction) error {
+	r.compactions++
+	if _, err := window.Apply(r.log.Transcript().Messages, c); err != nil || r.compactions > mostCompactions {
+		return r.fail(ctx, td.FailedData{Error: fmt.Sprintf("the conversation cannot be made to fit the window: %v", err)})
+	}
+	fpBeforeCompact.Hit()
+	if err := r.log.Append(ctx, td.Compacted{Compaction: c}); err != nil {
+		return err
+	}
+	fpCompacted.Hit()
+	r.wire.Reset()
+	return nil
+}
+
+// summarise replaces old messages by what the small model makes of them. When it gives nothing, the next
+// plan does without.
+func (r *run) summarise(ctx context.Context, s window.Summary) error {
+	script := r.log.Transcript()
+	key := td.StepKey(fmt.Sprintf("t%d.summary%d", script.Turn+1, len(script.Messages)))
+	text, err := r.side(ctx, key, summarySystem, s.Prompt, s.MaxTokens)
+	var none *noAnswerError
+	if errors.As(err, &none) {
+		r.noSummary = true
+		return r.log.Flush(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := s.Compaction(text)
+	if err != nil {
+		r.noSummary = true
+		return r.log.Flush(ctx)
+	}
+	return r.compact(ctx, c)
+}
+
+const summarySystem = "You summarise conversations between a person and a coding agent, so that the agent can go on without the original."
+
+// ours reports whether taskdaemon said this itself.
+func ours(text string) bool {
+	return slices.Contains([]string{continueText, remindText}, text) || strings.HasPrefix(text, nudgeHead)
+}
