@@ -158,6 +158,7 @@ func TestBreakerInTime(t *testing.T) {
 			p.errs["m"], p.last["m"] = nil, 10*time.Second
 			var slow sync.WaitGroup
 			slow.Go(func() { p.call("m", 1) })
+			synctest.Wait()
 			<-time.After(time.Second)
 			p.errs["m"], p.last["m"] = bad, 0
 			p.call("m", 3)
@@ -167,6 +168,7 @@ func TestBreakerInTime(t *testing.T) {
 			p.last["m"] = 6 * time.Minute
 			var slow sync.WaitGroup
 			slow.Go(func() { p.call("m", 1) })
+			synctest.Wait()
 			<-time.After(time.Second)
 			p.last["m"] = 0
 			p.call("m", 3)
@@ -220,4 +222,49 @@ func TestBreakerInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A trial that never came to its call leaves the model to the next.
+func TestTrialThatGaveUpInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := true
+		g := newGateway(t, Options{InFlight: 1, Queue: 1, Fallback: map[string][]string{"m": {"n"}}, Providers: []Provider{{Name: "p", New: faking(
+			func(ctx context.Context, _ string, req llm.Request) (llm.Response, error) {
+				if req.Model == "m" && bad {
+					return llm.Response{}, failing(td.Network)
+				}
+				return lasting(time.Hour)(ctx, "", req)
+			})}}})
+		for range 3 {
+			_, _ = g.Stream(t.Context(), llm.Request{Model: "m"}, nil)
+		}
+		bad = false
+		<-time.After(5 * time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		ask := func(ctx context.Context, model string, priority int) {
+			all.Go(func() { _, _ = g.Stream(ctx, llm.Request{Model: model, Priority: priority}, nil) })
+			synctest.Wait()
+		}
+		chooses := func(want string) {
+			t.Helper()
+			if use, why := g.Choose("m"); use != want {
+				t.Errorf("%s: %s", use, why)
+			}
+		}
+		ask(ctx, "n", 0) // has the place
+		trial, giveUp := context.WithCancel(ctx)
+		chooses("m")
+		ask(trial, "m", 1)
+		chooses("n")
+		giveUp()
+		synctest.Wait()
+		chooses("m")
+		ask(ctx, "m", 1)
+		chooses("n")
+		ask(ctx, "n", 0) // sends the trial back: the queue is full
+		chooses("m")
+		cancel()
+		all.Wait()
+	})
 }

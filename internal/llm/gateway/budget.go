@@ -99,9 +99,13 @@ func (m *minute) room(now time.Time) float64 {
 	return max(room, 0)
 }
 
-// since is what calls took that began after at.
-func (m *minute) since(at time.Time) (requests, tokens int64) {
-	for i := len(m.uses) - 1; i >= 0 && m.uses[i].at.After(at); i-- {
+// settled is how long a call may take to be counted in what the provider says is left.
+const settled = 2 * time.Second
+
+// after is what calls took that may not be counted in what the answer to u said at the time at: those that
+// began later than u, and not long before at.
+func (m *minute) after(u *use, at time.Time) (requests, tokens int64) {
+	for i := len(m.uses) - 1; i >= 0 && m.uses[i] != u && m.uses[i].at.After(at.Add(-settled)); i-- {
 		requests++
 		tokens += m.uses[i].tokens
 	}
@@ -120,21 +124,19 @@ type bucket struct {
 }
 
 func (b *bucket) learn(l llm.Limit, at, now time.Time, used float64) {
-	*b = bucket{max: float64(l.Max), level: float64(l.Remaining), rate: float64(l.Max) / 60, at: at}
+	*b = bucket{max: float64(l.Max), level: float64(l.Remaining) - used, taken: used, rate: float64(l.Max) / 60, at: at}
 	if window := l.Reset.Sub(at); window > 0 && l.Remaining < l.Max {
 		window = min(window, time.Minute)
 		b.reset = at.Add(window)
 		b.rate = float64(l.Max-l.Remaining-1) / window.Seconds() // what remains was rounded down
 	}
-	b.taken = used
 	b.advance(now)
-	b.level = max(b.level-used, 0)
 }
 
 func (b *bucket) advance(now time.Time) {
 	if !b.reset.IsZero() && !now.Before(b.reset) {
 		b.refill(b.reset)
-		b.level = max(b.level, b.max-b.taken)
+		b.level = max(b.level, b.max-b.taken, 0)
 		b.rate, b.reset = b.max/60, time.Time{}
 	}
 	b.refill(now)
@@ -175,14 +177,16 @@ func (b *bucket) room(now time.Time) float64 {
 func (b *bucket) take(now time.Time, n float64) {
 	if b.max > 0 {
 		b.advance(now)
-		b.level = max(b.level-n, 0)
+		n = min(n, b.max)
+		b.level -= n
 		b.taken += n
 	}
 }
 
 func (b *bucket) give(n float64) {
 	if b.max > 0 {
-		b.level = min(b.level+n, b.max)
+		n = min(n, b.max)
+		b.level += n
 		b.taken -= n
 	}
 }

@@ -158,7 +158,7 @@ func TestLateAnswersTellOfThePast(t *testing.T) {
 			all.Go(func() { _, _ = g.Stream(t.Context(), llm.Request{Tokens: remaining, MaxTokens: seconds}, nil) })
 			<-time.After(time.Second)
 		}
-		ask(50, 10)
+		ask(30, 10)
 		ask(40, 2)
 		all.Wait()
 		if got := g.Stats().Providers[0].Keys[0].Limits.Requests.Remaining; got != 40 {

@@ -170,9 +170,9 @@ func (g *Gateway) leave(c *call, resp llm.Response, err error) error {
 	switch {
 	case err == nil:
 		c.key.minute.correct(&c.use, resp.Usage.Input+resp.Usage.CacheWrite)
-		c.key.learn(resp.Limits, now)
+		c.key.learn(&c.use, resp.Limits, now)
 	case failure != nil:
-		c.key.learn(failure.Limits, now)
+		c.key.learn(&c.use, failure.Limits, now)
 		c.key.failed(failure, now)
 		err = c.provider.comeBack(err, now)
 	}

@@ -294,3 +294,26 @@ func TestProvidersWaitApart(t *testing.T) {
 		}
 	})
 }
+
+// The timer is set for whoever has room first, in whatever order providers are looked at.
+func TestTheFirstToHaveRoomIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		once := map[string]time.Duration{"a": 50 * time.Second, "b": 5 * time.Second, "c": 20 * time.Second}
+		var providers []Provider
+		for _, name := range []string{"a", "b", "c"} {
+			providers = append(providers, Provider{Name: name, Keys: []string{name}, New: faking(limited(once))})
+		}
+		g := newGateway(t, Options{Providers: providers})
+		start := time.Now()
+		var all sync.WaitGroup
+		for name, rest := range map[string]time.Duration{"a": 50 * time.Second, "b": 5 * time.Second, "c": 20 * time.Second} {
+			_, _ = g.Stream(t.Context(), llm.Request{Model: name + "/m"}, nil)
+			all.Go(func() {
+				if _, err := g.Stream(t.Context(), llm.Request{Model: name + "/m"}, nil); err != nil || time.Since(start) != rest {
+					t.Errorf("%s: %v after %v", name, err, time.Since(start))
+				}
+			})
+		}
+		all.Wait()
+	})
+}

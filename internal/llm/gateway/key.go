@@ -121,14 +121,13 @@ func (k *key) giveBack(u *use) {
 	k.input.give(float64(u.tokens))
 }
 
-// learn takes over what an answer said of the limits, unless a later one said so before. Of limits it
+// learn takes over what the answer to u said of the limits, unless a later one said so before. Of limits it
 // does not speak of, what was known stays.
-func (k *key) learn(l *llm.Limits, now time.Time) {
+func (k *key) learn(u *use, l *llm.Limits, now time.Time) {
 	if l == nil || l.At.After(now) || l.At.Before(k.learned.At) {
 		return
 	}
-	// Calls that began after the answer's headers were written are not counted in them.
-	requests, tokens := k.minute.since(l.At)
+	requests, tokens := k.minute.after(u, l.At)
 	for _, of := range [...]struct {
 		said  llm.Limit
 		known *llm.Limit
