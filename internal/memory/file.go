@@ -159,25 +159,4 @@ func writeList(b *bytes.Buffer, key string, items []string) {
 func quoteHash(h string) string { return `"` + h + `"` }
 
 // Problem is a file that could not be used, or the index's trouble. The others are not touched by it.
-type Problem struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-	Msg  string `json:"msg"`
-}
-
-func (p Problem) Error() string {
-	if p.Line > 0 {
-		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Msg)
-	}
-	return fmt.Sprintf("%s: %s", p.File, p.Msg)
-}
-
-// problemOf says what is wrong with a file.
-func problemOf(name string, err error) Problem {
-	p := Problem{File: name, Line: frontmatter.LineOf(err), Msg: err.Error()}
-	if e, ok := err.(*frontmatter.Error); ok {
-		p.Msg = e.Msg
-	}
-	p.Msg = shorten(oneLine(p.Msg), 300)
-	return p
-}
+type Problem = frontmatter.Problem

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/frontmatter"
 	"taskdaemon/internal/td"
 )
 
@@ -161,7 +162,7 @@ func (s *Store) takeOne(f *folder, id string) (*entry, error) {
 		}
 	}
 	if err != nil {
-		was := problemOf(oneLine(id)+extension, err)
+		was := frontmatter.ProblemOf(oneLine(id)+extension, err)
 		trouble, hash = &was, [sha256.Size]byte{} // what could not be read has no content to compare
 	}
 	e, err = s.ix.put(id, e, hash[:], p, trouble)
