@@ -32,6 +32,12 @@ type Config struct {
 	Rehearsal Rehearsal
 	Log       Log
 
+	// Lists that stand in the file only.
+	Hooks     []Hook
+	MCP       []Server
+	Providers []Provider
+	Fallback  []Fallback
+
 	// sources says where each value that is not the default came from, by the key's name.
 	sources map[string]Source
 }

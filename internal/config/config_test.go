@@ -252,3 +252,43 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestSections(t *testing.T) {
+	dir := t.TempDir()
+	read := func(text string) (Config, error) {
+		path := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Load(LoadOptions{File: path})
+	}
+	c, err := read(`
+hooks:
+  - {point: PreToolUse, matcher: Bash, command: ./check.sh, timeout: 5s, on_error: closed}
+  - point: TaskCompleted
+    url: http://localhost:1/
+mcp:
+  - {name: fs, command: npx, args: [a, b], env: {A: b}, trusted: true}
+providers:
+  - {name: local, kind: openai, base_url: "http://localhost:11434/v1", key_envs: [ONE, TWO]}
+fallback:
+  - {model: claude-opus-4-5, use: [claude-sonnet-4-5, local/qwen]}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Hooks) != 2 || c.Hooks[0].Timeout != 5*time.Second || !strings.Contains(c.Hooks[1].Where, "config.yaml:4:") {
+		t.Errorf("hooks: %+v", c.Hooks)
+	}
+	if len(c.MCP) != 1 || c.MCP[0].Args[1] != "b" || c.MCP[0].Env["A"] != "b" || !c.MCP[0].Trusted {
+		t.Errorf("servers: %+v", c.MCP)
+	}
+	if len(c.Providers) != 1 || len(c.Providers[0].KeyEnvs) != 2 || len(c.Fallback) != 1 || len(c.Fallback[0].Use) != 2 {
+		t.Errorf("%+v, %+v", c.Providers, c.Fallback)
+	}
+	for _, bad := range []string{"hooks: {point: x}", "hooks:\n  - {piont: PreToolUse}", "mcp:\n  - 5", "fallback: yes", "hooks:\n  - {timeout: soon}"} {
+		if _, err := read(bad); err == nil || !strings.Contains(err.Error(), "config.yaml:") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

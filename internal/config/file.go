@@ -100,12 +100,15 @@ type reader struct {
 }
 
 func (r *reader) fail(at *token.Token, format string, args ...any) error {
-	place := r.path
-	if at != nil && at.Position != nil {
-		place = fmt.Sprintf("%s:%d:%d", r.path, at.Position.Line, at.Position.Column)
-	}
-	return td.Errorf(td.Invalid, "%s: %s", place, fmt.Sprintf(format, args...)).
+	return td.Errorf(td.Invalid, "%s: %s", r.place(at), fmt.Sprintf(format, args...)).
 		WithHint("edit %s, then: taskdaemon config check", r.path)
+}
+
+func (r *reader) place(at *token.Token) string {
+	if at == nil || at.Position == nil {
+		return r.path
+	}
+	return fmt.Sprintf("%s:%d:%d", r.path, at.Position.Line, at.Position.Column)
 }
 
 func (r *reader) mapping(n ast.Node, section string) error {
@@ -143,6 +146,9 @@ func (r *reader) entry(v *ast.MappingValueNode, section string) error {
 	r.seen[name] = true
 	if key, ok := find(name); ok {
 		return r.set(key, v.Value)
+	}
+	if read := sections[name]; read != nil {
+		return read(r, v.Value)
 	}
 	if isSection(name) && !strings.Contains(word.Value, ".") {
 		return r.mapping(v.Value, name)

@@ -49,6 +49,9 @@ type Options struct {
 	Tree func(ctx context.Context, dir string) (string, error)
 	// UserDir is where the user's own AGENTS.md lies; may be empty.
 	UserDir string
+	// MoreTools are tools that depend on the task: those of MCP servers and skills. It gives the same ones
+	// again after a restart; one that is no longer there is told to the model when it is called.
+	MoreTools func(ctx context.Context, t td.Task) []tool.Tool
 	// Spawn creates a subtask, or finds the one that was created, and lets it run.
 	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
 	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
@@ -103,8 +106,9 @@ type run struct {
 	root *tool.Workspace
 	wire llm.Wire
 
-	box   *tool.Registry // made when first needed
-	tools []llm.Tool     // as recorded in the context, decoded once
+	ctx   context.Context // of the run, for what is made when first needed
+	box   *tool.Registry  // made when first needed
+	tools []llm.Tool      // as recorded in the context, decoded once
 
 	scale       window.Scale // corrects estimates by what the provider counted
 	compactions int          // since the last call
@@ -128,7 +132,7 @@ func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Cont
 	if err != nil {
 		return nil, err
 	}
-	return &run{Engine: e, held: held, ctl: ctl, log: log}, nil
+	return &run{Engine: e, ctx: ctx, held: held, ctl: ctl, log: log}, nil
 }
 
 // Attend carries out the commands of a task that is not running, takes a running one from a holder that

@@ -319,7 +319,12 @@ func intent(c *transcript.Call, call tool.Call, attempt int, boot string) td.Int
 // toolbox are the tools of this run.
 func (r *run) toolbox() *tool.Registry {
 	if r.box == nil {
-		r.box = r.Tools.Only(r.log.Task().Tools)
+		t := r.log.Task()
+		all := r.Tools
+		if r.MoreTools != nil {
+			all = all.With(r.MoreTools(r.ctx, t)...)
+		}
+		r.box = all.Only(t.Tools)
 	}
 	return r.box
 }

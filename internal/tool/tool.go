@@ -129,6 +129,17 @@ func (r *Registry) Only(names []string) *Registry {
 	return &Registry{tools: slices.DeleteFunc(slices.Clone(r.tools), func(t Tool) bool { return !slices.Contains(names, t.Name) })}
 }
 
+// With is the registry with these tools added; one whose name is taken is left out.
+func (r *Registry) With(tools ...Tool) *Registry {
+	out := &Registry{tools: slices.Clone(r.tools)}
+	for _, t := range tools {
+		if _, taken := out.Get(t.Name); !taken {
+			out.tools = append(out.tools, t)
+		}
+	}
+	return out
+}
+
 // Get finds a tool by name.
 func (r *Registry) Get(name string) (Tool, bool) {
 	i := slices.IndexFunc(r.tools, func(t Tool) bool { return t.Name == name })

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"errors"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Hook is one entry of `hooks:`; internal/hook says what the fields mean.
+type Hook struct {
+	Point   string        `yaml:"point"`
+	Name    string        `yaml:"name"`
+	Matcher string        `yaml:"matcher"`
+	Command string        `yaml:"command"`
+	URL     string        `yaml:"url"`
+	Timeout time.Duration `yaml:"timeout"`
+	Order   int           `yaml:"order"`
+	OnError string        `yaml:"on_error"`
+	Where   string        `yaml:"-"` // its place, for errors
+}
+
+// Server is one entry of `mcp:`, a server of tools.
+type Server struct {
+	Name         string            `yaml:"name"`
+	Command      string            `yaml:"command"`
+	Args         []string          `yaml:"args"`
+	Env          map[string]string `yaml:"env"`
+	URL          string            `yaml:"url"`
+	Headers      map[string]string `yaml:"headers"`
+	Timeout      time.Duration     `yaml:"timeout"`
+	StartTimeout time.Duration     `yaml:"start_timeout"`
+	Trusted      bool              `yaml:"trusted"`
+	Allow        []string          `yaml:"allow"`
+	Deny         []string          `yaml:"deny"`
+	Disabled     bool              `yaml:"disabled"`
+	Where        string            `yaml:"-"`
+}
+
+// Provider is one entry of `providers:`, somewhere models can be called beside the default one.
+type Provider struct {
+	Name    string   `yaml:"name"`
+	Kind    string   `yaml:"kind"` // anthropic or openai
+	BaseURL string   `yaml:"base_url"`
+	KeyEnvs []string `yaml:"key_envs"` // variables that hold keys; several are rotated
+	Where   string   `yaml:"-"`
+}
+
+// Fallback is one entry of `fallback:`, what is used in place of a model that is off.
+type Fallback struct {
+	Model string   `yaml:"model"`
+	Use   []string `yaml:"use"`
+	Where string   `yaml:"-"`
+}
+
+// sections are the keys of the file that hold lists of things. They stand in the file only.
+var sections = map[string]func(r *reader, n ast.Node) error{
+	"hooks":     list(func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at }),
+	"mcp":       list(func(c *Config) *[]Server { return &c.MCP }, func(s *Server, at string) { s.Where = at }),
+	"providers": list(func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at }),
+	"fallback":  list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at }),
+}
+
+// list reads a list of T, each strictly: an unknown field is an error with its place.
+func list[T any](field func(*Config) *[]T, place func(*T, string)) func(*reader, ast.Node) error {
+	return func(r *reader, n ast.Node) error {
+		if _, null := n.(*ast.NullNode); null {
+			return nil
+		}
+		seq, ok := n.(*ast.SequenceNode)
+		if !ok {
+			return r.fail(n.GetToken(), "want a list, found %s", describe(n))
+		}
+		for _, item := range seq.Values {
+			var one T
+			if err := yaml.NodeToValue(item, &one, yaml.Strict()); err != nil {
+				if y, ok := errors.AsType[yaml.Error](err); ok {
+					return r.fail(y.GetToken(), "%s", y.GetMessage())
+				}
+				return r.fail(item.GetToken(), "%v", err)
+			}
+			place(&one, r.place(item.GetToken()))
+			*field(r.c) = append(*field(r.c), one)
+		}
+		return nil
+	}
+}
