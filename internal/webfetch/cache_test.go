@@ -19,7 +19,7 @@ func TestCache(t *testing.T) {
 	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		hits.Add(1)
 		switch r.URL.Path {
-		case "/old":
+		case "/old", "/older":
 			http.Redirect(w, r, "/new", http.StatusMovedPermanently)
 		case "/fails":
 			w.WriteHeader(http.StatusInternalServerError)
@@ -49,6 +49,12 @@ func TestCache(t *testing.T) {
 	ask("/away", 1, false)
 	ask("/away", 0, true)
 	now = now.Add(15*time.Minute - time.Second)
+	ask("/new", 0, true)
+	ask("/older", 2, false) // leads to the same page, and makes it younger
+	now = now.Add(2 * time.Second)
+	ask("/old", 2, false)
+	ask("/new", 0, true)
+	now = now.Add(15*time.Minute - 2*time.Second)
 	ask("/new", 0, true)
 	now = now.Add(2 * time.Second)
 	ask("/new", 1, false)

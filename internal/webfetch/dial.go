@@ -48,8 +48,8 @@ func (f *Fetcher) dialOne(ctx context.Context, network, address string, last boo
 // resolve is the addresses of host, all of them judged. One that is refused refuses the host: a name
 // that is half public and half private is a trap or a mistake.
 func (f *Fetcher) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	addrs, err := []netip.Addr(nil), error(nil)
-	if a, perr := netip.ParseAddr(host); perr == nil {
+	var addrs []netip.Addr
+	if a, err := netip.ParseAddr(host); err == nil {
 		addrs = []netip.Addr{a}
 	} else if addrs, err = f.opts.lookup(ctx, host); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +214,7 @@ func TestSeveralAddresses(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	big := strings.Repeat("word ", 2<<20) // 10 MiB
-	bomb := pack(bytes.Repeat([]byte{'a'}, 100<<20))
+	bomb := bytes.Repeat(pack(bytes.Repeat([]byte{'a'}, 1<<20)), 200)
 	packed := func(body []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
@@ -257,7 +258,12 @@ func TestSizes(t *testing.T) {
 		{"gzip of nothing", packed(nil), 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
 			p, err := local(t).Fetch(t.Context(), serve(t, c.serve))
+			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 200<<20 {
+				t.Errorf("%d MiB were used", (after.TotalAlloc-before.TotalAlloc)>>20)
+			}
 			if c.name == "bomb in a bomb" { // unpacked once, it is no text
 				wantKind(t, err, td.Invalid)
 				return
@@ -294,9 +300,9 @@ func TestRudeServers(t *testing.T) {
 		{"HTTP/0.9", "<html>hello", td.Unavailable},
 		{"noise", strings.Repeat("\x00\xff\x16\x03\n", 50_000), td.Unavailable},
 		{"one endless line", strings.Repeat("x", 1<<20), td.Unavailable},
-		{"header flood", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 1000), td.Unavailable},
-		{"many small headers", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 200_000), td.Unavailable},
-		{"one huge header", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 1<<20), td.Unavailable},
+		{"header flood", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 1000) + "\r\nbody", td.Unavailable},
+		{"many small headers", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 200_000) + "\r\nbody", td.Unavailable},
+		{"one huge header", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 1<<20) + "\r\n\r\nbody", td.Unavailable},
 		{"interim answers without end", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100_000), td.Unavailable},
 		{"broken off", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\nhalf", td.Unavailable},
 		{"broken chunk", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx", td.Unavailable},

@@ -155,7 +155,7 @@ func (p *pruner) element(n *html.Node, around *where) bool {
 	case "pre":
 		at.inPre = true
 	case "table":
-		if at.inTable || cells(n) > maxCells {
+		if cells(n) > maxCells {
 			plain(n)
 		}
 		at.inTable = true

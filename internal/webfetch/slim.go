@@ -188,9 +188,6 @@ func keepTag(t *html.Token) bool {
 			kept = append(kept, a)
 		}
 	}
-	if formatting[t.Data] {
-		kept = kept[:0]
-	}
 	if hidden && !formatting[t.Data] {
 		kept = append(kept, html.Attribute{Key: "hidden"})
 	}
@@ -217,7 +214,7 @@ func wanted(tag string, a *html.Attribute) bool {
 		a.Val = firstRunes(clean(a.Val), maxAttribute)
 		return tag == "img" || tag == "a"
 	case "role":
-		return a.Val == "navigation" || a.Val == "main" || a.Val == "presentation"
+		return !formatting[tag] && (a.Val == "navigation" || a.Val == "main" || a.Val == "presentation")
 	case "colspan", "rowspan":
 		n, err := strconv.Atoi(a.Val)
 		a.Val = strconv.Itoa(min(n, maxSpan))
