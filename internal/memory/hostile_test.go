@@ -140,6 +140,41 @@ func TestHandEditsAreNoticed(t *testing.T) {
 	}
 }
 
+// With many files not all of them are looked at before each answer.
+func TestManyFiles(t *testing.T) {
+	s, project := open(t)
+	for i := range fewFiles + 1 {
+		write(t, project, fmt.Sprintf("%s/n%d.md", Folder, i), fmt.Sprintf("---\ntitle: Number %d\n---\nnumber n%d", i, i))
+	}
+	dir := filepath.Join(project, Folder)
+	settle := func() { // as if nothing had happened for a while
+		t.Helper()
+		old := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(dir, old, old); err != nil {
+			t.Fatal(err)
+		}
+		if all, _, err := s.List(t.Context()); err != nil || len(all) < fewFiles {
+			t.Fatal(len(all), err)
+		}
+	}
+	check := func(why, ask, want string) {
+		t.Helper()
+		found, err := s.Search(t.Context(), nil, ask, 1)
+		if got := titles(t, found, err); got != want {
+			t.Errorf("%s: %q, want %q", why, got, want)
+		}
+	}
+	settle()
+	check("read", "n1234", "Number 1234")
+	write(t, project, Folder+"/new.md", "---\ntitle: New\n---\nzebra")
+	check("a new file", "zebra", "New")
+	settle()
+	write(t, project, Folder+"/new.md", "---\ntitle: New\n---\ngiraffe")
+	check("an edit in place, at once", "giraffe", "")
+	s.last.at = s.last.at.Add(-lookAgain)
+	check("an edit in place, later", "giraffe", "New")
+}
+
 func TestIndexFile(t *testing.T) {
 	project, index := t.TempDir(), filepath.Join(t.TempDir(), "state", "knowledge.db")
 	first := reopen(t, project, index)
@@ -204,6 +239,10 @@ func TestFolderTrouble(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(elsewhere); len(left) != 0 {
 			t.Errorf("it wrote %v", left)
+		}
+		write(t, elsewhere, "knowledge/a.md", "---\ntitle: A\n---\nwords")
+		if all, _, err := s.List(t.Context()); err == nil {
+			t.Errorf("it read %v", all)
 		}
 	})
 	t.Run("a file in its place", func(t *testing.T) {

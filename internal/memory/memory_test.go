@@ -200,6 +200,8 @@ func TestDifferentLearningsStayApart(t *testing.T) {
 	for _, l := range []Learning{
 		{Title: "Rate limit", Text: "The API allows 100 requests a minute.", Tags: []string{"api"}},
 		{Title: "Retries", Text: "The API wants Retry-After honoured.", Tags: []string{"api"}},
+		{Title: "Setup", Text: "Install the tools first.\n\nThen make generate writes the stubs for every service."},
+		{Title: "Deployment", Text: "Install the tools first.\n\nA canary takes ten minutes before the rollout."}, // one paragraph in common
 		{Title: "Limits of a", Text: "Uploads are limited to 5 MiB by the proxy.", Feature: "a", Tags: []string{"x"}},
 		{Title: "Limits of b", Text: "Uploads are limited to 7 MiB by the proxy.", Feature: "b", Tags: []string{"x"}},
 	} {

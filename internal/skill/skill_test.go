@@ -211,6 +211,7 @@ func TestMatch(t *testing.T) {
 		"Write the changelog for the next version":                                  "release-notes",
 		"add a column to the users table and write a backfill, with schema changes": "db-migration",
 		"use the frontend-design skill":                                             "frontend-design",
+		"the text must be working":                                                  "", // two words of many
 		"Fix the flaky test in the engine":                                          "",
 		"":                                                                          "",
 	} {

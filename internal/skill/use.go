@@ -25,7 +25,7 @@ const (
 	maxDeep    = 6
 
 	// enough is the share of a description, by weight of its words, that a text must have.
-	enough = 0.2
+	enough = 0.22
 )
 
 // Index is the list of skills that stands in the system prompt: a line each, the same bytes for the same
