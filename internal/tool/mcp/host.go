@@ -233,6 +233,7 @@ func (h *host) drop(may func() bool) bool {
 		h.rest.Stop()
 	}
 	h.mu.Unlock()
+	l.wire.fault.set(errEnded)
 	l.end()
 	return true
 }

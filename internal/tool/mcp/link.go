@@ -151,7 +151,7 @@ func tells(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, mute := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, syscall.EPIPE, context.Canceled} {
+	for _, mute := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, syscall.EPIPE, context.Canceled, errEnded} {
 		if errors.Is(err, mute) {
 			return false
 		}
@@ -248,7 +248,11 @@ var errEnded = errors.New("the server was ended")
 // end closes the connection and returns when nothing of the server is left. Others may call it meanwhile.
 func (l *link) end() {
 	l.ending.Do(func() {
-		l.cancel()
+		select {
+		case <-l.gone: // all that is under way ends by itself, and knows better why
+		default:
+			l.cancel()
+		}
 		closed := make(chan struct{})
 		l.tasks.Go(func() {
 			defer close(closed)
@@ -263,6 +267,7 @@ func (l *link) end() {
 		l.wire.cut()
 		l.wire.end()
 		l.tasks.Wait()
+		l.cancel()
 		l.err = l.wire.why(l.broke)
 		close(l.ended)
 	})

@@ -27,7 +27,25 @@ func TestMain(m *testing.M) {
 		serveMain(os.Args[2], os.Args[3:])
 		return
 	}
+	if len(os.Args) > 2 && os.Args[1] == "daemon" {
+		daemonMain(os.Args[2])
+		return
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// daemonMain uses a server and waits to be killed.
+func daemonMain(mark string) {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	p, err := New(Options{Mark: mark, Log: slog.New(slog.DiscardHandler), Servers: []Server{{Name: "helper", Command: self, Args: []string{"serve", "family"}}}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(len(p.Tools(context.Background(), nil)))
+	select {}
 }
 
 // serveMain is a server that misbehaves in the way it is told.

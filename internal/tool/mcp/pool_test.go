@@ -1,12 +1,15 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -431,6 +434,49 @@ func TestKillStrays(t *testing.T) {
 	if _, err := KillStrays(""); !td.IsKind(err, td.Invalid) {
 		t.Errorf("without a mark: %v", err)
 	}
+}
+
+// A daemon that is killed takes its servers with it; what those left elsewhere is found by its mark.
+func TestDaemonIsKilled(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := t.TempDir()
+	daemon := exec.Command(self, "daemon", mark)
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line == "0\n" {
+		t.Errorf("the daemon says %q, %v", line, err)
+	}
+	mine := func(q proc) bool { return strings.HasPrefix(q.mark(), mark+"#") }
+	eventually(t, "the family is complete", func() bool { return len(must(procs(mine))) >= 3 })
+	_ = daemon.Process.Kill()
+	_ = daemon.Wait()
+	eventually(t, "the server is gone", func() bool {
+		return !slices.ContainsFunc(must(procs(mine)), func(q proc) bool { return q.pid == q.session && q.name() == filepath.Base(self) })
+	})
+	if n, err := KillStrays(mark); err != nil || n == 0 {
+		t.Errorf("%d strays, %v", n, err)
+	}
+	if left := must(procs(mine)); len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// name is the name of the process's program.
+func (p proc) name() string {
+	exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.pid), "exe"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(exe)
 }
 
 func TestEnvironment(t *testing.T) {

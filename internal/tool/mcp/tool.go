@@ -155,20 +155,24 @@ func (h *host) unknown(o Offer) string {
 	return "The call may or may not have taken effect: find out before you make it again."
 }
 
-// why is the reason for the end of a link, if it ended; it takes a moment to be known.
+// why is what is known of a call that failed. Where its error only says that there is no connection any more, the
+// reason for that takes a moment to be known.
 func (h *host) why(ctx context.Context, l *link, err error) error {
-	select {
-	case <-l.gone:
-	default:
+	if tells(err) {
 		return h.secret(err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, reasonWait)
+	defer cancel()
 	select {
 	case <-l.ended:
-		return h.secret(l.err)
+		err = l.err
 	case <-ctx.Done():
-		return h.secret(err)
 	}
+	return h.secret(err)
 }
+
+// reasonWait bounds how long the reason for the end of a connection is waited for.
+const reasonWait = 3 * time.Second
 
 // vanished reports whether the server is known not to offer the tool now.
 func (h *host) vanished(o Offer) bool {
