@@ -135,6 +135,8 @@ func TestHandEditsAreNoticed(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(project, ".taskdaemon")); err != nil {
 		t.Fatal(err)
 	}
+	_, err = s.Remove(t.Context(), "pulled")
+	wantKind(t, err, td.NotFound, "pulled")
 	if all, _, err := s.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("without the folder: %v, %v", all, err)
 	}

@@ -117,7 +117,8 @@ func isIndexError(err error) bool {
 	return syntax || errors.As(err, &code)
 }
 
-// write runs do with the folder locked and the index up to date.
+// write runs do with the folder locked and the index up to date. Without a folder do gets nil, and the
+// index holds nothing.
 func (s *Store) write(ctx context.Context, create bool, do func(*folder) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,15 +126,14 @@ func (s *Store) write(ctx context.Context, create bool, do func(*folder) error) 
 	if err != nil {
 		return err
 	}
-	if f == nil {
-		return do(nil)
+	if f != nil {
+		defer f.close()
+		unlock, err := f.lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	defer f.close()
-	unlock, err := f.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	return s.heal(ctx, func() error {
 		if err := s.compare(ctx, f); err != nil {
 			return err
