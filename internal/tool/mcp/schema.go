@@ -196,7 +196,7 @@ func each(m, out map[string]any, sub func(any) (any, error)) (err error) {
 // plain refuses what would be read in another way than it is written.
 func plain(m map[string]any, depth int) error {
 	for _, k := range elsewhere {
-		if _, ok := m[k]; ok && !(k == "$id" && depth == 0) {
+		if _, ok := m[k]; ok && (k != "$id" || depth > 0) {
 			return fmt.Errorf("it uses %s", k)
 		}
 	}

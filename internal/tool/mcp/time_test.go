@@ -68,10 +68,9 @@ func TestPausesGrowAndEnd(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		want := []time.Duration{0, 1, 3, 7, 15, 31, 63, 123}
-		for i, w := range want {
-			if d := at[i] - w*time.Second; d < 0 || d > time.Second {
-				t.Errorf("start %d at %s, want about %ds", i+1, at[i], w)
+		for i, want := range []int{0, 1, 3, 7, 15, 31, 63, 123} {
+			if d := at[i] - time.Duration(want)*time.Second; d < 0 || d > time.Second {
+				t.Errorf("start %d at %s, want about %ds", i+1, at[i], want)
 			}
 		}
 		// A life of a minute makes up for it; a shorter one does not.
