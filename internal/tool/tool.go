@@ -53,6 +53,7 @@ type Call struct {
 	Title    string          // one line for people: what will happen
 	Asks     bool            // needs a person's permission
 	Timeout  time.Duration   // what the call itself keeps to; zero: the Env's
+	Kept     bool            // it runs under a shim: its outcome is found again in the spool until it is recorded
 	// Run does it. A result the tool itself calls an error is a ToolResult with IsError; an error
 	// returned is a failure to run at all, and is told to the model as well.
 	Run func(ctx context.Context) (td.ToolResult, error)

@@ -45,7 +45,7 @@ func bashTool(opts Options) tool.Tool {
 	}, func(_ context.Context, env *tool.Env, in bashInput) (tool.Call, error) {
 		return prepareBash(opts, env, in)
 	}, func(ctx context.Context, env *tool.Env, in bashInput, intent td.Intent) (tool.Resolution, error) {
-		return resolveBash(ctx, env, in, intent)
+		return resolveCommand(ctx, env, in.Command, timeout(env, in), intent)
 	})
 }
 
@@ -71,7 +71,7 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 	if err != nil {
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
-	call := tool.Call{Effect: td.Opaque, Evidence: evidence, Title: title("Run", in.Command), Asks: true}
+	call := tool.Call{Effect: td.Opaque, Evidence: evidence, Title: title("Run", in.Command), Asks: true, Kept: true}
 	call.Run = func(ctx context.Context) (td.ToolResult, error) {
 		p, err := env.Spool.Start(ctx, name, cmd)
 		if err != nil {
@@ -81,7 +81,7 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 		if ev.Job != nil {
 			return jobStarted(*ev.Job), nil
 		}
-		return await(ctx, env, in, p)
+		return await(ctx, env, cmd.Timeout, p)
 	}
 	if !in.Background {
 		call.Timeout = cmd.Timeout
@@ -103,12 +103,12 @@ func timeout(env *tool.Env, in bashInput) time.Duration {
 
 // await waits for a command. When the call is cancelled the command is killed, unless the daemon is only
 // shutting down: then it goes on, and the next daemon adopts it.
-func await(ctx context.Context, env *tool.Env, in bashInput, p sandbox.Process) (td.ToolResult, error) {
+func await(ctx context.Context, env *tool.Env, limit time.Duration, p sandbox.Process) (td.ToolResult, error) {
 	live := &liveOutput{emit: env.Emit}
 	res, err := p.Wait(ctx, live.write)
 	if err == nil {
 		fpBashEnded.Hit()
-		return bashResult(res, timeout(env, in), nil), nil
+		return bashResult(res, limit, nil), nil
 	}
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, tool.ErrDetach) {
@@ -123,7 +123,7 @@ func await(ctx context.Context, env *tool.Env, in bashInput, p sandbox.Process) 
 	if err != nil {
 		return td.ToolResult{}, err
 	}
-	return bashResult(res, timeout(env, in), cause), nil
+	return bashResult(res, limit, cause), nil
 }
 
 // bashResult is what the model is told of a command that has ended.
@@ -150,8 +150,8 @@ func bashResult(res sandbox.ProcessResult, limit time.Duration, cause error) td.
 	}
 }
 
-// resolveBash adopts the command if it runs or left its result.
-func resolveBash(ctx context.Context, env *tool.Env, in bashInput, intent td.Intent) (tool.Resolution, error) {
+// resolveCommand adopts the command if it runs or left its result.
+func resolveCommand(ctx context.Context, env *tool.Env, command string, limit time.Duration, intent td.Intent) (tool.Resolution, error) {
 	var ev bashEvidence
 	if err := json.Unmarshal(intent.Evidence, &ev); err != nil {
 		return tool.Resolution{}, td.Errorf(td.Corrupt, "read evidence of %s: %w", intent.Key, err)
@@ -169,7 +169,7 @@ func resolveBash(ctx context.Context, env *tool.Env, in bashInput, intent td.Int
 		if ev.Job != nil {
 			return adopted(jobStarted(*ev.Job)), nil
 		}
-		res, err := await(ctx, env, in, p)
+		res, err := await(ctx, env, limit, p)
 		if err == nil {
 			return adopted(res), nil
 		}
@@ -179,7 +179,7 @@ func resolveBash(ctx context.Context, env *tool.Env, in bashInput, intent td.Int
 	case state == sandbox.NeverStarted && ev.Boot == boot:
 		return tool.Resolution{State: tool.NotDone}, nil
 	}
-	return tool.Resolution{State: tool.Unsure, Detail: lostDetail(ctx, env, in, ev, ferr)}, nil
+	return tool.Resolution{State: tool.Unsure, Detail: lostDetail(ctx, env, command, ev, ferr)}, nil
 }
 
 func adopted(res td.ToolResult) tool.Resolution {
@@ -187,9 +187,9 @@ func adopted(res td.ToolResult) tool.Resolution {
 }
 
 // lostDetail tells a person what can be known of a command that is lost.
-func lostDetail(ctx context.Context, env *tool.Env, in bashInput, ev bashEvidence, err error) string {
+func lostDetail(ctx context.Context, env *tool.Env, command string, ev bashEvidence, err error) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "The command was started at %s, and how it ended is not known:\n  %s\n", ev.Since.Format(time.RFC3339), in.Command)
+	fmt.Fprintf(&b, "The command was started at %s, and how it ended is not known:\n  %s\n", ev.Since.Format(time.RFC3339), command)
 	if err != nil {
 		fmt.Fprintf(&b, "Its record cannot be read: %v\n", err)
 	}
