@@ -171,7 +171,7 @@ func (l *Log) run(ctx context.Context, s Step) (td.Outcome, error) {
 // could find out again what the step did.
 func (l *Log) record(ctx context.Context, s Step, out td.Outcome) error {
 	out.Key = s.Intent.Key
-	if out.Model == nil && out.Failure == nil && out.Tool == nil && out.Side == nil {
+	if out.Model == nil && out.Failure == nil && out.Tool == nil && out.Side == nil && out.Hook == nil {
 		return fmt.Errorf("step %s: %w", s.Intent.Key, errNoOutcome)
 	}
 	if err := l.Stage(td.StepEnded{Outcome: out}); err != nil {

@@ -46,6 +46,7 @@ type (
 		Tools     json.RawMessage `json:"tools"` // the tools' names, descriptions and schemas
 		Opening   Message         `json:"opening"`
 		Parts     []ContextPart   `json:"parts,omitempty"` // what the system prompt and the opening are made of
+		More      json.RawMessage `json:"more,omitempty"`  // what the tools of servers and skills are made of again
 	}
 	// StepIntended is written before a step runs.
 	StepIntended struct {
@@ -60,6 +61,13 @@ type (
 		Text string `json:"text"`
 		By   string `json:"by"`
 		Why  Why    `json:"why,omitempty"` // set when taskdaemon says it
+		// Step is what the words come from, so that they are said once however often that is looked at.
+		Step StepKey `json:"step,omitempty"`
+	}
+	// AnswerChanged puts another message in the place of the newest answer, before anything of it was acted on.
+	AnswerChanged struct {
+		Message Message `json:"message"`
+		By      string  `json:"by"` // the hooks
 	}
 	// Discarded drops the model's last answer, its tool results and all that followed, so that it is
 	// asked again.
@@ -98,6 +106,11 @@ type (
 	JobsEnded struct {
 		Jobs []JobID `json:"jobs"`
 		Why  string  `json:"why,omitempty"`
+	}
+	// Escalated lets a stronger class of model do the work from the next call on.
+	Escalated struct {
+		Tier Tier   `json:"tier"`
+		Why  string `json:"why"`
 	}
 	// Compacted makes the conversation smaller so that it fits the model's window.
 	Compacted struct {
@@ -157,6 +170,7 @@ const (
 	Remind   Why = "remind"   // the turn ended without a nomination
 	Continue Why = "continue" // the answer was cut short
 	Nudge    Why = "nudge"    // it may be going nowhere
+	Inject   Why = "inject"   // a hook adds words
 )
 
 // Drift names a sign that a loop is going nowhere. Values are on disk.
@@ -199,6 +213,7 @@ func (ContextSet) Type() EventType        { return "context_set" }
 func (StepIntended) Type() EventType      { return "step_intended" }
 func (StepEnded) Type() EventType         { return "step_ended" }
 func (Said) Type() EventType              { return "said" }
+func (AnswerChanged) Type() EventType     { return "answer_changed" }
 func (Discarded) Type() EventType         { return "discarded" }
 func (ModelChosen) Type() EventType       { return "model_chosen" }
 func (Decided) Type() EventType           { return "decided" }
@@ -207,6 +222,7 @@ func (RequestAskedAgain) Type() EventType { return "request_asked_again" }
 func (RequestAnswered) Type() EventType   { return "request_answered" }
 func (RequestExpired) Type() EventType    { return "request_expired" }
 func (JobsEnded) Type() EventType         { return "jobs_ended" }
+func (Escalated) Type() EventType         { return "escalated" }
 func (Compacted) Type() EventType         { return "compacted" }
 func (CompactionWanted) Type() EventType  { return "compaction_wanted" }
 func (Drifted) Type() EventType           { return "drifted" }
@@ -245,6 +261,7 @@ func init() {
 	register[StepIntended]()
 	register[StepEnded]()
 	register[Said]()
+	register[AnswerChanged]()
 	register[Discarded]()
 	register[ModelChosen]()
 	register[Decided]()
@@ -253,6 +270,7 @@ func init() {
 	register[RequestAnswered]()
 	register[RequestExpired]()
 	register[JobsEnded]()
+	register[Escalated]()
 	register[Compacted]()
 	register[CompactionWanted]()
 	register[Drifted]()

@@ -26,6 +26,7 @@ const (
 	ToolStep      StepKind = "tool"
 	ValidatorStep StepKind = "validator"
 	SideStep      StepKind = "side" // a call of a model beside the conversation
+	HookStep      StepKind = "hook" // a hook that is asked
 )
 
 // StepKey names a step within its task, the same in every life of the daemon.
@@ -40,7 +41,8 @@ type Intent struct {
 	Attempt   int             `json:"attempt,omitempty"` // 0 for the first
 	InputHash string          `json:"input_hash,omitempty"`
 	Evidence  json.RawMessage `json:"evidence,omitempty"` // the state before, for the probe
-	Boot      string          `json:"boot,omitempty"`     // boot id of the host, for opaque steps
+	Boot      string          `json:"boot,omitempty"`     // boot id of the host, for steps that run under a shim
+	Why       string          `json:"why,omitempty"`      // why another model than the one wanted is called
 }
 
 // Try is the key of one attempt at a step: what is started for an attempt that came to nothing is never
@@ -64,7 +66,7 @@ const (
 	Answered Via = "answered" // a person said what became of it
 )
 
-// Outcome is the record after a step ran. Exactly one of Model, Failure, Tool and Side is set.
+// Outcome is the record after a step ran. Exactly one of Model, Failure, Tool, Side and Hook is set.
 type Outcome struct {
 	Key     StepKey       `json:"key"`
 	Via     Via           `json:"via"`
@@ -73,6 +75,8 @@ type Outcome struct {
 	Failure *ModelFailure `json:"failure,omitempty"`
 	Tool    *ToolResult   `json:"tool,omitempty"`
 	Side    *SideResult   `json:"side,omitempty"`
+	// Hook is what a hook said, as a hook.Result.
+	Hook json.RawMessage `json:"hook,omitempty"`
 }
 
 // SideResult is what a model said beside the conversation: a summary, a digest.

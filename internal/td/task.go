@@ -80,6 +80,7 @@ type Live struct {
 	SubtaskCost   Money         `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
 	LastModel     string        `json:"last_model,omitempty"`     // the model that answered last
 	ModelOverride string        `json:"model_override,omitempty"` // set by /model
+	Raised        Tier          `json:"raised,omitempty"`         // the tier after escalation
 	Requests      []Request     `json:"requests,omitempty"`       // open ones
 	InFlight      []StepRef     `json:"in_flight,omitempty"`      // intents without an outcome
 	Jobs          []Job         `json:"jobs,omitempty"`           // background jobs not known to have ended
@@ -167,6 +168,8 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
 	case ModelChosen:
 		t.ModelOverride = b.Model
+	case Escalated:
+		t.Raised = b.Tier
 	case JobsEnded:
 		t.endJobs(b.Jobs)
 	}

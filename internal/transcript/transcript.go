@@ -27,14 +27,20 @@ type Transcript struct {
 	Model      ModelCall      // the call for the next answer
 	Reminded   int            // reminders since the model last called a tool
 	Bad        int            // records that could not be read
+	Refused    int            // nominations the validator did not let pass, in this iteration
 	Exceeded   int            // answers in a row that ended because the window was full
 	Wanted     bool           // the conversation is to be made smaller before the next call
 	AnsweredAt time.Time      // when the newest answer came
+	Begun      int            // times a person let it go on
+	Answered   bool           // since it began or a person let it go on
+	Untouched  bool           // nothing of the newest answer was acted on yet
+	Newest     *td.Outcome    // that of the newest answer
 	Rewrote    string         // what changed the conversation since the newest answer, in words
 
 	known map[string]bool
 	said  []td.Block // said while calls were open: follows their results
 	drift drift
+	hooks hooks
 }
 
 // Asked is a request and what became of it.
@@ -105,13 +111,14 @@ func (t *Transcript) LastText() string {
 // Apply folds one event. Events the conversation does not depend on change nothing.
 func (t *Transcript) Apply(ev td.Event) {
 	t.drift.apply(ev)
+	t.hooks.apply(ev.Body)
 	if end, is := ev.Body.(td.StepEnded); is && end.Model != nil {
 		defer func() { t.AnsweredAt = ev.At }()
 	}
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
 		turn := t.Turn
-		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}}
+		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks, Begun: t.Begun, Answered: t.Answered}
 	case td.StepIntended:
 		t.intended(b.Intent)
 	case td.StepEnded:
@@ -125,11 +132,15 @@ func (t *Transcript) Apply(ev td.Event) {
 		t.compact(b.Compaction)
 	case td.CompactionWanted:
 		t.Wanted = true
+	case td.AnswerChanged:
+		t.changed(b.Message)
 	case td.Discarded:
 		t.discard()
 	case td.Moved:
 		if b.Verb == td.VerbReset || b.Verb == td.VerbResume {
 			t.Model.Failures, t.Reminded = nil, 0 // a person wants another try, with all its attempts
+			t.Begun++
+			t.Answered = false
 		}
 	case td.RequestOpened:
 		t.asked(b.Request)
@@ -151,6 +162,10 @@ func (t *Transcript) Apply(ev td.Event) {
 }
 
 func (t *Transcript) intended(in td.Intent) {
+	if in.Kind == td.HookStep {
+		return
+	}
+	t.Untouched = false
 	if in.Kind == td.ModelStep {
 		t.Model.Intent, t.Model.InFlight = &in, true
 		return
@@ -171,16 +186,21 @@ func (t *Transcript) ended(o td.Outcome) {
 	switch {
 	case o.Model != nil:
 		t.answered(*o.Model)
+		t.Newest = &o
 	case o.Failure != nil:
 		t.Model.InFlight = false
 		t.Model.Failures = append(t.Model.Failures, *o.Failure)
 	case o.Tool != nil:
+		t.Untouched = false
 		for i := range t.Calls {
 			switch o.Key {
 			case t.Calls[i].Key:
 				t.Calls[i].Outcome = &o
 			case t.Calls[i].Validation.Key:
 				t.Calls[i].Validation.Outcome = &o
+				if o.Tool.IsError {
+					t.Refused++
+				}
 			}
 		}
 		if t.known == nil {
@@ -196,6 +216,7 @@ func (t *Transcript) ended(o td.Outcome) {
 // answered adds the model's message. An answer that says nothing is not a message: no provider takes one.
 func (t *Transcript) answered(r td.ModelResult) {
 	t.Turn++
+	t.Answered, t.Untouched = true, len(r.Message.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
 	t.Model, t.Rewrote = ModelCall{}, ""
 	if r.StopReason != td.WindowExceeded {
@@ -208,7 +229,13 @@ func (t *Transcript) answered(r td.ModelResult) {
 	}
 	t.Answers++
 	t.Messages = append(t.Messages, r.Message)
-	for i, use := range r.Message.ToolUses() {
+	t.call(r.Message)
+}
+
+// call makes the calls of a message the ones that need results.
+func (t *Transcript) call(m td.Message) {
+	t.Calls = nil
+	for i, use := range m.ToolUses() {
 		key := td.StepKey(fmt.Sprintf("t%d.%d", t.Turn, i))
 		t.Calls = append(t.Calls, Call{Use: use, Key: key, Validation: Validation{Key: key + ".validate"}})
 	}
@@ -238,7 +265,7 @@ func (t *Transcript) closeCalls() {
 // say adds words to the conversation: after the results when calls are open, to the last user message
 // when no model has seen it yet, else as a message of its own.
 func (t *Transcript) say(b td.Block) {
-	t.Ended = false
+	t.Ended, t.Untouched = false, false
 	if len(t.Calls) > 0 {
 		t.said = append(t.said, b)
 		return
@@ -261,6 +288,7 @@ func (t *Transcript) discard() {
 		}
 	}
 	t.Calls, t.said, t.Stop, t.Cut, t.Ended, t.Model, t.Reminded = nil, nil, "", false, false, ModelCall{}, 0
+	t.Untouched = false
 	t.Rewrote = "the last answer was discarded"
 }
 
@@ -277,6 +305,7 @@ func (t *Transcript) compact(c td.Compaction) {
 }
 
 func (t *Transcript) asked(r td.Request) {
+	t.Untouched = false
 	for i := range t.Calls {
 		if t.Calls[i].Key != r.Step {
 			continue
