@@ -33,6 +33,7 @@ var floors = [][]string{
 	{"store/sqlite", "store/mem", "store/mirror"},
 	// 3: durable work
 	{"durable", "coord", "memory", "tool/mcp"},
+	{"knowledge"}, // the learnings of a project, lent to runners and tools
 	// 4: runners, and before them the scheduler whose contract they fulfil
 	{"scheduler"},
 	{"engine", "acp", "workflow", "assistant", "tool/builtin"},

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"time"
 
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/tool"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	JobLimit time.Duration
 	// Ripgrep is the rg program. Empty: the one in PATH, if any. NoRipgrep: the search built in.
 	Ripgrep string
+	// Knowledge is where Learn keeps things. Without it there is no Learn.
+	Knowledge *knowledge.Shelf
 }
 
 // NoRipgrep as Options.Ripgrep makes Grep use the search that is built in.
@@ -44,10 +47,14 @@ func Tools(opts Options) []tool.Tool {
 	case NoRipgrep:
 		opts.Ripgrep = ""
 	}
-	return []tool.Tool{
+	tools := []tool.Tool{
 		readTool(), writeTool(), editTool(), multiEditTool(),
 		bashTool(opts), bashOutputTool(), bashKillTool(),
 		globTool(), grepTool(opts),
 		todoTool(), askTool(), taskTool(), exploreTool(), completeTool(), failTool(),
 	}
+	if opts.Knowledge != nil {
+		tools = append(tools, learnTool(opts.Knowledge))
+	}
+	return tools
 }
