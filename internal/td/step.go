@@ -25,8 +25,10 @@ const (
 	ModelStep     StepKind = "model"
 	ToolStep      StepKind = "tool"
 	ValidatorStep StepKind = "validator"
-	SideStep      StepKind = "side" // a call of a model beside the conversation
-	HookStep      StepKind = "hook" // a hook that is asked
+	SideStep      StepKind = "side"   // a call of a model beside the conversation
+	HookStep      StepKind = "hook"   // a hook that is asked
+	LearnStep     StepKind = "learn"  // keeps something for later tasks
+	NotifyStep    StepKind = "notify" // tells a person of a task; of the daemon's own stream
 )
 
 // StepKey names a step within its task, the same in every life of the daemon.

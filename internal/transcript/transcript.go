@@ -41,6 +41,8 @@ type Transcript struct {
 	said  []td.Block // said while calls were open: follows their results
 	drift drift
 	hooks hooks
+
+	learning learning
 }
 
 // Asked is a request and what became of it.
@@ -112,6 +114,7 @@ func (t *Transcript) LastText() string {
 func (t *Transcript) Apply(ev td.Event) {
 	t.drift.apply(ev)
 	t.hooks.apply(ev.Body)
+	t.learning.apply(ev.Body)
 	if end, is := ev.Body.(td.StepEnded); is && end.Model != nil {
 		defer func() { t.AnsweredAt = ev.At }()
 	}

@@ -1,0 +1,46 @@
+package transcript
+
+import (
+	"fmt"
+	"strings"
+
+	"taskdaemon/internal/td"
+)
+
+// Learning is what is known of one step by which the loop learns from its conversation.
+type Learning struct {
+	Intent  *td.Intent // the newest attempt's
+	Outcome *td.Outcome
+}
+
+// learning is the part of the fold that learning needs: what was done of it after the newest answer, so
+// that it is not done again when the end of the task is come to once more.
+type learning map[td.StepKey]Learning
+
+// LearnKey is the step that looks for learnings after the newest answer; those that keep one begin with it.
+func (t *Transcript) LearnKey() td.StepKey {
+	return td.StepKey(fmt.Sprintf("t%d%s", t.Turn, learnSuffix))
+}
+
+const learnSuffix = ".learn"
+
+// Learning is what is known of the step with this key.
+func (t *Transcript) Learning(key td.StepKey) Learning { return t.learning[key] }
+
+// apply folds what is about learning alone. The map is copied: an older copy of the fold keeps its own.
+func (l *learning) apply(body td.Body) {
+	switch b := body.(type) {
+	case td.StepIntended:
+		if b.Kind == td.LearnStep || b.Kind == td.SideStep && strings.HasSuffix(string(b.Key), learnSuffix) {
+			in := b.Intent
+			*l = with(*l, b.Key, Learning{Intent: &in})
+		}
+	case td.StepEnded:
+		if known, is := (*l)[b.Key]; is {
+			out := b.Outcome
+			*l = with(*l, b.Key, Learning{known.Intent, &out})
+		} else if b.Model != nil {
+			*l = nil // a new turn, with keys of its own
+		}
+	}
+}
