@@ -29,6 +29,10 @@ type Service interface {
 	Checkpoint(ctx context.Context, ref string) (Checkpoint, error)
 	// Context is what the model is told in the task's next call, part by part.
 	Context(ctx context.Context, ref string) (Context, error)
+	// MCPServers is what is known of each server of tools in the config. It asks none of them.
+	MCPServers(ctx context.Context) ([]MCPServer, error)
+	// TestMCPServer starts the server if it is not up, asks for its tools, and says what came of it.
+	TestMCPServer(ctx context.Context, name string) (MCPServer, error)
 	Doctor(ctx context.Context, in DoctorRequest) (Diagnosis, error)
 	Stop(ctx context.Context) error
 }

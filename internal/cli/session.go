@@ -91,6 +91,16 @@ func (s *session) Context(ctx context.Context, ref string) (api.Context, error) 
 	return again(ctx, s, func() (api.Context, error) { return s.Client.Context(ctx, ref) })
 }
 
+// MCPServers is what is known of each server of tools.
+func (s *session) MCPServers(ctx context.Context) ([]api.MCPServer, error) {
+	return again(ctx, s, func() ([]api.MCPServer, error) { return s.Client.MCPServers(ctx) })
+}
+
+// TestMCPServer starts a server of tools and asks for them.
+func (s *session) TestMCPServer(ctx context.Context, name string) (api.MCPServer, error) {
+	return again(ctx, s, func() (api.MCPServer, error) { return s.Client.TestMCPServer(ctx, name) })
+}
+
 // Checkpoint brings the mirrors of a task up to date.
 func (s *session) Checkpoint(ctx context.Context, ref string) (api.Checkpoint, error) {
 	return again(ctx, s, func() (api.Checkpoint, error) { return s.Client.Checkpoint(ctx, ref) })

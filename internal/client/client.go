@@ -141,6 +141,19 @@ func (c *Client) Context(ctx context.Context, ref string) (api.Context, error) {
 	})
 }
 
+// MCPServers is what is known of each server of tools.
+func (c *Client) MCPServers(ctx context.Context) ([]api.MCPServer, error) {
+	return get[[]api.MCPServer](ctx, c, "/v1/mcp", nil)
+}
+
+// TestMCPServer starts a server of tools and asks for them.
+func (c *Client) TestMCPServer(ctx context.Context, name string) (api.MCPServer, error) {
+	if name == "" || name == "." || name == ".." {
+		return api.MCPServer{}, td.Errorf(td.NotFound, "no MCP server is called %q", name).WithHint("taskdaemon mcp list")
+	}
+	return post[api.MCPServer](ctx, c, "/v1/mcp/"+url.PathEscape(name)+"/test", nil)
+}
+
 // Recovery is the report of the daemon's start.
 func (c *Client) Recovery(ctx context.Context) (td.Report, error) {
 	return get[td.Report](ctx, c, "/v1/recovery", nil)

@@ -41,7 +41,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report.Orphans = found.killed
+	report.Orphans = append(found.killed, d.killStrays()...)
 	fpSwept.Hit()
 	r := &rescuer{Daemon: d, processes: found.processes}
 	group, ctx2 := errgroup.WithContext(ctx)
@@ -223,6 +223,9 @@ func (r *rescuer) after(t td.Task) string {
 		return where + " was in flight: looked for by its evidence"
 	case s.Effect == td.Pure && s.Kind != td.ValidatorStep:
 		return where + " was in flight: only looks, run again"
+	}
+	if s.Kind == td.ToolStep && s.Effect == td.Opaque && !s.Kept {
+		return where + " was in flight, and only who was called knows its outcome: you are asked"
 	}
 	switch state, ok := r.processes[tool.SpoolName(t.ID, s.Key.Try(s.Attempt))]; {
 	case ok && state == sandbox.StillRunning:

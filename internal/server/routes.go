@@ -78,6 +78,17 @@ func (s *server) routes() http.Handler {
 		func(ctx context.Context, in *byRef) (*body[api.Checkpoint], error) {
 			return answer(s.svc.Checkpoint(ctx, in.Ref))
 		})
+	huma.Register(a, get("mcp-servers", "/v1/mcp", "What is known of each server of tools; none of them is asked"),
+		func(ctx context.Context, _ *struct{}) (*body[[]api.MCPServer], error) {
+			return answer(s.svc.MCPServers(ctx))
+		})
+	huma.Register(a, post("mcp-test", "/v1/mcp/{name}/test", "Start a server of tools if it is not up, and ask for its tools", maxSmall),
+		func(ctx context.Context, in *struct {
+			Name string `path:"name" doc:"As the config names it."`
+		},
+		) (*body[api.MCPServer], error) {
+			return answer(s.svc.TestMCPServer(ctx, in.Name))
+		})
 	huma.Register(a, get("recovery", "/v1/recovery", "What the last start found and did"),
 		func(ctx context.Context, _ *struct{}) (*body[td.Report], error) {
 			return answer(s.svc.Recovery(ctx))

@@ -95,6 +95,7 @@ type StepRef struct {
 	Effect  Effect    `json:"effect"`
 	Attempt int       `json:"attempt,omitempty"`
 	At      time.Time `json:"at"`
+	Kept    bool      `json:"kept,omitempty"` // it runs under a shim
 }
 
 // Task is a unit of work with one state.
@@ -146,7 +147,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Iteration = b.Iteration
 		t.phase(AssemblingContext, "")
 	case StepIntended:
-		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At})
+		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At, b.Boot != ""})
 		t.Retrying = nil
 		t.phase(phaseOf(b.Kind), b.Name)
 	case StepEnded:

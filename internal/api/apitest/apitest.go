@@ -192,6 +192,8 @@ func testNotFound(t *testing.T, s suite) {
 	wantKind(t, "Checkpoint", err, td.NotFound)
 	_, err = s.svc.Context(s.ctx, ref)
 	wantKind(t, "Context", err, td.NotFound)
+	_, err = s.svc.TestMCPServer(s.ctx, ref)
+	wantKind(t, "TestMCPServer", err, td.NotFound)
 	err = nil
 	for _, e := range s.svc.Events(s.ctx, api.EventQuery{Refs: []string{ref}}) {
 		err = e
@@ -431,6 +433,9 @@ func testUpkeep(t *testing.T, s suite) {
 	task := s.asking(t)
 	if c, err := s.svc.Context(s.ctx, task.Handle); err != nil || c.Task != task.Handle || c.Limit <= 0 || c.Limit >= c.Window {
 		t.Errorf("context: %+v, %v", c, err)
+	}
+	if servers, err := s.svc.MCPServers(s.ctx); err != nil || servers == nil || len(servers) != 0 {
+		t.Errorf("MCP servers where the config has none: %#v, %v", servers, err)
 	}
 	cp, err := s.svc.Checkpoint(s.ctx, task.Handle)
 	if err != nil || cp.Seq != task.Head || cp.Commit == "" || cp.Branch == "" || cp.Cursor < cp.Seq {

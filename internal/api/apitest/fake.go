@@ -29,6 +29,8 @@ type Fake struct {
 
 	// Info is what Status says, apart from the counts.
 	Info api.Status
+	// Servers is what MCPServers says.
+	Servers []api.MCPServer
 	// Report is what Recovery says.
 	Report td.Report
 	// Diagnosis is what Doctor says.
@@ -177,6 +179,21 @@ func (f *Fake) Context(ctx context.Context, ref string) (api.Context, error) {
 		return api.Context{}, err
 	}
 	return api.Context{Task: t.Handle, Window: 200_000, Limit: 180_000, Tokens: 10, Parts: []api.ContextPart{{Name: "base prompt", Tokens: 10}}}, nil
+}
+
+// MCPServers gives Servers.
+func (f *Fake) MCPServers(context.Context) ([]api.MCPServer, error) {
+	return append([]api.MCPServer{}, f.Servers...), nil
+}
+
+// TestMCPServer gives the one of this name, as it is.
+func (f *Fake) TestMCPServer(_ context.Context, name string) (api.MCPServer, error) {
+	for _, s := range f.Servers {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return api.MCPServer{}, td.Errorf(td.NotFound, "no MCP server is called %s", name).WithHint("taskdaemon mcp list")
 }
 
 // Checkpoint invents a commit.

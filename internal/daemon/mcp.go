@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool/mcp"
+)
+
+// newPool makes the clients of the MCP servers in the config. It starts none of them.
+func newPool(o Options) (*mcp.Pool, error) {
+	var servers []mcp.Server
+	for _, s := range o.Config.MCP {
+		servers = append(servers, mcp.Server{
+			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, Timeout: s.Timeout,
+			StartTimeout: s.StartTimeout, Trusted: s.Trusted, Allow: s.Allow, Deny: s.Deny, Disabled: s.Disabled,
+		})
+	}
+	opts := mcp.Options{Servers: servers, Log: o.Log, Mark: o.StateDir}
+	pool, err := mcp.New(opts)
+	for i := 0; err != nil && i < len(servers); i++ { // which one it is
+		opts.Servers = servers[:i+1]
+		if _, err := mcp.New(opts); err != nil {
+			return nil, td.Errorf(td.Invalid, "%s: %w", o.Config.MCP[i].Where, err)
+		}
+	}
+	return pool, err
+}
+
+// killStrays ends what the MCP servers of a daemon that was killed left behind.
+func (d *Daemon) killStrays() []string {
+	n, err := mcp.KillStrays(d.o.StateDir)
+	if err != nil {
+		d.o.Log.Warn("end processes of MCP servers", "err", err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d left behind by MCP servers", n)}
+}
+
+// MCPServers is what is known of each MCP server.
+func (d *Daemon) MCPServers(context.Context) ([]api.MCPServer, error) {
+	all := []api.MCPServer{}
+	for _, s := range d.pool.List() {
+		all = append(all, mcpServer(s))
+	}
+	return all, nil
+}
+
+// TestMCPServer starts an MCP server if it is not up, and asks for its tools.
+func (d *Daemon) TestMCPServer(ctx context.Context, name string) (api.MCPServer, error) {
+	s, err := d.pool.Test(ctx, name)
+	if td.IsKind(err, td.NotFound) {
+		return api.MCPServer{}, err
+	}
+	out := mcpServer(s)
+	if err != nil {
+		out.Problem = err.Error()
+	}
+	return out, nil
+}
+
+func mcpServer(s mcp.Status) api.MCPServer {
+	out := api.MCPServer{
+		Name: s.Name, Where: s.Where, State: string(s.State), Problem: s.Reason, Fails: s.Fails, NextTry: s.NextTry, Since: s.Since,
+		Pid: s.Pid, Calls: s.Calls, Protocol: s.Protocol, Server: s.Server, Version: s.Version, Handshake: s.Handshake,
+	}
+	for _, t := range s.Tools {
+		out.Tools = append(out.Tools, api.MCPTool(t))
+	}
+	for _, l := range s.LeftOut {
+		out.LeftOut = append(out.LeftOut, api.MCPLeftOut(l))
+	}
+	return out
+}
