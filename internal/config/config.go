@@ -29,8 +29,11 @@ type Config struct {
 	Recovery  Recovery
 	Retention Retention
 	Cassette  Cassette
+	Prices    Prices
 	Rehearsal Rehearsal
 	Log       Log
+	Knowledge Knowledge
+	Notify    Notify
 
 	// Lists that stand in the file only.
 	Hooks     []Hook
@@ -46,6 +49,7 @@ type Config struct {
 const (
 	Auto              = "auto"
 	Anthropic         = "anthropic"
+	OpenAI            = "openai"
 	RehearsalProvider = "rehearsal"
 )
 
@@ -66,7 +70,12 @@ type Timeouts struct {
 }
 
 // Limits bound how much happens.
-type Limits struct{ Loops, Turns, Reminders int }
+type Limits struct {
+	Loops, Turns, Reminders int
+	Calls                   int // of models at once
+	Requests, Tokens        int // of each key in a minute
+	Escalate                int // failed attempts after which a stronger model is used
+}
 
 // Retry says how long to wait before each new attempt of a model call (L-6).
 type Retry struct {
@@ -110,6 +119,25 @@ const (
 // Cassette records model traffic, or plays it back (B-2).
 type Cassette struct{ Mode, Path string }
 
+// Prices say what models cost.
+type Prices struct{ File string }
+
+// What becomes of passages of a conversation that may hold a learning.
+const (
+	ExtractOff    = "off"
+	ExtractKeep   = "keep"
+	ExtractRefine = "refine"
+)
+
+// Knowledge is what one task learns for the next.
+type Knowledge struct{ Extract string }
+
+// Notify says how people hear that a task has ended or needs them (L-13).
+type Notify struct {
+	Command     string
+	Title, Bell bool
+}
+
 // Rehearsal is what the rehearsal model plays for tasks that bring no script.
 type Rehearsal struct{ Script string }
 
@@ -135,7 +163,7 @@ func Default() Config {
 			Shutdown:       30 * time.Second,
 			BackgroundJob:  time.Hour,
 		},
-		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1},
+		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1, Escalate: 2},
 		Retry: Retry{
 			Network:         []time.Duration{0, time.Second, 5 * time.Second},
 			Overloaded:      []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second},
@@ -147,6 +175,8 @@ func Default() Config {
 		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Every: 24 * time.Hour},
 		Cassette:  Cassette{Mode: CassetteOff},
 		Log:       Log{Level: "info", MaxSize: 10 << 20},
+		Knowledge: Knowledge{Extract: ExtractRefine},
+		Notify:    Notify{Title: true},
 	}
 }
 

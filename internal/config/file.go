@@ -219,6 +219,10 @@ func (r *reader) scalar(k Key, n ast.Node) (string, error) {
 		if isWord {
 			return wrong()
 		}
+	case *bool:
+		if _, isBool := n.(*ast.BoolNode); !isBool {
+			return wrong()
+		}
 	case *string:
 		// `mode: off` is a word here, whatever YAML makes of it.
 		if _, isBool := n.(*ast.BoolNode); !isWord && (!isBool || len(k.Enum) == 0) {

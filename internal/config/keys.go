@@ -22,8 +22,8 @@ type Key struct {
 // Keys is every setting, in the order of the reference.
 var Keys = []Key{
 	{
-		Name: "provider", Doc: "Who answers: anthropic, the built-in rehearsal model, or auto: anthropic if a key is in the environment, else rehearsal.",
-		Enum: []string{Auto, Anthropic, RehearsalProvider}, field: func(c *Config) any { return &c.Provider },
+		Name: "provider", Doc: "Who answers: anthropic, openai (or anything that speaks its Chat Completions API: set base_url), the built-in rehearsal model, or auto: anthropic if a key is in the environment, else rehearsal.",
+		Enum: []string{Auto, Anthropic, OpenAI, RehearsalProvider}, field: func(c *Config) any { return &c.Provider },
 	},
 	{
 		Name: "base_url", Doc: "Address of the API, when it is not the provider's own.", Env: []string{"ANTHROPIC_BASE_URL"},
@@ -104,6 +104,11 @@ var Keys = []Key{
 	},
 	{Name: "limits.reminders", Doc: "Reminders to an agent that stops without saying whether it is done.", field: func(c *Config) any { return &c.Limits.Reminders }},
 
+	{Name: "limits.calls", Doc: "Calls of models at the same time, of all loops; 0 is no bound.", field: func(c *Config) any { return &c.Limits.Calls }},
+	{Name: "limits.requests", Doc: "Calls of models in a minute with each key, besides what the provider says; 0 is no bound.", field: func(c *Config) any { return &c.Limits.Requests }},
+	{Name: "limits.tokens", Doc: "Tokens in a minute with each key that are not read from the cache, besides what the provider says; 0 is no bound.", field: func(c *Config) any { return &c.Limits.Tokens }},
+	{Name: "limits.escalate", Doc: "Failed attempts (nominations that the validator refused, resumes after a failure) after which the next tier's model is used; 0 is off.", field: func(c *Config) any { return &c.Limits.Escalate }},
+
 	{Name: "retry.network", Doc: "Waits before each new attempt after a network error, a time-out or a 5xx.", field: func(c *Config) any { return &c.Retry.Network }},
 	{Name: "retry.overloaded", Doc: "Waits before each new attempt when the provider is overloaded (529).", field: func(c *Config) any { return &c.Retry.Overloaded }},
 	{Name: "retry.rate_limited_max", Doc: "Attempts after a rate limit (429); each waits as long as the provider asks.", field: func(c *Config) any { return &c.Retry.RateLimitedMax }},
@@ -137,10 +142,19 @@ var Keys = []Key{
 		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette,
 	},
 	{Name: "cassette.path", Doc: "The cassette's file.", path: true, field: func(c *Config) any { return &c.Cassette.Path }},
+	{Name: "prices.file", Doc: "Prices of models, as JSON, on top of the built-in ones.", path: true, field: func(c *Config) any { return &c.Prices.File }},
 	{
 		Name: "rehearsal.script", Doc: "Script the rehearsal model plays for tasks that bring none.", path: true,
 		field: func(c *Config) any { return &c.Rehearsal.Script },
 	},
+
+	{
+		Name: "knowledge.extract", Doc: "What becomes of passages that may hold a learning when a task ends: nothing, each is kept as it stands, or the small model makes learnings of them.",
+		Enum: []string{ExtractOff, ExtractKeep, ExtractRefine}, field: func(c *Config) any { return &c.Knowledge.Extract },
+	},
+	{Name: "notify.command", Doc: "Shell command that is run when a task has ended or needs a person, with TASK_HANDLE, TASK_TITLE, TASK_STATE, TASK_SUMMARY, TASK_TURNS, TASK_COST, TASK_DIR, TASK_ID and the whole as TASK_SENTENCE in its environment.", field: func(c *Config) any { return &c.Notify.Command }},
+	{Name: "notify.title", Doc: "Whether a command that waits for a task says how it ended in the terminal's title.", field: func(c *Config) any { return &c.Notify.Title }},
+	{Name: "notify.bell", Doc: "Whether it rings the terminal's bell, too.", field: func(c *Config) any { return &c.Notify.Bell }},
 
 	{
 		Name: "log.level", Doc: "What the daemon's log tells.", Enum: []string{"debug", "info", "warn", "error"},

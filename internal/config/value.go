@@ -85,6 +85,8 @@ func kindOf(ptr any) string {
 		return "size"
 	case *td.Money:
 		return "dollars"
+	case *bool:
+		return "true or false"
 	default:
 		return "text"
 	}
@@ -122,6 +124,15 @@ func (k Key) setScalar(c *Config, text string) error {
 			return fmt.Errorf("must not be negative")
 		}
 		*ptr = n
+	case *bool:
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case "true", "yes", "on", "1":
+			*ptr = true
+		case "false", "no", "off", "0":
+			*ptr = false
+		default:
+			return fmt.Errorf("want true or false")
+		}
 	case *time.Duration:
 		d, err := parseDuration(strings.TrimSpace(text))
 		if err != nil {
@@ -158,6 +169,8 @@ func format(ptr any) string {
 	switch p := ptr.(type) {
 	case *int:
 		return strconv.Itoa(*p)
+	case *bool:
+		return strconv.FormatBool(*p)
 	case *time.Duration:
 		return formatDuration(*p)
 	case *Size:
