@@ -154,6 +154,11 @@ func (s *Shelf) Told(ctx context.Context, dir, text string, n int) (found []memo
 	return found, err
 }
 
+// Candidates are the passages of a conversation that may hold a learning, without secrets. Effect: none.
+func (s *Shelf) Candidates(messages []td.Message) []memory.Candidate {
+	return memory.Candidates(messages, s.secrets)
+}
+
 // Cite gives files, named as seen from the folder dir, the hash of their content and their name as seen
 // from the project's. missing are those that are no files in the project. Effect: none.
 func Cite(dir string, files []string) (cited []memory.File, missing []string, err error) {
