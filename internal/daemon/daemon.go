@@ -21,7 +21,9 @@ import (
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/gateway"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/server"
@@ -29,6 +31,7 @@ import (
 	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool/mcp"
 )
 
 var (
@@ -65,7 +68,12 @@ type Daemon struct {
 	spool   *sandbox.Spool
 	mirror  *mirror.Mirror
 	model   llm.Model
+	gate    *gateway.Gateway
+	prices  llm.Prices
+	pool    *mcp.Pool
 	live    bus.Topic[api.Live]
+	shelf   *knowledge.Shelf
+	notify  *notifier
 
 	reportMu sync.Mutex
 	report   td.Report // of the recovery at this start
@@ -137,15 +145,21 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.own.append(ctx, td.DaemonStarted{Version: d.o.Version, Holder: holder}); err != nil {
+	if err := d.own.append(ctx, td.DaemonStarted{Version: d.o.Version, Holder: holder, Notifies: d.o.Config.Notify.Command != ""}); err != nil {
 		return err
 	}
-	d.model, err = newModel(d.o)
-	if err != nil {
+	if d.model, d.gate, err = newModel(d.o); err != nil {
+		return err
+	}
+	if d.prices, err = pricesOf(d.o.Config); err != nil {
+		return err
+	}
+	if d.pool, err = newPool(d.o); err != nil {
 		return err
 	}
 	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2}
 	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
+	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{
 		Journal: d.journal, Keeper: d.keeper, Runner: d.engine,
@@ -187,6 +201,12 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 		<-ready.Done()
 		drained <- d.sched.Run(work)
 	}()
+	d.notify = newNotifier(rest, d)
+	start("notify", func(context.Context) error {
+		<-ready.Done()
+		d.notify.run()
+		return nil
+	})
 	start("verify", func(ctx context.Context) error {
 		<-ready.Done()
 		return d.verify(ctx)
@@ -245,6 +265,7 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 		}
 	}
 	fpDrained.Hit()
+	d.notify.quiet()
 	if err := d.own.append(ctx, td.DaemonStopped{Left: left}); err != nil {
 		d.o.Log.Error("record stop", "err", err)
 	}
@@ -268,6 +289,10 @@ func (d *Daemon) catchUp(ctx context.Context) {
 }
 
 func (d *Daemon) close() error {
+	if err := d.shelf.Close(); err != nil {
+		d.o.Log.Warn("close learnings", "err", err) // their index is made anew
+	}
+	d.pool.Close()
 	d.spool.Close()
 	d.own.release(context.Background())
 	if err := d.journal.Close(); err != nil {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,7 +38,11 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := d.sweep(tasks)
+	own, err := d.journal.Task(ctx, td.DaemonStream)
+	if err != nil {
+		return err
+	}
+	found, err := d.sweep(append(slices.Clone(tasks), own))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -11,77 +10,11 @@ import (
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/git"
-	"taskdaemon/internal/llm"
-	"taskdaemon/internal/llm/anthropic"
-	"taskdaemon/internal/llm/cassette"
-	"taskdaemon/internal/llm/rehearsal"
-	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/builtin"
 	"taskdaemon/internal/transcript"
 )
-
-// newModel makes the model the config asks for. A task that brings a rehearsal script is rehearsed
-// whatever the provider is.
-func newModel(o Options) (llm.Model, error) {
-	c := o.Config
-	rehearse, err := newRehearsal(c.Rehearsal.Script)
-	if err != nil {
-		return nil, err
-	}
-	var model llm.Model = rehearse
-	key := o.Getenv(c.APIKeyEnv)
-	if c.ProviderIn(o.Getenv) == config.Anthropic {
-		if key == "" && c.BaseURL == "" {
-			return nil, td.Errorf(td.Auth, "the provider is anthropic but %s is not set", c.APIKeyEnv).
-				WithHint("export %s=…, or set `provider: rehearsal` in the config", c.APIKeyEnv)
-		}
-		model = anthropic.New(anthropic.Options{
-			APIKey: key, BaseURL: c.BaseURL,
-			IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
-		})
-	}
-	switch c.Cassette.Mode {
-	case config.CassetteRecord:
-		model, err = cassette.Record(model, c.Cassette.Path, redact.New(key))
-	case config.CassetteReplay:
-		model, err = cassette.Replay(c.Cassette.Path, cassette.Options{Redactor: redact.New(key)})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &stage{Model: llm.Throttle(model), rehearsal: rehearse}, nil
-}
-
-func newRehearsal(path string) (*rehearsal.Model, error) {
-	if path == "" {
-		return rehearsal.New(rehearsal.Options{}), nil
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, td.Errorf(td.Invalid, "read the rehearsal script: %w", err)
-	}
-	s, err := rehearsal.Parse(raw)
-	if err != nil {
-		return nil, fmt.Errorf("read the rehearsal script %s: %w", path, err)
-	}
-	return rehearsal.New(rehearsal.Options{Default: s}), nil
-}
-
-// stage lets tasks with a script of their own be rehearsed, the others be played by the real model.
-type stage struct {
-	llm.Model
-	rehearsal llm.Model
-}
-
-// Stream makes one call.
-func (s *stage) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	if req.Script != "" {
-		return s.rehearsal.Stream(ctx, req, emit)
-	}
-	return s.Model.Stream(ctx, req, emit)
-}
 
 func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 	c := d.o.Config
@@ -92,10 +25,16 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 	return engine.New(engine.Options{
 		Journal:     d.journal,
 		Model:       d.model,
-		Tools:       tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob})...),
+		Tools:       tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob, Knowledge: d.shelf})...),
 		Spool:       d.spool,
 		Models:      models(c),
+		Choose:      d.gate.Choose,
+		Prices:      d.prices,
+		Escalate:    c.Limits.Escalate,
 		Environment: environment,
+		More:        d.more,
+		Knowledge:   d.shelf,
+		Extract:     engine.Extract(c.Knowledge.Extract),
 		Spawn:       d.spawn,
 		CancelChild: d.cancelChild,
 		Tree:        tree,

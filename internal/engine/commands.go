@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/failpoint"
@@ -31,6 +32,8 @@ func (r *run) obey(ctx context.Context) error {
 		return nil
 	}
 	fpTaken.Hit()
+	r.obeying = true
+	defer func() { r.obeying = false }()
 	for _, c := range cmds {
 		if td.Refuse(r.log.Task(), c, r.log.Now()) == nil {
 			// Killed before it is recorded: a crash in between finds the command again.
@@ -43,10 +46,14 @@ func (r *run) obey(ctx context.Context) error {
 				if err := r.reapSteps(ctx, "the answer that asked for it was dropped"); err != nil {
 					return err
 				}
-				r.wire.Reset()
+				r.wires = nil
 			}
 		}
-		if err := r.log.AppendEvents(ctx, td.Obey(r.log.Task(), c, r.log.Now())...); err != nil {
+		c, said, err := r.ordered(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := r.log.AppendEvents(ctx, r.obeyed(c, said)...); err != nil {
 			return err
 		}
 		fpObeyed.Hit()
@@ -70,17 +77,24 @@ func (r *run) reapSteps(ctx context.Context, why string) error {
 	fpBeforeReap.Hit()
 	t := r.log.Task()
 	for _, s := range t.InFlight {
-		if s.Kind == td.ModelStep {
-			continue
+		if s.Kind == td.ModelStep || strings.HasPrefix(string(s.Key), string(r.endKey())) {
+			continue // hooks of the end itself are found again
 		}
 		step := s.Key.Try(s.Attempt)
 		if err := r.kill(ctx, tool.SpoolName(t.ID, step)); err != nil {
 			return err
 		}
-		err := r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{Key: s.Key, Via: td.Ran, Tool: &td.ToolResult{
-			IsError: true, Content: "Stopped before it ended: " + why + ".",
-		}}})
-		if err != nil {
+		out := td.Outcome{Key: s.Key, Via: td.Ran}
+		if s.Kind == td.HookStep {
+			raw, err := r.reapHook(s)
+			if err != nil {
+				return err
+			}
+			out.Hook = raw
+		} else {
+			out.Tool = &td.ToolResult{IsError: true, Content: "Stopped before it ended: " + why + "."}
+		}
+		if err := r.log.Append(ctx, td.StepEnded{Outcome: out}); err != nil {
 			return err
 		}
 		r.forget(step)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/window"
 )
@@ -30,7 +31,14 @@ var basePrompt string
 // prefix of every later call is the same bytes, also after a restart; what changes from task to task
 // or from day to day stands in the opening message, behind everything that can be cached.
 func (r *run) assemble(ctx context.Context) error {
+	words, ok, err := r.beforeContext(ctx)
+	if err != nil || !ok {
+		return err
+	}
 	t := r.log.Task()
+	if err := r.equipAnew(ctx); err != nil {
+		return err
+	}
 	tools, err := json.Marshal(r.toolbox().Describe())
 	if err != nil {
 		return fmt.Errorf("describe tools: %w", err)
@@ -40,17 +48,26 @@ func (r *run) assemble(ctx context.Context) error {
 	for _, f := range r.instructions(t.Dir) {
 		system.add("instructions", f.name, fmt.Sprintf("\n\n# Instructions from %s\n\n%s", f.name, f.text))
 	}
+	r.addSkills(t, &system, &opening)
 	opening.add("environment", "", r.describeEnvironment(ctx, t))
+	r.addLearnings(ctx, t, &opening)
+	hookParts(&opening, hook.TaskStarted, r.startWords)
+	hookParts(&opening, hook.PreContextAssembly, words)
 	opening.add("task", "", t.Prompt)
-	fpBeforeContext.Hit()
-	err = r.log.Append(ctx, td.ContextSet{
+	set, ok, err := r.afterContext(ctx, td.ContextSet{
 		Iteration: t.Iteration + 1,
 		Provider:  r.provider(t),
 		System:    system.String(),
 		Tools:     tools,
 		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: opening.String()}}},
 		Parts:     append(system.parts, opening.parts...),
+		More:      r.more.Record,
 	})
+	if err != nil || !ok {
+		return err
+	}
+	fpBeforeContext.Hit()
+	err = r.log.Append(ctx, set)
 	fpContextSet.Hit()
 	return err
 }
@@ -106,7 +123,7 @@ func (r *run) instructions(dir string) []instruction {
 			return // the two are the same thing under two names
 		}
 	}
-	top := projectTop(dir)
+	top := ProjectTop(dir)
 	if root, err := os.OpenRoot(top); err == nil {
 		inside, err := filepath.Rel(top, dir)
 		for d := inside; err == nil; d = filepath.Dir(d) {
@@ -124,8 +141,8 @@ func (r *run) instructions(dir string) []instruction {
 	return found
 }
 
-// projectTop is the folder of the repository dir lies in, or dir itself where there is none.
-func projectTop(dir string) string {
+// ProjectTop is the folder of the repository dir lies in, or dir itself where there is none.
+func ProjectTop(dir string) string {
 	for d := dir; ; d = filepath.Dir(d) {
 		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
 			return d

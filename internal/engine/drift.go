@@ -21,18 +21,21 @@ func (r *run) drifting(ctx context.Context) (bool, error) {
 	if !found {
 		return false, nil
 	}
+	req, err := r.prompted(ctx, td.Request{
+		Kind: td.AskQuestion, About: td.AboutDrift, Options: []string{td.Yes, td.No},
+		Prompt: fmt.Sprintf("%s seems to go nowhere: %s. Go on?", t.Handle, sign.Detail),
+		Detail: "yes lets it go on, no pauses it; taskdaemon task send " + t.Handle + " \"…\" first, to say what to do differently",
+	})
+	if err != nil {
+		return true, err
+	}
 	if err := r.log.Stage(td.Drifted{Signal: sign.Signal, Action: sign.Action, Detail: sign.Detail}); err != nil {
 		return true, err
 	}
-	var err error
 	if sign.Action == td.DriftWarn {
 		err = r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Nudge, Text: fmt.Sprintf(nudgeText, sign.Detail)})
 	} else {
-		err = r.ask(ctx, td.Request{
-			Kind: td.AskQuestion, About: td.AboutDrift, Options: []string{td.Yes, td.No},
-			Prompt: fmt.Sprintf("%s seems to go nowhere: %s. Go on?", t.Handle, sign.Detail),
-			Detail: "yes lets it go on, no pauses it; taskdaemon task send " + t.Handle + " \"…\" first, to say what to do differently",
-		})
+		err = r.openRequest(ctx, req)
 	}
 	fpDrifted.Hit()
 	return true, err

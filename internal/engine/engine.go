@@ -9,6 +9,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,10 @@ import (
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/store"
@@ -42,6 +46,11 @@ type Options struct {
 	Tools   *tool.Registry
 	Spool   tool.Spool
 	Models  map[td.Tier]string
+	// Choose says which model to call in place of one that is down, and why; nil: always the one wanted.
+	Choose func(model string) (use, why string)
+	Prices llm.Prices
+	// Escalate is how many failed attempts it takes until the next tier does the work; zero: off.
+	Escalate int
 
 	// Environment describes a workspace for the model: branch, dirt, recent commits.
 	Environment func(ctx context.Context, dir string) string
@@ -49,13 +58,22 @@ type Options struct {
 	Tree func(ctx context.Context, dir string) (string, error)
 	// UserDir is where the user's own AGENTS.md lies; may be empty.
 	UserDir string
-	// MoreTools are tools that depend on the task: those of MCP servers and skills. It gives the same ones
-	// again after a restart; one that is no longer there is told to the model when it is called.
-	MoreTools func(ctx context.Context, t td.Task) []tool.Tool
+	// More is what a task has beside Tools. It is asked when the context is assembled, without a record,
+	// and may wait for others within ctx; after that with the record it gave then, and must not wait.
+	More func(ctx context.Context, t td.Task, record json.RawMessage) More
+	// Knowledge is what earlier tasks learned; nil: nothing is learned or told.
+	Knowledge *knowledge.Shelf
+	// Extract says what becomes of passages that may hold a learning when a task ends.
+	Extract Extract
 	// Spawn creates a subtask, or finds the one that was created, and lets it run.
 	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
 	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
 	CancelChild func(ctx context.Context, id td.TaskID, why string) error
+	// Hooks are the hooks of the config; nil: none. HookDir is where those that are commands have their folders.
+	Hooks   *hook.Set
+	HookDir string
+	// Redact takes secrets out of what hooks say before it is recorded.
+	Redact *redact.Redactor
 	// Live tells viewers what is on its way; it must not block.
 	Live func(api.Live)
 
@@ -100,19 +118,27 @@ func New(o Options) *Engine {
 // run is one task being worked on under one claim.
 type run struct {
 	*Engine
-	held *coord.Held
-	ctl  *scheduler.Control
-	log  *durable.Log
-	root *tool.Workspace
-	wire llm.Wire
+	held  *coord.Held
+	ctl   *scheduler.Control
+	log   *durable.Log
+	root  *tool.Workspace
+	wires map[string]*llm.Wire // by provider: each encodes in its own way
 
 	ctx   context.Context // of the run, for what is made when first needed
 	box   *tool.Registry  // made when first needed
+	more  More            // made with it
 	tools []llm.Tool      // as recorded in the context, decoded once
 
 	scale       window.Scale // corrects estimates by what the provider counted
 	compactions int          // since the last call
+	learned     int          // the turn after which what the conversation gives away was kept
 	noSummary   bool         // the small model had nothing to say: compact without it
+
+	begun      bool                       // the hooks of its beginning were asked
+	startWords []string                   // what they add to the opening
+	pre        map[td.StepKey]hook.Result // what hooks said of the calls before they run
+	stop       *hook.Result               // a hook wants the task to pause after the call
+	obeying    bool                       // commands are being carried out
 
 	cleaning sync.WaitGroup // what is being removed from the spool
 }
@@ -142,6 +168,7 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) 
 	if err != nil {
 		return td.Task{}, err
 	}
+	defer r.cleaning.Wait()
 	if r.log.Task().Status.State == td.Running {
 		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.Recover(t, "taken up again", at)
@@ -187,6 +214,7 @@ func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Contr
 	if err != nil {
 		return td.Task{}, err
 	}
+	defer r.cleaning.Wait()
 	if err := r.obey(ctx); err != nil {
 		return td.Task{}, err
 	}
@@ -201,7 +229,6 @@ func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Contr
 		return r.log.Task(), err
 	}
 	defer func() { _ = r.root.Close() }()
-	defer r.cleaning.Wait()
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 		return td.Start(t, td.NewRunID(), at)
 	})
@@ -219,6 +246,7 @@ func (e *Engine) Crashed(ctx context.Context, held *coord.Held, panicked string)
 	if err != nil {
 		return td.Task{}, err
 	}
+	defer r.cleaning.Wait()
 	if r.log.Task().Status.State != td.Running {
 		return r.log.Task(), fmt.Errorf("panic outside a run: %s", panicked)
 	}
@@ -253,7 +281,18 @@ func (r *run) loop(ctx context.Context) error {
 
 // next is the one thing to do now.
 func (r *run) next(ctx context.Context) error {
+	if !r.begun {
+		return r.begin(ctx)
+	}
+	if changed, err := r.afterCall(ctx); err != nil || changed {
+		return err
+	}
 	t := r.log.Transcript()
+	if !t.Open() && t.Context != nil {
+		if turned, err := r.turned(ctx); err != nil || turned {
+			return err
+		}
+	}
 	switch {
 	case t.Context == nil:
 		return r.assemble(ctx)
@@ -305,14 +344,29 @@ func (r *run) block(ctx context.Context, why error) error {
 }
 
 func (r *run) fail(ctx context.Context, f td.FailedData) error {
+	if err := r.learn(ctx); err != nil {
+		return err
+	}
 	if err := r.reap(ctx, "the task failed"); err != nil {
+		return err
+	}
+	if err := r.failing(ctx, f); err != nil {
 		return err
 	}
 	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Fail(t, f, at) })
 }
 
 func (r *run) ask(ctx context.Context, req td.Request) error {
-	req.ID, req.AskedAt = td.NewRequestID(), r.log.Now()
+	req, err := r.prompted(ctx, req)
+	if err != nil {
+		return err
+	}
+	return r.openRequest(ctx, req)
+}
+
+// openRequest is ask for a request whose prompt hooks have seen.
+func (r *run) openRequest(ctx context.Context, req td.Request) error {
+	req.AskedAt = r.log.Now()
 	fpBeforeAsk.Hit()
 	err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, req, at) })
 	fpAsked.Hit()

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/api"
@@ -13,6 +16,7 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 var (
@@ -20,6 +24,7 @@ var (
 	fpAnswered   = failpoint.New("engine.model.answered")
 	fpFailed     = failpoint.New("engine.model.failed")
 	fpRetryWait  = failpoint.New("engine.model.before_retry_wait")
+	fpEscalated  = failpoint.New("engine.model.escalated")
 )
 
 // RetryTable says how long to wait before each further attempt of a failed model call (L-6); when a
@@ -62,11 +67,15 @@ func (r RetryTable) after(f llm.Error, earlier []td.ModelFailure, now time.Time)
 func (r *run) callModel(ctx context.Context) error {
 	t, script := r.log.Task(), r.log.Transcript()
 	if limit := r.turnLimit(t); t.Turns-t.TurnsAtResume >= limit {
+		why := fmt.Sprintf("%d turns without an end; resume to allow as many again", limit)
+		if err := r.pausing(ctx, "taskdaemon", why); err != nil {
+			return err
+		}
 		if err := r.log.Stage(td.Drifted{Signal: td.DriftTurns, Action: td.DriftStuck, Detail: fmt.Sprintf("%d turns", limit)}); err != nil {
 			return err
 		}
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-			return td.Pause(t, "taskdaemon", fmt.Sprintf("%d turns without an end; resume to allow as many again", limit), at)
+			return td.Pause(t, "taskdaemon", why, at)
 		})
 	}
 	if n := len(script.Model.Failures); n > 0 && !script.Model.InFlight {
@@ -79,17 +88,29 @@ func (r *run) callModel(ctx context.Context) error {
 			return err
 		}
 	}
-	req, err := r.request(t)
+	if raised, err := r.escalate(ctx); err != nil || raised {
+		return err
+	}
+	req, why, err := r.request(t)
 	if err != nil {
+		return err
+	}
+	req, answer, ok, err := r.beforeCall(ctx, req)
+	if err != nil || !ok {
 		return err
 	}
 	key := script.ModelKey()
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	_, err = r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt},
+		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt, Why: why},
 		Again:  script.Model.InFlight,
-		Run:    func(ctx context.Context) (td.Outcome, error) { return r.stream(ctx, key, req) },
+		Run: func(ctx context.Context) (td.Outcome, error) {
+			if answer != "" {
+				return spoken(answer), nil
+			}
+			return r.stream(ctx, key, req)
+		},
 	})
 	return err
 }
@@ -102,10 +123,17 @@ func (r *run) turnLimit(t td.Task) int {
 }
 
 // request is the call as the records have it: the same bytes in every life.
-func (r *run) request(t td.Task) (llm.Request, error) {
+func (r *run) request(t td.Task) (_ llm.Request, why string, _ error) {
 	script := r.log.Transcript()
+	model := r.model(t)
+	if r.Choose != nil {
+		model, why = r.Choose(model)
+	}
 	req := llm.Request{
-		Model:     r.model(t),
+		Model:     model,
+		Priority:  t.Priority,
+		Since:     t.CreatedAt,
+		Tokens:    fresh(script.Messages),
 		System:    script.Context.System,
 		Messages:  script.Messages,
 		MaxTokens: r.MaxTokens,
@@ -113,15 +141,59 @@ func (r *run) request(t td.Task) (llm.Request, error) {
 		Attempt:   len(script.Model.Failures),
 		Answers:   script.Answers,
 		Script:    t.Rehearsal,
-		Wire:      &r.wire,
+		Wire:      r.wire(model),
 	}
 	if r.tools == nil {
 		if err := json.Unmarshal(script.Context.Tools, &r.tools); err != nil {
-			return llm.Request{}, fmt.Errorf("read the recorded tools: %w", err)
+			return llm.Request{}, "", fmt.Errorf("read the recorded tools: %w", err)
 		}
 	}
 	req.Tools = r.tools
-	return req, nil
+	return req, why, nil
+}
+
+// wire is what keeps the encoded history for the provider of a model.
+func (r *run) wire(model string) *llm.Wire {
+	provider, _, named := strings.Cut(model, "/")
+	if !named {
+		provider = ""
+	}
+	if r.wires == nil {
+		r.wires = map[string]*llm.Wire{}
+	}
+	if r.wires[provider] == nil {
+		r.wires[provider] = &llm.Wire{}
+	}
+	return r.wires[provider]
+}
+
+// fresh is about how many tokens no call has carried yet.
+func fresh(msgs []td.Message) (n int) {
+	for _, m := range slices.Backward(msgs) {
+		if n += window.MessageTokens(m); m.Role == td.Assistant {
+			break
+		}
+	}
+	return n
+}
+
+// escalate hands the work to the next tier when attempts failed (L-4), and reports whether it did. A
+// model that a person or the task chose is kept.
+func (r *run) escalate(ctx context.Context) (bool, error) {
+	t, script := r.log.Task(), r.log.Transcript()
+	failed := t.Resets + script.Refused
+	if r.Escalate == 0 || t.ModelOverride != "" || t.Spec.Model != "" || script.Model.Intent != nil {
+		return false, nil
+	}
+	tiers := []td.Tier{td.Small, td.Worker, td.Expert}
+	at := slices.Index(tiers, t.Tier)
+	want := min(at+failed/r.Escalate, len(tiers)-1)
+	if at < 0 || want <= max(at, slices.Index(tiers, t.Raised)) {
+		return false, nil
+	}
+	err := r.log.Append(ctx, td.Escalated{Tier: tiers[want], Why: fmt.Sprintf("%d attempts failed", failed)})
+	fpEscalated.Hit()
+	return true, err
 }
 
 // provider is who answers the task: one that brings a script is rehearsed whatever the provider is.
@@ -136,7 +208,7 @@ func (r *run) provider(t td.Task) string {
 // rehearsal carries no model's name.
 func (r *run) model(t td.Task) string {
 	if r.provider(t) == llm.Rehearsal {
-		return llm.Rehearsal
+		return llm.Rehearsal + "/" + llm.Rehearsal
 	}
 	for _, m := range []string{t.ModelOverride, t.Spec.Model} {
 		if tiered, ok := r.Models[td.Tier(m)]; ok {
@@ -146,7 +218,7 @@ func (r *run) model(t td.Task) string {
 			return m
 		}
 	}
-	return r.Models[t.Tier]
+	return r.Models[cmp.Or(t.Raised, t.Tier)]
 }
 
 func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.Outcome, error) {
@@ -163,7 +235,7 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.O
 		return td.Outcome{Failure: r.failure(err)}, nil
 	}
 	fpAnswered.Hit()
-	cost, _ := llm.Cost(resp.Model, resp.Usage)
+	cost, _ := r.Prices.Cost(resp.Model, resp.Usage)
 	prefix := r.prefix(req, resp)
 	return td.Outcome{Model: &td.ModelResult{
 		Prefix:     prefix,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/coord"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
@@ -19,7 +20,10 @@ var errClaimEnds = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
 // the run ends; when the answer was no the model is told.
 func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call) (allowed bool, rule string, err error) {
 	t := r.log.Task()
-	if t.Yes {
+	switch hooked := r.pre[c.Key].Permission; {
+	case hooked == hook.Allow:
+		return true, "a hook at PreToolUse", nil
+	case t.Yes && hooked != hook.Ask:
 		return true, "the task was added with --yes", nil
 	}
 	a := c.Asked
@@ -29,11 +33,20 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		if t.PermissionLimit > 0 {
 			limit = t.PermissionLimit
 		}
-		return false, "", r.ask(ctx, td.Request{
+		req, said, err := r.requested(ctx, c, td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
 			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: []string{td.Yes, td.No},
 			Detail: call.Title, Limit: limit,
 		})
+		switch {
+		case err != nil:
+			return false, "", err
+		case said.Blocked:
+			return false, "", r.deny(ctx, c, "hook "+said.Hook, said.Reason)
+		case said.Permission == hook.Allow:
+			return true, "a hook at PermissionRequest", nil
+		}
+		return false, "", r.ask(ctx, req)
 	case !a.Settled():
 		return false, "", r.askAgain(ctx, a)
 	case a.Expired:
@@ -49,6 +62,9 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 }
 
 func (r *run) deny(ctx context.Context, c *transcript.Call, rule, why string) error {
+	if err := r.denied(ctx, c, rule); err != nil {
+		return err
+	}
 	return r.log.Append(ctx,
 		td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "deny", Rule: rule},
 		td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: why, IsError: true}}})
@@ -82,9 +98,11 @@ func (r *run) question(ctx context.Context, c *transcript.Call, t tool.Tool) err
 	if a.Answer.Words != "" {
 		text += "\n" + a.Answer.Words
 	}
-	return r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{
-		Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: text},
-	}})
+	res, err := r.afterTool(ctx, c, td.ToolResult{Content: text}, 0)
+	if err != nil {
+		return err
+	}
+	return r.log.Stage(td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Answered, Tool: &res}})
 }
 
 // askAgain goes back to waiting for a request that is open already: the same one, not a second.

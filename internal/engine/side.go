@@ -20,7 +20,7 @@ func (r *run) side(ctx context.Context, key td.StepKey, system, prompt string, m
 	t := r.log.Task()
 	model := r.Models[td.Small]
 	if r.provider(t) == llm.Rehearsal {
-		model = llm.Rehearsal
+		model = r.model(t)
 	}
 	step, done := r.ctl.Step(ctx)
 	defer done()
@@ -38,7 +38,7 @@ func (r *run) side(ctx context.Context, key td.StepKey, system, prompt string, m
 				return td.Outcome{Side: &td.SideResult{Model: model, Error: err.Error()}}, nil
 			}
 			fpSideAnswered.Hit()
-			cost, _ := llm.Cost(resp.Model, resp.Usage)
+			cost, _ := r.Prices.Cost(resp.Model, resp.Usage)
 			return td.Outcome{Side: &td.SideResult{Text: resp.Message.Text(), Model: resp.Model, Usage: resp.Usage, Cost: cost}}, nil
 		},
 	})

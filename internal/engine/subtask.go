@@ -68,12 +68,19 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 		return fmt.Errorf("create the subtask: %w", err)
 	}
 	fpChildSpawned.Hit()
+	if err := r.spawned(ctx, c, task); err != nil {
+		return err
+	}
 	if !task.Status.State.Terminal() {
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.BlockOn(t, td.BlockedData{Cause: "waits for its subtask " + task.Handle, Resource: task.Handle, Child: task.ID}, at)
 		})
 	}
-	err = r.log.Append(ctx, td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: childResult(task)}})
+	res, err := r.afterTool(ctx, c, *childResult(task), 0)
+	if err != nil {
+		return err
+	}
+	err = r.log.Stage(td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: &res}})
 	fpChildEnded.Hit()
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -33,6 +34,9 @@ var errToolTimeout = errors.New("the tool took too long")
 func (r *run) useTools(ctx context.Context) error {
 	before := r.log.Task().Jobs
 	if err := r.useSome(ctx); err != nil {
+		return err
+	}
+	if err := r.stopped(ctx); err != nil {
 		return err
 	}
 	after := r.log.Task().Jobs
@@ -69,6 +73,11 @@ func (r *run) useSome(ctx context.Context) error {
 			}
 			continue
 		}
+		if known {
+			if done, err := r.beforeTool(ctx, c); err != nil || done {
+				return err
+			}
+		}
 		step, pure := r.look(ctx, c, t, known)
 		if pure {
 			looks = append(looks, step)
@@ -84,6 +93,9 @@ func (r *run) useSome(ctx context.Context) error {
 		defer done()
 		return r.log.DoAll(step, looks)
 	}
+	if done, err := r.beforeTool(ctx, last); err != nil || done {
+		return err
+	}
 	return r.nominate(ctx, last)
 }
 
@@ -94,13 +106,13 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	}
 	env := r.env(c.Key, t)
 	call, err := t.Prepare(ctx, env, c.Use.Input)
-	if err != nil || call.Effect != td.Pure || call.Asks {
+	if err != nil || call.Effect != td.Pure || call.Asks || r.pre[c.Key].Permission == hook.Ask || r.Hooks.Has(hook.PostToolUse) {
 		return durable.Step{}, false // useOne prepares it again, and records the error
 	}
 	return durable.Step{
 		Intent: intent(c, call, 0, ""),
 		Again:  c.Intent != nil,
-		Run:    r.runner(t, call, env),
+		Run:    r.judged(c, r.runner(t, call, env)),
 	}, true
 }
 
@@ -131,9 +143,12 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		return r.refuse(ctx, c, err.Error())
 	}
 	var with []td.Body
-	if call.Asks {
+	if call.Asks || r.pre[c.Key].Permission == hook.Ask {
 		allowed, rule, err := r.permitted(ctx, c, call)
 		if err != nil || !allowed {
+			return err
+		}
+		if err := r.granted(ctx, c, rule); err != nil {
 			return err
 		}
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
@@ -144,8 +159,8 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	_, err = r.log.Do(step, durable.Step{
-		Intent: intent(c, call, attempt, r.Boot), With: with, Run: r.runner(t, call, env),
-		Kept: true, Then: func() { r.clean(c.Key, attempt) }, // the spool has it
+		Intent: intent(c, call, attempt, r.Boot), With: with, Run: r.judged(c, r.runner(t, call, env)),
+		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },
 	})
 	return err
 }
@@ -177,7 +192,13 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	settled, err := r.log.Settle(step, prior, func(ctx context.Context, prior td.Intent) (durable.Resolution, error) {
-		return resolution(t.Resolve(ctx, env, c.Use.Input, prior))
+		res, err := resolution(t.Resolve(ctx, env, c.Use.Input, prior))
+		if err != nil || res.State != durable.Done {
+			return res, err
+		}
+		after, err := r.afterTool(ctx, c, *res.Outcome.Tool, 0)
+		res.Outcome.Tool = &after
+		return res, err
 	}, func() { r.clean(c.Key, prior.Attempt) })
 	var unsure *durable.UnsureError
 	if errors.As(err, &unsure) {
@@ -310,23 +331,10 @@ func intent(c *transcript.Call, call tool.Call, attempt int, boot string) td.Int
 		Key: c.Key, Kind: td.ToolStep, Name: c.Use.Name, Effect: call.Effect, Attempt: attempt,
 		InputHash: hex.EncodeToString(sum[:8]), Evidence: call.Evidence,
 	}
-	if call.Effect == td.Opaque {
+	if call.Kept {
 		in.Boot = boot
 	}
 	return in
-}
-
-// toolbox are the tools of this run.
-func (r *run) toolbox() *tool.Registry {
-	if r.box == nil {
-		t := r.log.Task()
-		all := r.Tools
-		if r.MoreTools != nil {
-			all = all.With(r.MoreTools(r.ctx, t)...)
-		}
-		r.box = all.Only(t.Tools)
-	}
-	return r.box
 }
 
 func (r *run) toolNames() string {

@@ -72,7 +72,7 @@ func (r *run) compact(ctx context.Context, c td.Compaction) error {
 		return err
 	}
 	fpCompacted.Hit()
-	r.wire.Reset()
+	r.wires = nil
 	return nil
 }
 

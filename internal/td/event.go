@@ -137,8 +137,9 @@ type (
 type (
 	// DaemonStarted is written when a daemon takes over the state folder.
 	DaemonStarted struct {
-		Version string `json:"version"`
-		Holder  Holder `json:"holder"`
+		Version  string `json:"version"`
+		Holder   Holder `json:"holder"`
+		Notifies bool   `json:"notifies,omitempty"` // people want to be told of tasks by a command
 	}
 	// DaemonStopped is written at a clean stop.
 	DaemonStopped struct {

@@ -18,11 +18,17 @@ import (
 
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/tool/mcp/mcptest"
 )
 
 var binDir string
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
+func TestMain(m *testing.M) {
+	if mcptest.Main() {
+		return
+	}
+	os.Exit(build(m))
+}
 
 func build(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "taskdaemon-script")
@@ -35,6 +41,10 @@ func build(m *testing.M) int {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build taskdaemon: %v\n%s", err, out)
+		return 1
+	}
+	if _, err := mcptest.Install(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	binDir = dir
@@ -53,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"signal": signal,
 			"trash":  trash,
 			"api":    api,
+			"chat":   chat,
 		},
 		RequireUniqueNames: true,
 	})
@@ -109,6 +120,16 @@ func api(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(srv.Close)
 	ts.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-canary-of-the-session")
 	ts.Setenv("ANTHROPIC_BASE_URL", srv.URL)
+}
+
+// chat SCRIPT starts a server on loopback that speaks Chat Completions and plays the script; CHAT_URL is its
+// address.
+func chat(ts *testscript.TestScript, neg bool, args []string) {
+	script, err := rehearsal.Parse([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	srv := llmtest.NewServer(llmtest.Options{Script: script, API: llmtest.Chat})
+	ts.Defer(srv.Close)
+	ts.Setenv("CHAT_URL", srv.URL+"/v1")
 }
 
 // kill9 kills the session's daemon with SIGKILL and waits until it is gone.

@@ -1,0 +1,345 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/durable"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+var (
+	fpHookStarted   = failpoint.New("engine.hook.started")
+	fpHookEnded     = failpoint.New("engine.hook.ended")
+	fpHookAdopted   = failpoint.New("engine.hook.adopted")
+	fpHookCleaned   = failpoint.New("engine.hook.cleaned")
+	errHookLost     = errors.New("its answer was lost with its process")
+	errHookUnheard  = errors.New("its recorded answer cannot be read")
+	errHookStopped  = errors.New("the task ended before it did")
+	errHookNoFolder = errors.New("there is no folder for hooks")
+)
+
+// fire asks the hooks that are configured at a point and met by p (G-10). key names the occasion, the same
+// in every life of the daemon: what a hook said is recorded under it, and going the same way once more
+// after a crash replays that instead of asking again. Where no hook is configured it costs a lookup.
+func fire[P hook.Payload](ctx context.Context, r *run, key td.StepKey, p P) (P, hook.Result, error) {
+	if !r.Hooks.Has(p.Point()) {
+		return p, hook.Result{}, nil
+	}
+	ctx, done := r.step(ctx)
+	defer done()
+	return fireWithin(ctx, r, key, p)
+}
+
+// fireWithin is fire inside a step of its own.
+func fireWithin[P hook.Payload](ctx context.Context, r *run, key td.StepKey, p P) (P, hook.Result, error) {
+	return hook.Fire(ctx, r.Hooks, p, func(ctx context.Context, s hook.Spec, p P) (hook.Result, error) {
+		return askHook(ctx, r, key, s, p)
+	})
+}
+
+// step is the context of a step that nothing but the daemon's leaving may cut short while commands are
+// being carried out: the urgent one is just being obeyed.
+func (r *run) step(ctx context.Context) (context.Context, func()) {
+	if r.ctl == nil || r.obeying {
+		return ctx, func() {}
+	}
+	return r.ctl.Step(ctx)
+}
+
+// askHook asks one hook as a durable step, unless its answer is recorded.
+func askHook[P hook.Payload](ctx context.Context, r *run, key td.StepKey, s hook.Spec, p P) (hook.Result, error) {
+	a := &asking{r: r, spec: s, payload: p, key: hookKey(key, s)}
+	known := r.log.Transcript().Hook(a.key)
+	if known.Result != nil {
+		return a.read(known.Result), nil
+	}
+	a.attempt = known.Attempts
+	if prior := known.InFlight; prior != nil {
+		a.attempt = prior.Attempt
+		// What it was told stands in the record: an answer is held against that.
+		var told map[string]json.RawMessage
+		if json.Unmarshal(prior.Evidence, &told) == nil {
+			if was, err := hook.Apply(p, told); err == nil {
+				a.payload = was
+			}
+		}
+	}
+	var out td.Outcome
+	var err error
+	if s.Command != "" {
+		out, err = a.command(ctx, known.InFlight)
+	} else {
+		out, err = a.call(ctx, known.InFlight != nil)
+	}
+	if err != nil {
+		return hook.Result{}, err
+	}
+	return a.read(out.Hook), nil
+}
+
+// hookKey is the step of asking one hook on an occasion.
+func hookKey(key td.StepKey, s hook.Spec) td.StepKey {
+	return td.StepKey(fmt.Sprintf("%s.hook.%s.%s", key, s.Point, s.Name))
+}
+
+// asking is one hook being asked.
+type asking struct {
+	r       *run
+	spec    hook.Spec
+	payload hook.Payload
+	key     td.StepKey
+	attempt int
+}
+
+// call asks an address or a function. Both may be asked again when a crash took the answer away: an
+// address is given the same key, and a function only looks.
+func (a *asking) call(ctx context.Context, again bool) (td.Outcome, error) {
+	effect := td.Keyed
+	if a.spec.Func != "" {
+		effect = td.Pure
+	}
+	in, err := a.intent(effect)
+	if err != nil {
+		return td.Outcome{}, err
+	}
+	return a.r.log.Do(ctx, durable.Step{Intent: in, Again: again, Run: func(ctx context.Context) (td.Outcome, error) {
+		var res hook.Result
+		var err error
+		if a.spec.Func != "" {
+			res, err = a.r.Hooks.Call(ctx, a.spec, a.payload)
+		} else {
+			res, err = hook.HTTP(ctx, a.spec, a.payload, string(a.r.held.Task)+"/"+string(a.key.Try(a.attempt)))
+		}
+		if err != nil {
+			return td.Outcome{}, err
+		}
+		return a.outcome(res, td.Via("")), nil
+	}})
+}
+
+// command asks a shell command under a shim, as the Bash tool runs one: it survives the daemon, and the
+// next one adopts it.
+func (a *asking) command(ctx context.Context, prior *td.Intent) (td.Outcome, error) {
+	r := a.r
+	if prior != nil {
+		settled, err := r.log.Settle(ctx, *prior, a.resolve, a.clean)
+		if err != nil {
+			return td.Outcome{}, err
+		}
+		if settled {
+			return td.Outcome{Hook: r.log.Transcript().Hook(a.key).Result}, nil
+		}
+		a.clean()
+		r.cleaning.Wait()
+		a.attempt++
+	}
+	if !r.held.MayStart() {
+		return td.Outcome{}, errClaimEnds
+	}
+	in, err := a.intent(td.Opaque)
+	if err != nil {
+		return td.Outcome{}, err
+	}
+	return r.log.Do(ctx, durable.Step{Intent: in, Kept: true, Then: a.clean, Run: a.run})
+}
+
+func (a *asking) run(ctx context.Context) (td.Outcome, error) {
+	r := a.r
+	if r.HookDir == "" {
+		return a.failed(errHookNoFolder), nil
+	}
+	stdin, err := hook.Encode(a.payload)
+	if err != nil {
+		return a.failed(err), nil
+	}
+	if err := hook.Prepare(a.dir(), stdin); err != nil {
+		return a.failed(err), nil
+	}
+	t := r.log.Task()
+	p, err := r.Spool.Start(ctx, a.spool(), sandbox.Command{
+		Shell: hook.Wrap(a.dir(), a.spec.Command), Dir: t.Dir, Timeout: a.spec.Timeout, Task: t.ID, Run: t.Run, Step: a.key,
+	})
+	switch {
+	case context.Cause(ctx) != nil && err != nil:
+		return td.Outcome{}, context.Cause(ctx)
+	case errors.Is(err, sandbox.ErrLost):
+		return td.Outcome{}, err // the next look at the records settles it
+	case err != nil:
+		return a.failed(err), nil
+	}
+	fpHookStarted.Hit()
+	return a.await(ctx, p, "")
+}
+
+// await waits for the command. When the run is told to look around, it goes on by itself and is found
+// again: a pause does not kill a hook.
+func (a *asking) await(ctx context.Context, p sandbox.Process, via td.Via) (td.Outcome, error) {
+	res, err := p.Wait(ctx, nil)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return td.Outcome{}, cause
+		}
+		return td.Outcome{}, err
+	}
+	fpHookEnded.Hit()
+	stdout, err := hook.Collect(a.dir())
+	if err != nil {
+		return a.failed(err), nil
+	}
+	return a.outcome(hook.Interpret(a.spec, a.payload, hook.Output{
+		Exit: res.Exit, Stdout: stdout, Stderr: slices.Concat(res.Head, res.Tail), TimedOut: res.TimedOut,
+	}), via), nil
+}
+
+// resolve finds out what became of the command that an earlier life started.
+func (a *asking) resolve(ctx context.Context, prior td.Intent) (durable.Resolution, error) {
+	p, state, err := a.r.Spool.Find(a.spool())
+	switch {
+	case state == sandbox.StillRunning && err != nil:
+		return durable.Resolution{}, err
+	case state == sandbox.StillRunning || state == sandbox.Finished:
+		out, err := a.await(ctx, p, td.Adopted)
+		if err == nil {
+			fpHookAdopted.Hit()
+			return durable.Resolution{State: durable.Done, Outcome: out}, nil
+		}
+		if !errors.Is(err, sandbox.ErrLost) {
+			return durable.Resolution{}, err
+		}
+	case state == sandbox.NeverStarted && prior.Boot == a.r.Boot:
+		return durable.Resolution{State: durable.NotDone}, nil
+	}
+	return durable.Resolution{State: durable.Done, Outcome: a.failed(errHookLost)}, nil
+}
+
+func (a *asking) spool() string { return tool.SpoolName(a.r.held.Task, a.key.Try(a.attempt)) }
+
+func (a *asking) dir() string { return a.r.hookDir(a.spool()) }
+
+// clean removes what the command left, now that its answer is recorded.
+func (a *asking) clean() {
+	r, spool, dir := a.r, a.spool(), a.dir()
+	r.cleaning.Go(func() {
+		r.remove(spool)
+		if err := hook.Discard(dir); err != nil {
+			r.Log.Warn("clear hook folder", "name", spool, "err", err)
+		}
+		fpHookCleaned.Hit()
+	})
+}
+
+// largeField is what is not repeated in the record of a hook's question: fields of this size come from the
+// journal anyway, and are the same in every life.
+const largeField = 2 << 10
+
+func (a *asking) intent(effect td.Effect) (td.Intent, error) {
+	raw, err := hook.Encode(a.payload)
+	if err != nil {
+		return td.Intent{}, err
+	}
+	var told map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &told); err != nil {
+		return td.Intent{}, fmt.Errorf("record what %s is told: %w", a.spec.Name, err)
+	}
+	delete(told, "hook_event_name")
+	for name, v := range told {
+		if len(v) > largeField {
+			delete(told, name)
+		}
+	}
+	evidence, err := json.Marshal(told)
+	if err != nil {
+		return td.Intent{}, fmt.Errorf("record what %s is told: %w", a.spec.Name, err)
+	}
+	in := td.Intent{Key: a.key, Kind: td.HookStep, Name: a.spec.Name, Effect: effect, Attempt: a.attempt, Evidence: evidence}
+	if effect == td.Opaque {
+		in.Boot = a.r.Boot
+	}
+	return in, nil
+}
+
+func (a *asking) failed(err error) td.Outcome { return a.outcome(hook.Failed(a.spec, err), "") }
+
+// outcome is the record of what the hook said. What looks like a secret is taken out before anything acts
+// on it, so that what is done is what is recorded.
+func (a *asking) outcome(res hook.Result, via td.Via) td.Outcome {
+	res.Reason, res.Failure = a.r.Redact.String(res.Reason), a.r.Redact.String(res.Failure)
+	for i, words := range res.Inject {
+		res.Inject[i] = a.r.Redact.String(words)
+	}
+	for name, v := range res.Changes {
+		res.Changes[name] = a.r.redactJSON(v)
+	}
+	if res.Failure != "" {
+		a.r.Log.Warn("hook failed", "hook", a.spec.Name, "point", a.spec.Point, "task", a.r.log.Task().Handle, "err", res.Failure)
+	}
+	raw, err := json.Marshal(res)
+	if err != nil { // its changes were checked to be JSON
+		raw, _ = json.Marshal(hook.Failed(a.spec, err))
+	}
+	return td.Outcome{Via: via, Hook: raw}
+}
+
+func (a *asking) read(raw json.RawMessage) hook.Result {
+	var res hook.Result
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return hook.Failed(a.spec, errHookUnheard)
+	}
+	return res
+}
+
+// redactJSON takes secrets out of the strings in a value.
+func (r *run) redactJSON(raw json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return raw
+	}
+	changed := false
+	v = r.redactAny(v, &changed)
+	if !changed {
+		return raw
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+func (r *run) redactAny(v any, changed *bool) any {
+	switch v := v.(type) {
+	case string:
+		clean := r.Redact.String(v)
+		*changed = *changed || clean != v
+		return clean
+	case []any:
+		for i := range v {
+			v[i] = r.redactAny(v[i], changed)
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = r.redactAny(v[k], changed)
+		}
+	}
+	return v
+}
+
+func (r *run) hookDir(spool string) string { return filepath.Join(r.HookDir, spool) }
+
+// head is what every hook is told.
+func (r *run) head() hook.Head {
+	t := r.log.Task()
+	return hook.HeadOf(t, t.Parent, r.log.Now())
+}

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/durable"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/knowledge"
+	"taskdaemon/internal/memory"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpBeforeLearn = failpoint.New("engine.learn.before_add")
+	fpLearned     = failpoint.New("engine.learn.added")
+)
+
+// Extract says what becomes of passages that may hold a learning when a task ends.
+type Extract string
+
+// The ways.
+const (
+	ExtractNothing Extract = "off"
+	ExtractAll     Extract = "keep"   // each is kept as it stands
+	ExtractRefined Extract = "refine" // the small model makes learnings of them, or none
+)
+
+const (
+	mostTold    = 5 // learnings that a task is told
+	tellWithin  = 5 * time.Second
+	mostLearned = 5 // learnings that are kept of one task
+	learnWithin = time.Minute
+	refineLimit = 2000 // tokens of the small model's answer
+)
+
+// addLearnings tells the task what earlier ones learned (L-2). What cannot be had is done without.
+func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) {
+	if r.Knowledge == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	about := strings.Join(append([]string{t.Title, t.Prompt}, t.Labels...), "\n")
+	found, err := r.Knowledge.Told(ctx, t.Dir, about, mostTold)
+	if err != nil {
+		r.Log.Warn("look for learnings", "task", t.Handle, "err", err)
+		return
+	}
+	var sources []string
+	for _, m := range found {
+		source := knowledge.File(m.ID)
+		if len(m.Sources) > 0 {
+			source += " (task " + strings.Join(m.Sources, ", ") + ")"
+		}
+		sources = append(sources, source)
+	}
+	if told := memory.Render(found, maxInstructions); told != "" {
+		opening.add("learnings", strings.Join(sources, ", "), told+"\n")
+	}
+}
+
+var errLearnedTooLong = errors.New("learning took too long")
+
+// learn keeps what the conversation gives away, before the task ends (L-13). Nothing that goes wrong with
+// it is the task's failure; an error is the run's own.
+func (r *run) learn(ctx context.Context) error {
+	t, turn := r.log.Task(), r.log.Transcript().Turn
+	if r.learned == turn || r.ctl == nil || r.Knowledge == nil || r.Extract == ExtractNothing || r.Extract == "" ||
+		len(t.Tools) > 0 && !slices.Contains(t.Tools, "Learn") {
+		return nil
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, learnWithin, errLearnedTooLong)
+	defer cancel()
+	found, err := r.findLearnings(limited)
+	for i := 0; err == nil && i < min(len(found), mostLearned); i++ {
+		err = r.keep(limited, td.StepKey(fmt.Sprintf("%s.%d", r.log.Transcript().LearnKey(), i)), found[i])
+	}
+	if errors.Is(err, errLearnedTooLong) && ctx.Err() == nil {
+		r.Log.Warn("learn", "task", t.Handle, "err", err)
+		err = nil
+	}
+	if err == nil {
+		r.learned = turn
+	}
+	return err
+}
+
+// findLearnings makes learnings of what the conversation gives away, the same ones in every life.
+func (r *run) findLearnings(ctx context.Context) ([]memory.Learning, error) {
+	script, t := r.log.Transcript(), r.log.Task()
+	passages := r.Knowledge.Candidates(script.Messages)
+	if len(passages) == 0 {
+		return nil, nil
+	}
+	var found []memory.Learning
+	if r.Extract == ExtractAll {
+		for _, p := range passages {
+			found = append(found, p.Learning(t.Handle, r.log.Now()))
+		}
+		return found, nil
+	}
+	answer, err := r.refine(ctx, script.LearnKey(), passages)
+	if err != nil || answer == "" {
+		return nil, err
+	}
+	if found, err = memory.ParseRefined(answer); err != nil {
+		r.Log.Warn("refine learnings", "task", t.Handle, "err", err)
+		return nil, nil
+	}
+	for i := range found {
+		found[i].Sources, found[i].CreatedAt = []string{t.Handle}, r.log.Now()
+	}
+	return found, nil
+}
+
+// refine asks the small model, once: what it said, or that it said nothing, is on record.
+func (r *run) refine(ctx context.Context, key td.StepKey, passages []memory.Candidate) (string, error) {
+	if out := r.log.Transcript().Learning(key).Outcome; out != nil {
+		if out.Side == nil {
+			return "", nil // it was stopped on the way
+		}
+		return out.Side.Text, nil
+	}
+	answer, err := r.side(ctx, key, refineSystem, memory.RefinePrompt(passages), refineLimit)
+	var none *noAnswerError
+	if errors.As(err, &none) {
+		return "", nil
+	}
+	return answer, err
+}
+
+const refineSystem = "You write down what a coding agent learned, for agents that work on the same project later."
+
+// keep adds one learning as a step of its own.
+func (r *run) keep(ctx context.Context, key td.StepKey, l memory.Learning) error {
+	t, known := r.log.Task(), r.log.Transcript().Learning(key)
+	if known.Outcome != nil {
+		return nil
+	}
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	attempt := 0
+	if known.Intent != nil {
+		settled, err := r.log.Settle(step, *known.Intent, r.foundKept, nil)
+		if err != nil || settled {
+			return err
+		}
+		attempt = known.Intent.Attempt + 1
+	}
+	var paths []string
+	for _, f := range l.Files {
+		paths = append(paths, f.Path)
+	}
+	cited, _, err := knowledge.Cite(t.Dir, paths)
+	if err != nil {
+		r.Log.Warn("cite files", "task", t.Handle, "err", err)
+	}
+	l.Files = cited
+	evidence, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("encode evidence: %w", err)
+	}
+	_, err = r.log.Do(step, durable.Step{
+		Intent: td.Intent{Key: key, Kind: td.LearnStep, Name: "Learn", Effect: td.Keyed, Attempt: attempt, Evidence: evidence},
+		Run: func(ctx context.Context) (out td.Outcome, _ error) {
+			err := r.Knowledge.Use(t.Dir, func(s *memory.Store) error {
+				fpBeforeLearn.Hit()
+				kept, _, err := s.Add(ctx, l)
+				fpLearned.Hit()
+				out = keptOutcome(kept)
+				return err
+			})
+			if cause := context.Cause(ctx); err != nil && cause != nil {
+				return td.Outcome{}, cause
+			}
+			if err != nil {
+				r.Log.Warn("keep learning", "task", t.Handle, "err", err)
+				return toolError(err.Error()), nil
+			}
+			return out, nil
+		},
+	})
+	return err
+}
+
+func keptOutcome(l memory.Learning) td.Outcome {
+	return td.Outcome{Tool: &td.ToolResult{Content: "Kept in " + knowledge.File(l.ID) + "."}}
+}
+
+// foundKept looks whether a learning that was being kept when the daemon died is there. When that cannot
+// be told it is added again, which is harmless.
+func (r *run) foundKept(ctx context.Context, prior td.Intent) (res durable.Resolution, err error) {
+	var l memory.Learning
+	if err := json.Unmarshal(prior.Evidence, &l); err != nil {
+		return durable.Resolution{}, nil
+	}
+	err = r.Knowledge.Use(r.log.Task().Dir, func(s *memory.Store) error {
+		kept, there, err := s.Probe(ctx, l)
+		if there {
+			res = durable.Resolution{State: durable.Done, Outcome: keptOutcome(kept)}
+			res.Outcome.Via = td.Probed
+		}
+		return err
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return durable.Resolution{}, cause
+	}
+	return res, nil
+}
