@@ -21,13 +21,16 @@ func (r *run) drifting(ctx context.Context) (bool, error) {
 	if !found {
 		return false, nil
 	}
-	req, err := r.prompted(ctx, td.Request{
+	req := td.Request{
 		Kind: td.AskQuestion, About: td.AboutDrift, Options: []string{td.Yes, td.No},
 		Prompt: fmt.Sprintf("%s seems to go nowhere: %s. Go on?", t.Handle, sign.Detail),
 		Detail: "yes lets it go on, no pauses it; taskdaemon task send " + t.Handle + " \"…\" first, to say what to do differently",
-	})
-	if err != nil {
-		return true, err
+	}
+	var err error
+	if sign.Action == td.DriftStuck {
+		if req, err = r.prompted(ctx, req); err != nil { // before the sign is recorded: the request goes with it
+			return true, err
+		}
 	}
 	if err := r.log.Stage(td.Drifted{Signal: sign.Signal, Action: sign.Action, Detail: sign.Detail}); err != nil {
 		return true, err

@@ -220,7 +220,9 @@ func (r *run) beforeContext(ctx context.Context) (words []string, ok bool, err e
 	return said.Inject, true, err
 }
 
-func (r *run) contextKey() td.StepKey { return td.StepKey(fmt.Sprintf("c%d", r.log.Task().Iteration+1)) }
+func (r *run) contextKey() td.StepKey {
+	return td.StepKey(fmt.Sprintf("c%d", r.log.Task().Iteration+1))
+}
 
 // afterContext fires PostContextAssembly for what is about to stand before the conversation.
 func (r *run) afterContext(ctx context.Context, set td.ContextSet) (_ td.ContextSet, ok bool, err error) {

@@ -98,7 +98,9 @@ func (r *run) question(ctx context.Context, c *transcript.Call, t tool.Tool) err
 	if a.Answer.Words != "" {
 		text += "\n" + a.Answer.Words
 	}
-	res, err := r.afterTool(ctx, c, td.ToolResult{Content: text}, 0)
+	step, done := r.step(ctx)
+	defer done()
+	res, err := r.afterTool(step, c, td.ToolResult{Content: text}, 0)
 	if err != nil {
 		return err
 	}

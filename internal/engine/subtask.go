@@ -76,7 +76,9 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 			return td.BlockOn(t, td.BlockedData{Cause: "waits for its subtask " + task.Handle, Resource: task.Handle, Child: task.ID}, at)
 		})
 	}
-	res, err := r.afterTool(ctx, c, *childResult(task), 0)
+	step, done := r.step(ctx)
+	defer done()
+	res, err := r.afterTool(step, c, *childResult(task), 0)
 	if err != nil {
 		return err
 	}
