@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"taskdaemon/internal/tool/mcp/mcptest"
 )
 
 var (
@@ -26,6 +28,9 @@ var (
 var binary string
 
 func TestMain(m *testing.M) {
+	if mcptest.Main() {
+		return
+	}
 	flag.Parse()
 	os.Exit(build(m))
 }

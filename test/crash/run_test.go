@@ -24,6 +24,8 @@ import (
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool/mcp"
+	"taskdaemon/internal/tool/mcp/mcptest"
 )
 
 // baseline is a run nobody killed.
@@ -155,7 +157,11 @@ func newRun(t *testing.T, s scenario) *crashRun {
 		}
 	}
 	prepare(t, w.path("work"), s.git)
-	config := s.config + "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
+	server, err := mcptest.Install(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.NewReplacer("SERVER", server, "COUNTER", w.path("counter")).Replace(s.config) + "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
 	if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -332,6 +338,9 @@ func (w *crashRun) checkHouse() {
 	orphans, err := sandbox.Orphans(w.path("state/spool"))
 	if err != nil {
 		w.errorf("look for orphans: %v", err)
+	}
+	if n, err := mcp.KillStrays(w.path("state")); n > 0 || err != nil {
+		w.errorf("%d processes of MCP servers are left, %v", n, err)
 	}
 	for _, o := range orphans {
 		w.errorf("orphan: pid %d, %s", o.Process.Pid, o.Command)

@@ -185,6 +185,21 @@ turns:
   - tools: [{name: Complete, input: {summary: it fits}}]
 `,
 	},
+	{
+		name: "MCP server", yes: true,
+		points: []string{
+			"mcp.host.before_dial", "mcp.process.started", "mcp.host.up", "mcp.call.before_send", "mcp.call.answered",
+			"mcp.process.before_end", "mcp.strays.before_kill", "engine.context.set", "engine.tool.ran", "durable.step.recorded",
+		},
+		config: "mcp: [{name: notes, command: SERVER, args: [COUNTER], trusted: true}]\n",
+		script: `
+turns:
+  - tools: [{name: mcp__notes__write, input: {text: first}}]
+  - tools: [{name: mcp__notes__find, input: {text: first}}]
+  - tools: [{name: mcp__notes__write, input: {text: second}}, {name: mcp__notes__write, input: {text: third}}]
+  - tools: [{name: Complete, input: {summary: noted}}]
+`,
+	},
 	{name: "subtask", yes: true, points: []string{"engine.subtask.named", "engine.subtask.spawned", "engine.subtask.ended", "durable.append.after", "scheduler.run.ended"}, script: `
 scenes:
   - when: the child
@@ -286,7 +301,7 @@ func (p *person) settleUnknown(ctx context.Context, r td.Request) error {
 	}
 	p.done["retried/"+string(r.Step)] = true
 	for mark := range strings.FieldsSeq(p.marks()) {
-		if strings.Contains(r.Prompt, "echo "+mark+" ") {
+		if strings.Contains(r.Prompt, "echo "+mark+" ") || strings.Contains(r.Detail, `"text":"`+mark+`"`) {
 			answer = td.Done
 		}
 	}
