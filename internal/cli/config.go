@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/daemon"
 )
 
 func newConfigCmd(a *app) *cobra.Command {
@@ -112,8 +113,11 @@ func newConfigCheckCmd(a *app) *cobra.Command {
 }
 
 func runConfigCheck(o configCheckOptions) error {
-	_, file, err := o.app.loadConfig(nil)
+	c, file, err := o.app.loadConfig(nil)
 	if err != nil {
+		return err
+	}
+	if _, err := daemon.Hooks(c); err != nil {
 		return err
 	}
 	if o.app.json {

@@ -21,6 +21,7 @@ import (
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/gateway"
@@ -71,6 +72,7 @@ type Daemon struct {
 	gate    *gateway.Gateway
 	prices  llm.Prices
 	pool    *mcp.Pool
+	hooks   *hook.Set
 	live    bus.Topic[api.Live]
 	shelf   *knowledge.Shelf
 	notify  *notifier
@@ -155,6 +157,9 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 		return err
 	}
 	if d.pool, err = newPool(d.o); err != nil {
+		return err
+	}
+	if d.hooks, err = Hooks(d.o.Config); err != nil {
 		return err
 	}
 	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2}

@@ -46,6 +46,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.sweepHooks(tasks)
 	report.Orphans = append(found.killed, d.killStrays()...)
 	fpSwept.Hit()
 	r := &rescuer{Daemon: d, processes: found.processes}
