@@ -61,5 +61,6 @@ func runLoopAttach(ctx context.Context, o loopAttachOptions) error {
 		a.say("detached; the task runs on: %s", a.typeable("taskdaemon loop attach "+t.Handle))
 		return nil
 	}
+	a.notify(last)
 	return outcomeOf(last)
 }

@@ -131,6 +131,7 @@ func (o taskAddOptions) stay(ctx context.Context, svc api.Service, t td.Task) er
 			return err
 		}
 	}
+	a.notify(last)
 	return outcomeOf(last)
 }
 
