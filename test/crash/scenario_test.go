@@ -26,6 +26,10 @@ type scenario struct {
 	stops  bool          // the person stops the daemon on the way
 	// points, if there are any, are the only ones it is killed at: it is there for them.
 	points []string
+	// again says that it is killed a second time, too, at what only a recovery passes.
+	again bool
+	// marks is how many effects there are in the end, if some follow the task's: it is waited for them.
+	marks int
 	// cut says that where in the conversation the task ends depends on the moment.
 	cut bool
 	// person does what a person does, called again and again with the task as it stands. It remembers
@@ -200,6 +204,45 @@ turns:
   - tools: [{name: Complete, input: {summary: noted}}]
 `,
 	},
+	{
+		name: "learned", yes: true,
+		points: []string{
+			"builtin.learn.before_add", "builtin.learn.added", "engine.learn.before_add", "engine.learn.added", "durable.step.intended",
+			"memory.file.before_temp", "memory.file.before_rename", "memory.file.after_rename", "memory.file.after_sync",
+		},
+		config: "knowledge: {extract: keep}\n",
+		script: `
+turns:
+  - tools: [{name: Learn, input: {title: Alpha, text: There is one alpha., tags: [greek], files: [a.txt]}}]
+  - tools: [{name: Bash, input: {command: "echo between >> COUNTER"}}]
+  - text: The root cause was a beta in the wrong place. Turns out nobody looks for gammas either.
+    tools: [{name: Learn, input: {title: Alpha, text: And it is alone.}}]
+  - tools: [{name: Complete, input: {summary: learned}}]
+`,
+	},
+	{
+		name: "refined", yes: true, points: []string{"engine.side.answered", "engine.learn.before_add", "engine.learn.added", "engine.finish.before_end"},
+		script: `
+scenes:
+  - when: Below are passages
+    turns: [{text: '{"learnings": [{"title": "Beta", "text": "Betas are misplaced.", "files": ["b.txt"]}]}'}]
+turns:
+  - text: The root cause was a beta in the wrong place.
+    tools: [{name: Fail, input: {reason: no gamma}}]
+`,
+	},
+	{
+		name: "told", yes: true, marks: 2, points: []string{
+			"daemon.notify.intended", "daemon.notify.ran", "daemon.notify.recorded", "engine.finish.ended",
+			"sandbox.start.before_spawn", "sandbox.start.after_started", "daemon.stop.drained",
+		},
+		config: "notify: {command: \"echo $TASK_STATE >> COUNTER\"}\n",
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo worked >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: told}}]
+`,
+	},
 	{name: "subtask", yes: true, points: []string{"engine.subtask.named", "engine.subtask.spawned", "engine.subtask.ended", "durable.append.after", "scheduler.run.ended"}, script: `
 scenes:
   - when: the child
@@ -221,6 +264,33 @@ turns:
   - tools: [{name: Task, input: {prompt: the child}}]
   - tools: [{name: Complete, input: {summary: never}}]
 `},
+	{
+		name: "hooked", yes: true, again: true,
+		points: []string{
+			"hook.prepare.after_mkdir", "hook.prepare.after_input", "hook.discard.before_remove",
+			"hook.http.before_post", "hook.http.after_post",
+			"engine.hook.started", "engine.hook.ended", "engine.hook.cleaned",
+			"durable.step.ran", "durable.step.recorded", "durable.append.after",
+		},
+		config: `
+hooks:
+  - {point: TaskCreated, name: created, command: "echo created >> COUNTER"}
+  - {point: TaskStarted, name: started, command: "echo started >> COUNTER; echo words for the start"}
+  - {point: PostLLMCall, name: answered, command: "echo answered >> COUNTER; sed -n s/misspelt/spelt/p"}
+  - {point: PreToolUse, name: change, matcher: Bash, command: "echo asked >> COUNTER; sed -n s/original/changed/p"}
+  - {point: PreToolUse, name: forbid, matcher: Write, command: "echo refused >> COUNTER; echo not this one >&2; exit 2"}
+  - {point: PostToolUse, name: web, matcher: Bash, url: HOOKS}
+  - {point: PostToolUse, name: look, matcher: Bash, command: "echo looked >> COUNTER"}
+  - {point: LoopIteration, name: turn, command: "echo turned >> COUNTER; echo a turn is over"}
+  - {point: TaskCompleted, name: end, command: "echo ended >> COUNTER"}
+`,
+		script: `
+turns:
+  - {text: misspelt, tools: [{name: Bash, input: {command: "echo original >> COUNTER"}}]}
+  - tools: [{name: Write, input: {path: new.txt, content: never}}, {name: Bash, input: {command: "echo two >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: hooked}}]
+`,
+	},
 	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
@@ -296,8 +366,8 @@ func (p *person) once(ctx context.Context, key, ref string, cmd api.Command) err
 // settleUnknown answers truthfully what became of a step whose process was lost: the mark is there or not.
 func (p *person) settleUnknown(ctx context.Context, r td.Request) error {
 	answer := td.Retry
-	if p.done["retried/"+string(r.Step)] && !p.done["settle/"+string(r.ID)] {
-		answer = td.Skip // whatever kills it will kill it again
+	if p.done["retried/"+string(r.Step)] && !p.done["settle/"+string(r.ID)] && !strings.HasPrefix(r.Tool, "mcp__") {
+		answer = td.Skip // whatever kills its shim will kill it again
 	}
 	p.done["retried/"+string(r.Step)] = true
 	for mark := range strings.FieldsSeq(p.marks()) {
