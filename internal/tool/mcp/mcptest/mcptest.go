@@ -93,7 +93,9 @@ func server(file string) *sdk.Server {
 	})
 	// A schema that no model's API would take: the server lies about it.
 	s.AddTool(&sdk.Tool{Name: "lies", Description: "Has a schema that cannot be used.", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`)},
-		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, errors.New("never") })
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return nil, errors.New("never")
+		})
 	return s
 }
 
