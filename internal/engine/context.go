@@ -50,7 +50,9 @@ func (r *run) assemble(ctx context.Context) error {
 	}
 	r.addSkills(t, &system, &opening)
 	opening.add("environment", "", r.describeEnvironment(ctx, t))
-	r.addLearnings(ctx, t, &opening)
+	if err := r.addLearnings(ctx, t, &opening); err != nil {
+		return err
+	}
 	hookParts(&opening, hook.TaskStarted, r.startWords)
 	hookParts(&opening, hook.PreContextAssembly, words)
 	opening.add("task", "", t.Prompt)

@@ -302,22 +302,36 @@ func (r *run) afterCall(ctx context.Context) (changed bool, err error) {
 	}
 	m := script.Newest.Model
 	was := script.Messages[len(script.Messages)-1]
-	p, said, err := fire(ctx, r, td.StepKey(fmt.Sprintf("t%d.model", script.Turn)), hook.PostLLMCallPayload{
+	key := td.StepKey(fmt.Sprintf("t%d.model", script.Turn))
+	p, said, err := fire(ctx, r, key, hook.PostLLMCallPayload{
 		Head: r.head(), Model: m.Model, StopReason: m.StopReason, Message: m.Message,
 		Usage: m.Usage, CostUSD: m.Cost.Dollars(), TookMS: script.Newest.Took.Milliseconds(),
 	})
-	if _, is := said.Changes["message"]; err != nil || !is {
+	if err != nil {
 		return false, err
 	}
-	old, err := json.Marshal(was)
+	if _, is := said.Changes["message"]; is {
+		if changed, err := r.rewrite(ctx, was, p.Message); err != nil || changed {
+			return changed, err
+		}
+	}
+	return false, r.keepWords(ctx, key, p.Learn)
+}
+
+// rewrite puts another message in the place of the newest answer, unless it is that already.
+func (r *run) rewrite(ctx context.Context, was, next td.Message) (bool, error) {
+	a, err := json.Marshal(was)
 	if err != nil {
 		return false, fmt.Errorf("compare the answer: %w", err)
 	}
-	next, err := json.Marshal(p.Message)
-	if err != nil || bytes.Equal(old, next) {
-		return false, err
+	b, err := json.Marshal(next)
+	if err != nil {
+		return false, fmt.Errorf("compare the answer: %w", err)
 	}
-	return true, r.log.Append(ctx, td.AnswerChanged{Message: p.Message, By: hookName})
+	if bytes.Equal(a, b) {
+		return false, nil
+	}
+	return true, r.log.Append(ctx, td.AnswerChanged{Message: next, By: hookName})
 }
 
 // turned fires LoopIteration when a turn is over. It reports whether the run has something new to look at.

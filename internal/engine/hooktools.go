@@ -133,6 +133,9 @@ func (r *run) afterTool(ctx context.Context, c *transcript.Call, res td.ToolResu
 				return res, err
 			}
 		}
+		if err := r.keepWords(ctx, c.Key, p.Learn); err != nil {
+			return res, err
+		}
 		words = append(words[:len(words):len(words)], said.Inject...)
 	}
 	res.Content = withWords(res.Content, words)

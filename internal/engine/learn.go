@@ -40,21 +40,31 @@ const (
 )
 
 // addLearnings tells the task what earlier ones learned (L-2). What cannot be had is done without.
-func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) {
+func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) error {
 	if r.Knowledge == nil {
-		return
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellWithin)
-	defer cancel()
 	about := strings.Join(append([]string{t.Title, t.Prompt}, t.Labels...), "\n")
-	found, err := r.Knowledge.Told(ctx, t.Dir, about, mostTold)
+	about, most, err := r.querying(ctx, about, mostTold)
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	found, err := r.Knowledge.Told(within, t.Dir, about, most)
 	if err != nil {
 		r.Log.Warn("look for learnings", "task", t.Handle, "err", err)
-		return
+		return nil
+	}
+	if found, err = r.telling(ctx, about, found); err != nil {
+		return err
 	}
 	var sources []string
 	for _, m := range found {
-		source := knowledge.File(m.ID)
+		source := hookName
+		if m.ID != "" {
+			source = knowledge.File(m.ID)
+		}
 		if len(m.Sources) > 0 {
 			source += " (task " + strings.Join(m.Sources, ", ") + ")"
 		}
@@ -63,6 +73,7 @@ func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) {
 	if told := memory.Render(found, maxInstructions); told != "" {
 		opening.add("learnings", strings.Join(sources, ", "), told+"\n")
 	}
+	return nil
 }
 
 var errLearnedTooLong = errors.New("learning took too long")
@@ -79,7 +90,7 @@ func (r *run) learn(ctx context.Context) error {
 	defer cancel()
 	found, err := r.findLearnings(limited)
 	for i := 0; err == nil && i < min(len(found), mostLearned); i++ {
-		err = r.keep(limited, td.StepKey(fmt.Sprintf("%s.%d", r.log.Transcript().LearnKey(), i)), found[i])
+		err = r.keepFound(limited, td.StepKey(fmt.Sprintf("%s.%d", r.log.Transcript().LearnKey(), i)), found[i], "conversation")
 	}
 	if errors.Is(err, errLearnedTooLong) && ctx.Err() == nil {
 		r.Log.Warn("learn", "task", t.Handle, "err", err)

@@ -35,15 +35,12 @@ type PreContextAssemblyPayload struct {
 	Head
 	Tier     td.Tier `json:"tier" doc:"the class of model: small, worker or expert"`
 	Model    string  `json:"model,omitempty" doc:"the model, if one was named; it goes over the tier"`
-	MaxTurns int     `json:"max_turns" doc:"turns an iteration may take; 0: the config's"`
+	MaxTurns int     `json:"max_turns" doc:"turns it may take before it is paused"`
 }
 
 func (p PreContextAssemblyPayload) check() error {
-	switch {
-	case !slices.Contains([]td.Tier{td.Small, td.Worker, td.Expert}, p.Tier):
+	if !slices.Contains([]td.Tier{td.Small, td.Worker, td.Expert}, p.Tier) {
 		return fmt.Errorf("tier %q is none of small, worker and expert", p.Tier)
-	case p.MaxTurns < 0:
-		return fmt.Errorf("max_turns is %d", p.MaxTurns)
 	}
 	return nil
 }
@@ -52,19 +49,21 @@ func (p PreContextAssemblyPayload) check() error {
 type PostContextAssemblyPayload struct {
 	Head
 	System   string       `json:"system" doc:"the system prompt"`
-	Messages []td.Message `json:"messages" doc:"the conversation: role and blocks each"`
+	Messages []td.Message `json:"messages" doc:"one message: the opening, with role and blocks"`
 	Tokens   int64        `json:"tokens" doc:"how large it all is, estimated"`
 	Window   int64        `json:"window" doc:"how large it may be"`
 }
 
 func (p PostContextAssemblyPayload) check() error {
-	if len(p.Messages) == 0 {
-		return fmt.Errorf("no messages are left")
+	if len(p.Messages) != 1 {
+		return fmt.Errorf("%d messages, not the opening alone", len(p.Messages))
 	}
-	for i, m := range p.Messages {
-		if err := checkMessage(m); err != nil {
-			return fmt.Errorf("messages[%d]: %w", i, err)
-		}
+	m := p.Messages[0]
+	if err := checkMessage(m); err != nil {
+		return fmt.Errorf("messages[0]: %w", err)
+	}
+	if m.Role != td.User || m.Text() == "" || slices.ContainsFunc(m.Blocks, func(b td.Block) bool { return b.Type != td.TextBlock }) {
+		return fmt.Errorf("messages[0]: the opening is the user's, in words")
 	}
 	return nil
 }

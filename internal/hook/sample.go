@@ -51,8 +51,6 @@ var (
 		Head: sampleHead, System: "You are a careful engineer.",
 		Messages: []td.Message{
 			{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: sampleAsked.Prompt}}},
-			sampleMessage,
-			{Role: td.User, Blocks: []td.Block{{Type: td.ToolResultBlock, ID: sampleCall.ToolUseID, Text: "ok  \tshop/cart\t0.8s"}}},
 		},
 		Tokens: 14210, Window: 180000,
 	}

@@ -44,14 +44,14 @@ var Traits = []Trait{
 
 	{
 		Point: PreContextAssembly, Group: Loop, Fires: true, sample: samplePreContextAssembly,
-		Doc:    "The context of the next model call is about to be put together.",
+		Doc:    "What stands before the conversation is about to be put together: once, before the first call of the model.",
 		Block:  "the task fails with the reason",
-		Modify: []string{"tier", "model", "max_turns"},
-		Inject: toModelFirst,
+		Modify: []string{"tier", "model"},
+		Inject: "a part of the opening message",
 	},
 	{
 		Point: PostContextAssembly, Group: Loop, Fires: true, sample: samplePostContextAssembly,
-		Doc:    "The context is complete and fits the window.",
+		Doc:    "What stands before the conversation is complete, and about to be recorded for all later calls.",
 		Block:  "the task fails with the reason",
 		Modify: []string{"system", "messages"},
 	},

@@ -165,21 +165,17 @@ func (t *Transcript) Apply(ev td.Event) {
 }
 
 func (t *Transcript) intended(in td.Intent) {
-	if in.Kind == td.HookStep {
-		return
-	}
-	t.Untouched = false
 	if in.Kind == td.ModelStep {
-		t.Model.Intent, t.Model.InFlight = &in, true
+		t.Model.Intent, t.Model.InFlight, t.Untouched = &in, true, false
 		return
 	}
 	for i := range t.Calls {
 		switch in.Key {
 		case t.Calls[i].Key:
 			// A person's word on an attempt says nothing about the next one.
-			t.Calls[i].Intent, t.Calls[i].Unknown = &in, nil
+			t.Calls[i].Intent, t.Calls[i].Unknown, t.Untouched = &in, nil, false
 		case t.Calls[i].Validation.Key:
-			t.Calls[i].Validation.Intent = &in
+			t.Calls[i].Validation.Intent, t.Untouched = &in, false
 			t.Calls[i].Validation.Outcome = nil
 		}
 	}
@@ -194,11 +190,10 @@ func (t *Transcript) ended(o td.Outcome) {
 		t.Model.InFlight = false
 		t.Model.Failures = append(t.Model.Failures, *o.Failure)
 	case o.Tool != nil:
-		t.Untouched = false
 		for i := range t.Calls {
 			switch o.Key {
 			case t.Calls[i].Key:
-				t.Calls[i].Outcome = &o
+				t.Calls[i].Outcome, t.Untouched = &o, false
 			case t.Calls[i].Validation.Key:
 				t.Calls[i].Validation.Outcome = &o
 				if o.Tool.IsError {

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/hook"
+	"taskdaemon/internal/memory"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/transcript"
+)
+
+// querying fires KnowledgeQuery: what is looked for among the learnings, and how many at most.
+func (r *run) querying(ctx context.Context, query string, limit int) (string, int, error) {
+	p, _, err := fire(ctx, r, r.contextKey(), hook.KnowledgeQueryPayload{Head: r.head(), Query: query, Limit: limit})
+	return p.Query, p.Limit, err
+}
+
+// telling fires KnowledgeInjected: the learnings as hooks leave them.
+func (r *run) telling(ctx context.Context, query string, found []memory.Match) ([]memory.Match, error) {
+	if !r.Hooks.Has(hook.KnowledgeInjected) {
+		return found, nil
+	}
+	p := hook.KnowledgeInjectedPayload{Head: r.head(), Query: query, Learnings: []hook.Learning{}}
+	for _, m := range found {
+		p.Learnings = append(p.Learnings, hook.Learning{ID: m.ID, Text: m.Text, Source: strings.Join(m.Sources, ", "), Tags: m.Tags})
+	}
+	p, said, err := fire(ctx, r, r.contextKey(), p)
+	if _, is := said.Changes["learnings"]; err != nil || !is {
+		return found, err
+	}
+	told := make([]memory.Match, len(p.Learnings))
+	for i, l := range p.Learnings {
+		if j := slices.IndexFunc(found, func(m memory.Match) bool { return l.ID != "" && m.ID == l.ID }); j >= 0 {
+			told[i] = found[j]
+		} else {
+			told[i].Title = clip(l.Text, 80)
+			if l.Source != "" {
+				told[i].Sources = []string{l.Source}
+			}
+		}
+		told[i].Text, told[i].Tags = l.Text, l.Tags
+	}
+	return told, nil
+}
+
+// extracted fires LearningExtracted: the learning as hooks leave it, or that it is not to be kept.
+func (r *run) extracted(ctx context.Context, key td.StepKey, l memory.Learning, from string) (_ memory.Learning, keep bool, err error) {
+	if !r.Hooks.Has(hook.LearningExtracted) {
+		return l, true, nil
+	}
+	p := hook.LearningExtractedPayload{Head: r.head(), Text: l.Text, Tags: l.Tags, From: from}
+	for _, f := range l.Files {
+		p.Files = append(p.Files, f.Path)
+	}
+	p, said, err := fire(ctx, r, key, p)
+	l.Text, l.Tags = p.Text, p.Tags
+	return l, !said.Blocked, err
+}
+
+// keepFound keeps a learning unless a hook objects.
+func (r *run) keepFound(ctx context.Context, key td.StepKey, l memory.Learning, from string) error {
+	l, keep, err := r.extracted(ctx, key, l, from)
+	if err != nil || !keep {
+		return err
+	}
+	return r.keep(ctx, key, l)
+}
+
+// keepWords keeps what hooks say is worth keeping.
+func (r *run) keepWords(ctx context.Context, key td.StepKey, words []string) error {
+	if r.Knowledge == nil {
+		return nil
+	}
+	for i, w := range words {
+		l := memory.Candidate{Text: w}.Learning(r.log.Task().Handle, r.log.Now())
+		if err := r.keepFound(ctx, td.StepKey(fmt.Sprintf("%s.learn.%d", key, i)), l, "hook"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lesson fires LearningExtracted for a call of the Learn tool. What hooks make of it is the tool's input.
+func (r *run) lesson(ctx context.Context, c *transcript.Call) (done bool, err error) {
+	if c.Use.Name != "Learn" || c.Use.Malformed != "" || !r.Hooks.Has(hook.LearningExtracted) {
+		return false, nil
+	}
+	var in map[string]json.RawMessage
+	var words struct {
+		Text  string   `json:"text"`
+		Tags  []string `json:"tags"`
+		Files []string `json:"files"`
+	}
+	if json.Unmarshal(c.Use.Input, &in) != nil || json.Unmarshal(c.Use.Input, &words) != nil || words.Text == "" {
+		return false, nil // the tool itself says what is wrong with it
+	}
+	p, said, err := fire(ctx, r, c.Key, hook.LearningExtractedPayload{
+		Head: r.head(), Text: words.Text, Tags: words.Tags, Files: words.Files, From: "tool",
+	})
+	switch {
+	case err != nil:
+		return true, err
+	case said.Blocked:
+		return true, r.answerCall(ctx, c, said, td.ToolResult{Content: "It is not kept: " + said.Reason, IsError: true})
+	case len(said.Changes) == 0:
+		return false, nil
+	}
+	if in["text"], err = json.Marshal(p.Text); err == nil && len(p.Tags) > 0 {
+		in["tags"], err = json.Marshal(p.Tags)
+	}
+	if err != nil {
+		return true, fmt.Errorf("change the learning: %w", err)
+	}
+	c.Use.Input, err = json.Marshal(in)
+	return err != nil, err
+}
