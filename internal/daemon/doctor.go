@@ -85,7 +85,7 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 	if err != nil {
 		return c, err
 	}
-	ended := map[td.TaskID]bool{}
+	ended := map[td.TaskID]bool{td.DaemonStream: false} // its own commands tell people of tasks
 	wanted := map[string]bool{}
 	for _, t := range tasks {
 		ended[t.ID] = t.Status.State.Terminal()

@@ -221,7 +221,7 @@ turns:
 `,
 	},
 	{
-		name: "refined", yes: true, points: []string{"engine.side.answered", "engine.learn.before_add", "engine.learn.added", "engine.finish.before_end"},
+		name: "refined", yes: true, points: []string{"engine.side.answered", "engine.learn.before_add", "engine.learn.added"},
 		script: `
 scenes:
   - when: Below are passages
