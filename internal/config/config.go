@@ -30,6 +30,7 @@ type Config struct {
 	Retention Retention
 	Cassette  Cassette
 	Prices    Prices
+	Web       Web
 	Rehearsal Rehearsal
 	Log       Log
 	Knowledge Knowledge
@@ -118,6 +119,9 @@ const (
 
 // Cassette records model traffic, or plays it back (B-2).
 type Cassette struct{ Mode, Path string }
+
+// Web is how pages are fetched.
+type Web struct{ AllowPrivate string }
 
 // Prices say what models cost.
 type Prices struct{ File string }

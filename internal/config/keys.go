@@ -142,6 +142,7 @@ var Keys = []Key{
 		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette,
 	},
 	{Name: "cassette.path", Doc: "The cassette's file.", path: true, field: func(c *Config) any { return &c.Cassette.Path }},
+	{Name: "web.allow_private", Doc: "Hosts and networks that WebFetch may reach although they are private, separated by commas: localhost, 10.0.0.0/8.", field: func(c *Config) any { return &c.Web.AllowPrivate }},
 	{Name: "prices.file", Doc: "Prices of models, as JSON, on top of the built-in ones.", path: true, field: func(c *Config) any { return &c.Prices.File }},
 	{
 		Name: "rehearsal.script", Doc: "Script the rehearsal model plays for tasks that bring none.", path: true,

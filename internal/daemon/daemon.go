@@ -33,6 +33,7 @@ import (
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool/mcp"
+	"taskdaemon/internal/webfetch"
 )
 
 var (
@@ -75,6 +76,7 @@ type Daemon struct {
 	hooks   *hook.Set
 	live    bus.Topic[api.Live]
 	shelf   *knowledge.Shelf
+	web     *webfetch.Fetcher
 	notify  *notifier
 
 	reportMu sync.Mutex
@@ -164,6 +166,9 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	}
 	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2}
 	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
+	if d.web, err = webfetch.New(webfetch.Options{AllowPrivate: hosts(d.o.Config.Web.AllowPrivate)}); err != nil {
+		return fmt.Errorf("set web.allow_private: %w", err)
+	}
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{

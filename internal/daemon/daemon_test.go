@@ -39,7 +39,7 @@ func start(t *testing.T, dir string, change func(*config.Config)) *live {
 		t.Fatal(err)
 	}
 	c := config.Default()
-	c.Drift = config.Drift{} // hostile models fail more often than a person would watch
+	c.Drift = config.Drift{}  // hostile models fail more often than a person would watch
 	c.Window.Tokens = 1 << 30 // so do long answers
 	c.Provider = config.RehearsalProvider
 	c.Retry.Overloaded = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}

@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"regexp"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/config"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool/mcp"
 )
@@ -13,8 +15,9 @@ import (
 func newPool(o Options) (*mcp.Pool, error) {
 	var servers []mcp.Server
 	for _, s := range o.Config.MCP {
+		expand := func(values map[string]string) map[string]string { return expand(o, s, values) }
 		servers = append(servers, mcp.Server{
-			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, Timeout: s.Timeout,
+			Name: s.Name, Command: s.Command, Args: s.Args, Env: expand(s.Env), URL: s.URL, Headers: expand(s.Headers), Timeout: s.Timeout,
 			StartTimeout: s.StartTimeout, Trusted: s.Trusted, Allow: s.Allow, Deny: s.Deny, Disabled: s.Disabled,
 		})
 	}
@@ -27,6 +30,25 @@ func newPool(o Options) (*mcp.Pool, error) {
 		}
 	}
 	return pool, err
+}
+
+// variable is a place in a value that stands for a variable of the environment.
+var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+
+// expand puts variables of the environment into values, so that no secret has to stand in the config. One that is not
+// set is empty: the server says what it lacks, and the daemon starts without it.
+func expand(o Options, s config.Server, values map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, value := range values {
+		out[name] = variable.ReplaceAllStringFunc(value, func(v string) string {
+			text := o.Getenv(v[2 : len(v)-1])
+			if text == "" && !s.Disabled {
+				o.Log.Warn("an MCP server wants a variable that is not set", "server", s.Name, "variable", v, "place", s.Where)
+			}
+			return text
+		})
+	}
+	return out
 }
 
 // killStrays ends what the MCP servers of a daemon that was killed left behind.

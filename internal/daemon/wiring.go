@@ -25,7 +25,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 	return engine.New(engine.Options{
 		Journal:     d.journal,
 		Model:       d.model,
-		Tools:       tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob, Knowledge: d.shelf})...),
+		Tools:       tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob, Knowledge: d.shelf, Web: d.web})...),
 		Spool:       d.spool,
 		Models:      models(c),
 		Choose:      d.gate.Choose,
@@ -89,6 +89,11 @@ func (d *Daemon) cancelChild(ctx context.Context, id td.TaskID, why string) erro
 		d.sched.Wake(ctx, t, true)
 	}
 	return err
+}
+
+// hosts are the words of a list separated by commas.
+func hosts(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 func models(c config.Config) map[td.Tier]string {

@@ -156,6 +156,8 @@ type ToolResult struct {
 	Exit    *int     `json:"exit,omitempty"`   // of a command
 	Job     *Job     `json:"job,omitempty"`    // a background job that was started
 	Killed  []JobID  `json:"killed,omitempty"` // background jobs known to have ended
+	// Side is what a model said beside the conversation as part of the call.
+	Side *SideResult `json:"side,omitempty"`
 	// Child is the subtask whose answer this is.
 	Child *ChildResult `json:"child,omitempty"`
 }

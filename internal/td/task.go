@@ -217,6 +217,9 @@ func (t *Task) ended(o Outcome) {
 			t.Jobs = append(slices.Clone(t.Jobs), *o.Tool.Job)
 		}
 		t.endJobs(o.Tool.Killed)
+		if s := o.Tool.Side; s != nil {
+			t.Usage, t.Cost = t.Usage.Add(s.Usage), t.Cost+s.Cost
+		}
 		if o.Tool.Child != nil {
 			t.SubtaskCost += o.Tool.Child.Cost
 		}

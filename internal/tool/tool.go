@@ -87,6 +87,8 @@ type Env struct {
 	Jobs    []td.Job               // background jobs of the task
 	Known   func(path string) bool // has the model seen this file's content?
 	Emit    func(output []byte)    // live output, for viewers; must not block
+	// Ask lets a small model answer something beside the conversation, as part of this call.
+	Ask     func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error)
 	Now     func() time.Time
 	Timeout time.Duration // of this call
 }

@@ -5,6 +5,9 @@ package script
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +67,7 @@ func TestScripts(t *testing.T) {
 			"trash":  trash,
 			"api":    api,
 			"chat":   chat,
+			"web":    web,
 		},
 		RequireUniqueNames: true,
 	})
@@ -130,6 +134,21 @@ func chat(ts *testscript.TestScript, neg bool, args []string) {
 	srv := llmtest.NewServer(llmtest.Options{Script: script, API: llmtest.Chat})
 	ts.Defer(srv.Close)
 	ts.Setenv("CHAT_URL", srv.URL+"/v1")
+}
+
+// web FILE starts a server on loopback that serves the file as a page; WEB_URL is its address.
+func web(ts *testscript.TestScript, neg bool, args []string) {
+	page := ts.ReadFile(args[0])
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, page)
+	}))
+	ts.Defer(srv.Close)
+	ts.Setenv("WEB_URL", srv.URL)
 }
 
 // kill9 kills the session's daemon with SIGKILL and waits until it is gone.

@@ -13,6 +13,7 @@ import (
 
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/tool"
+	"taskdaemon/internal/webfetch"
 )
 
 // Options are the settings of the tools; zero values give the defaults.
@@ -24,6 +25,8 @@ type Options struct {
 	Ripgrep string
 	// Knowledge is where Learn keeps things. Without it there is no Learn.
 	Knowledge *knowledge.Shelf
+	// Web fetches pages. Without it there is no WebFetch.
+	Web *webfetch.Fetcher
 }
 
 // NoRipgrep as Options.Ripgrep makes Grep use the search that is built in.
@@ -55,6 +58,9 @@ func Tools(opts Options) []tool.Tool {
 	}
 	if opts.Knowledge != nil {
 		tools = append(tools, learnTool(opts.Knowledge))
+	}
+	if opts.Web != nil {
+		tools = append(tools, webFetchTool(opts.Web))
 	}
 	return tools
 }
