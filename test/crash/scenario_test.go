@@ -243,6 +243,13 @@ turns:
   - tools: [{name: Complete, input: {summary: told}}]
 `,
 	},
+	{name: "escalated", yes: true, valid: "test -e solved", points: []string{"engine.model.escalated"}, script: `
+turns:
+  - tools: [{name: Complete, input: {summary: I think so}}]
+  - tools: [{name: Complete, input: {summary: I am sure}}]
+  - tools: [{name: Bash, input: {command: "echo solved >> COUNTER; touch solved"}}]
+  - tools: [{name: Complete, input: {summary: now it is}}]
+`},
 	{name: "subtask", yes: true, points: []string{"engine.subtask.named", "engine.subtask.spawned", "engine.subtask.ended", "durable.append.after", "scheduler.run.ended"}, script: `
 scenes:
   - when: the child
