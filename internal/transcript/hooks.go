@@ -71,6 +71,12 @@ func (h *hooks) overrule() {
 	}
 }
 
+// opened says that the words for the task's beginning stand in the opening.
+func (h hooks) opened(begin td.StepKey) hooks {
+	h.injected = with(h.injected, begin, true)
+	return h
+}
+
 func with[V any](m map[td.StepKey]V, key td.StepKey, v V) map[td.StepKey]V {
 	next := maps.Clone(m)
 	if next == nil {

@@ -121,7 +121,7 @@ func (t *Transcript) Apply(ev td.Event) {
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
 		turn := t.Turn
-		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks, Begun: t.Begun, Answered: t.Answered}
+		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), Begun: t.Begun, Answered: t.Answered}
 	case td.StepIntended:
 		t.intended(b.Intent)
 	case td.StepEnded:
