@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"taskdaemon/internal/hook"
+	"taskdaemon/internal/td"
+)
+
+// hooked is a set of one function at each of the points.
+func hooked(t *testing.T, f hook.Func, points ...hook.Point) *hook.Set {
+	t.Helper()
+	var specs []hook.Spec
+	for _, p := range points {
+		spec := hook.Spec{Point: p, Name: string(p), Func: "f"}
+		if p == hook.PreToolUse {
+			spec.Matcher = "Look|Guarded"
+		}
+		specs = append(specs, spec)
+	}
+	set, err := hook.New(specs, map[string]hook.Func{"f": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func says1(r hook.Result) hook.Func {
+	return func(context.Context, hook.Payload) (hook.Result, error) { return r, nil }
+}
+
+func changes(field, value string) hook.Result {
+	return hook.Result{Changes: map[string]json.RawMessage{field: json.RawMessage(value)}}
+}
+
+var no = hook.Result{Blocked: true, Reason: "the hook says no"}
+
+func TestHooksDecide(t *testing.T) {
+	look, guarded := []any{calls("Look", `{"a":1}`)}, []any{calls("Guarded", `{}`)}
+	for name, tt := range map[string]struct {
+		point hook.Point
+		said  hook.Result
+		plays []any
+		yes   bool
+		state td.State
+		words []string // of the conversation
+		not   string
+		check func(t *testing.T, b *bench, task td.Task)
+	}{
+		"a call is blocked": {
+			point: hook.PreToolUse, said: no, plays: look, state: td.Completed,
+			words: []string{"the hook says no"}, not: "looked",
+		},
+		"a call is answered": {
+			point: hook.PreToolUse, said: changes("tool_response", `{"content":"canned"}`), plays: look,
+			state: td.Completed, words: []string{"canned"}, not: "looked",
+		},
+		"words with a result": {
+			point: hook.PreToolUse, said: hook.Result{Inject: []string{"mind this"}}, plays: look, state: td.Completed, words: []string{`looked\n\nmind this`},
+		},
+		"a call is allowed": {
+			point: hook.PreToolUse, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"allowed"},
+		},
+		"a person is asked after all": {
+			point: hook.PreToolUse, said: hook.Result{Permission: hook.Ask}, plays: look, yes: true, state: td.Waiting,
+		},
+		"a call is blocked and the task pauses": {
+			point: hook.PreToolUse, said: hook.Result{Stop: true, Reason: "enough"}, plays: look, state: td.Paused, not: "looked", words: []string{"enough"},
+		},
+		"a result is changed": {
+			point: hook.PostToolUse, said: changes("tool_response", `{"content":"seen","is_error":true}`), plays: look, state: td.Completed,
+			words: []string{`"seen"`, `"is_error":true`}, not: "looked",
+		},
+		"a result is blocked": {point: hook.PostToolUse, said: no, plays: look, state: td.Completed, words: []string{"the hook says no"}, not: "looked"},
+		"after a result the task pauses": {
+			point: hook.PostToolUse, said: hook.Result{Stop: true, Reason: "enough"}, plays: look, state: td.Paused, words: []string{"enough"},
+		},
+		"the start is blocked": {
+			point: hook.TaskStarted, said: no, state: td.Failed,
+			check: func(t *testing.T, b *bench, task td.Task) {
+				if !strings.Contains(task.Status.Failed.Error, no.Reason) || len(b.model.requests) > 0 {
+					t.Errorf("it failed with %q after %d calls", task.Status.Failed.Error, len(b.model.requests))
+				}
+			},
+		},
+		"words at the start":   {point: hook.TaskStarted, said: hook.Result{Inject: []string{"good morning"}}, state: td.Completed, words: []string{"good morning"}},
+		"words in the context": {point: hook.PreContextAssembly, said: hook.Result{Inject: []string{"context words"}}, state: td.Completed, words: []string{"context words"}},
+		"another model": {
+			point: hook.PreContextAssembly, said: changes("tier", `"small"`), state: td.Completed,
+			check: func(t *testing.T, b *bench, _ td.Task) { wantModel(t, b, "small-model") },
+		},
+		"another system prompt": {
+			point: hook.PostContextAssembly, said: changes("system", `"be brief"`), state: td.Completed,
+			check: func(t *testing.T, b *bench, _ td.Task) {
+				if got := b.model.requests[0].System; got != "be brief" {
+					t.Errorf("system prompt %q", got)
+				}
+			},
+		},
+		"another opening": {
+			point: hook.PostContextAssembly, said: changes("messages", `[{"role":"user","blocks":[{"type":"text","text":"only this"}]}]`),
+			state: td.Completed, words: []string{"only this"}, not: "do it",
+		},
+		"another model for one call": {
+			point: hook.PreLLMCall, said: changes("model", `"other"`), state: td.Completed,
+			check: func(t *testing.T, b *bench, _ td.Task) { wantModel(t, b, "other") },
+		},
+		"a call of the model is blocked": {point: hook.PreLLMCall, said: no, state: td.Paused},
+		"a hook answers": {
+			point: hook.PreLLMCall, said: changes("answer", `"I am the hook"`), state: td.Failed, words: []string{"I am the hook"},
+			check: func(t *testing.T, b *bench, _ td.Task) {
+				if n := len(b.model.requests); n > 0 {
+					t.Errorf("the model was called %d times", n)
+				}
+			},
+		},
+		"an answer is changed": {
+			point: hook.PostLLMCall, said: changes("message", `{"role":"assistant","blocks":[{"type":"tool_use","id":"x","name":"Complete","input":{"summary":"changed"}}]}`),
+			plays: look, state: td.Completed, not: "Look",
+			check: func(t *testing.T, _ *bench, task td.Task) {
+				if got := task.Status.Completed.Summary; got != "changed" {
+					t.Errorf("summary %q", got)
+				}
+			},
+		},
+		"a turn is the last": {point: hook.LoopIteration, said: no, plays: look, state: td.Paused, words: []string{"looked"}},
+		"words after a turn": {point: hook.LoopIteration, said: hook.Result{Inject: []string{"go on"}}, plays: look, state: td.Completed, words: []string{"go on"}},
+		"a request is denied": {
+			point: hook.PermissionRequest, said: no, plays: guarded, state: td.Completed, words: []string{"the hook says no"}, not: "allowed",
+		},
+		"a request is granted": {
+			point: hook.PermissionRequest, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"allowed"},
+		},
+		"a question in other words": {
+			point: hook.PreUserPrompt, said: changes("prompt", `"May I?"`), plays: guarded, state: td.Waiting,
+			check: func(t *testing.T, _ *bench, task td.Task) {
+				if got := task.Requests[0].Prompt; got != "May I?" {
+					t.Errorf("prompt %q", got)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, tt.plays, func(s *td.Spec, o *Options) {
+				s.Yes, o.Hooks = tt.yes, hooked(t, says1(tt.said), tt.point)
+			}, func(b *bench, id td.TaskID) {
+				task := b.until(id, tt.state)
+				b.wantSaid(id, tt.words...)
+				if said := b.conversation(id); tt.not != "" && strings.Contains(said, tt.not) {
+					t.Errorf("the conversation has %q:\n%s", tt.not, said)
+				}
+				if tt.check != nil {
+					tt.check(t, b, task)
+				}
+			})
+		})
+	}
+}
+
+func wantModel(t *testing.T, b *bench, want string) {
+	t.Helper()
+	if got := b.model.requests[0].Model; got != want {
+		t.Errorf("%s was called, not %s", got, want)
+	}
+}
+
+// What a hook makes of an input is what is run, what the person is asked about, and what later hooks see.
+func TestHookedInputIsJudged(t *testing.T) {
+	var seen []string
+	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		switch p := p.(type) {
+		case hook.PreToolUsePayload:
+			return changes("tool_input", `{"command":"changed"}`), nil
+		case hook.PermissionRequestPayload:
+			seen = append(seen, string(p.ToolInput), p.Prompt)
+		case hook.PostToolUsePayload:
+			seen = append(seen, string(p.ToolInput))
+		}
+		return hook.Result{}, nil
+	}, hook.PreToolUse, hook.PermissionRequest, hook.PostToolUse)
+	play(t, []any{calls("Guarded", `{"command":"original"}`)}, func(_ *td.Spec, o *Options) { o.Hooks = set }, func(b *bench, id td.TaskID) {
+		req := b.until(id, td.Waiting).Requests[0]
+		if !strings.Contains(req.Prompt, "changed") {
+			t.Errorf("the person is asked %q", req.Prompt)
+		}
+		b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: req.ID, Choice: td.Yes, By: "ada"}})
+		b.until(id, td.Completed)
+		want := []string{`{"command":"changed"}`, "Allow Guarded changed?", `{"command":"changed"}`}
+		if len(seen) < 3 || !slices.Equal(seen[:3], want) {
+			t.Errorf("hooks saw %q", seen)
+		}
+	})
+}
+
+// A person who resumes overrules a block: the hook is asked again.
+func TestResumeAsksAgain(t *testing.T) {
+	asked := 0
+	set := hooked(t, func(context.Context, hook.Payload) (hook.Result, error) {
+		asked++
+		if asked == 1 {
+			return no, nil
+		}
+		return hook.Result{}, nil
+	}, hook.PreLLMCall)
+	play(t, nil, func(_ *td.Spec, o *Options) { o.Hooks = set }, func(b *bench, id td.TaskID) {
+		b.until(id, td.Paused)
+		b.post(id, td.Command{Type: td.CmdResume, By: "ada"})
+		b.until(id, td.Completed)
+		if asked != 2 {
+			t.Errorf("asked %d times", asked)
+		}
+	})
+}
+
+// What a person says passes a hook, which may refuse or change it.
+func TestHookHearsThePerson(t *testing.T) {
+	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		if strings.Contains(p.(hook.PostUserInputPayload).Message, "password") {
+			return no, nil
+		}
+		return hook.Result{Changes: map[string]json.RawMessage{"message": []byte(`"politely put"`)}, Inject: []string{"and a note"}}, nil
+	}, hook.PostUserInput)
+	play(t, []any{says("hello", td.EndTurn)}, func(s *td.Spec, o *Options) { s.Mode, o.Hooks = td.Interactive, set }, func(b *bench, id td.TaskID) {
+		b.until(id, td.Waiting)
+		b.post(id, td.Command{Type: td.CmdMessage, Text: "my password is", By: "ada"}, td.Command{Type: td.CmdMessage, Text: "rude", By: "ada"})
+		b.until(id, td.Completed)
+		b.wantSaid(id, "politely put", "and a note")
+		if said := b.conversation(id); strings.Contains(said, "password") || strings.Contains(said, "rude") {
+			t.Errorf("the model heard %s", said)
+		}
+	})
+}
+
+// A hook that fails and is closed blocks; one that is open is as if it had not been asked.
+func TestHookFails(t *testing.T) {
+	for on, want := range map[hook.OnError]td.State{hook.Open: td.Completed, hook.Closed: td.Failed} {
+		set, err := hook.New([]hook.Spec{{Point: hook.TaskStarted, Command: "true", OnError: on}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		play(t, nil, func(_ *td.Spec, o *Options) { o.Hooks, o.HookDir = set, t.TempDir() }, func(b *bench, id td.TaskID) {
+			b.until(id, want) // no processes can be started here
+		})
+	}
+}
+
+// Each point that is said to fire does, once for its occasion, in a task that passes all of them.
+func TestPointsFire(t *testing.T) {
+	var mu sync.Mutex
+	passed := map[hook.Point]int{}
+	var points []hook.Point
+	elsewhere := []hook.Point{hook.SubtaskSpawned, hook.LearningExtracted, hook.KnowledgeQuery, hook.KnowledgeInjected} // scripts pass them
+	for _, trait := range hook.Traits {
+		points = append(points, trait.Point)
+	}
+	record := func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		passed[p.Point()]++
+		return hook.Result{}, nil
+	}
+	set := hooked(t, record, points...)
+	plays := []any{
+		calls("Guarded", `{}`),
+		calls("Guarded", `{}`),
+		calls("Fail", `{"reason":"first"}`),
+		calls("Look", `{}`),
+	}
+	answer := func(b *bench, id td.TaskID, choice string) {
+		req := b.until(id, td.Waiting).Requests[0]
+		b.post(id, td.Command{Type: td.CmdAnswer, By: "ada", Answer: &td.Answer{Request: req.ID, Choice: choice, By: "ada"}})
+	}
+	play(t, plays, func(_ *td.Spec, o *Options) { o.Hooks = set }, func(b *bench, id td.TaskID) {
+		answer(b, id, td.Yes)
+		for b.task(id).Turns < 2 {
+			b.until(id, td.Waiting)
+		}
+		answer(b, id, td.No)
+		b.until(id, td.Failed)
+		b.post(id, td.Command{Type: td.CmdResume, By: "ada"})
+		b.until(id, td.Running)
+		b.post(id, td.Command{Type: td.CmdPause, By: "ada"})
+		b.until(id, td.Paused)
+		b.post(id, td.Command{Type: td.CmdResume, By: "ada"})
+		b.until(id, td.Completed)
+	})
+	play(t, []any{calls("Hang", `{}`)}, func(_ *td.Spec, o *Options) { o.Hooks = hooked(t, record, hook.TaskCancelled) }, func(b *bench, id td.TaskID) {
+		b.until(id, td.Running)
+		b.post(id, td.Command{Type: td.CmdCancel, By: "ada"})
+		b.until(id, td.Cancelled)
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	want := map[hook.Point]int{
+		hook.TaskCreated: 1, hook.TaskStarted: 3, hook.TaskFailed: 1, hook.TaskCompleted: 1, hook.TaskPaused: 1,
+		hook.TaskResumed: 2, hook.TaskCancelled: 1,
+		hook.PermissionRequest: 2, hook.PermissionGranted: 1, hook.PermissionDenied: 1, hook.PreUserPrompt: 2, hook.PostUserInput: 2,
+		hook.PreContextAssembly: 1, hook.PostContextAssembly: 1,
+	}
+	for _, trait := range hook.Traits {
+		n := passed[trait.Point]
+		switch {
+		case slices.Contains(elsewhere, trait.Point):
+		case trait.Fires && n == 0:
+			t.Errorf("%s did not fire", trait.Point)
+		case !trait.Fires && n > 0:
+			t.Errorf("%s fires, and is said not to", trait.Point)
+		case want[trait.Point] > 0 && n != want[trait.Point]:
+			t.Errorf("%s fired %d times, want %d", trait.Point, n, want[trait.Point])
+		}
+	}
+}
