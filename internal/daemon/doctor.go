@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
@@ -85,7 +86,7 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 	if err != nil {
 		return c, err
 	}
-	ended := map[td.TaskID]bool{td.DaemonStream: false} // its own commands tell people of tasks
+	ended := map[td.TaskID]bool{}
 	wanted := map[string]bool{}
 	for _, t := range tasks {
 		ended[t.ID] = t.Status.State.Terminal()
@@ -101,7 +102,8 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		// A folder of a live task may just be on its way in or out; only those of ended or unknown
 		// tasks are surely forgotten.
 		isEnded, known := ended[e.Task]
-		if wanted[e.Name] || known && !isEnded {
+		own := strings.HasPrefix(e.Name, string(td.DaemonStream)+".") // it tells people of tasks, and never ends
+		if wanted[e.Name] || known && !isEnded || own {
 			continue
 		}
 		c.Findings = append(c.Findings, fmt.Sprintf("spool %s (%s) belongs to no live task", e.Name, e.State))
