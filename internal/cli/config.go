@@ -120,6 +120,9 @@ func runConfigCheck(o configCheckOptions) error {
 	if _, err := daemon.Hooks(c); err != nil {
 		return err
 	}
+	if err := daemon.CheckServers(c); err != nil {
+		return err
+	}
 	if o.app.json {
 		return o.app.printJSON(map[string]any{"config": file, "ok": true})
 	}

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"regexp"
 
 	"taskdaemon/internal/api"
@@ -30,6 +32,15 @@ func newPool(o Options) (*mcp.Pool, error) {
 		}
 	}
 	return pool, err
+}
+
+// CheckServers finds what is wrong with the MCP servers of a config. It starts none of them.
+func CheckServers(c config.Config) error {
+	pool, err := newPool(Options{Config: c, Log: slog.New(slog.DiscardHandler), Getenv: os.Getenv})
+	if err == nil {
+		pool.Close()
+	}
+	return err
 }
 
 // variable is a place in a value that stands for a variable of the environment.
