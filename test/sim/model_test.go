@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ type model struct{ host *host }
 func (m *model) Provider() string { return "sim" }
 
 func (m *model) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	m.host.prefix(req)
 	turn := 0
 	for _, msg := range req.Messages {
 		if msg.Role == td.Assistant {
@@ -55,6 +57,26 @@ func (m *model) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) 
 		call(names[(h/7+i)%uint64(len(names))])
 	}
 	return resp, nil
+}
+
+// prefix checks that a call begins with the same bytes as the call of the task before it, whichever host
+// and life made that (L-2).
+func (h *host) prefix(req llm.Request) {
+	raw, err := json.Marshal([]any{req.System, req.Tools, req.Messages})
+	if err != nil {
+		panic(err)
+	}
+	raw = bytes.TrimRight(raw, "]")
+	task := req.Messages[0].Text()
+	h.world.mu.Lock()
+	before := h.world.sent[task]
+	h.world.sent[task] = raw
+	h.world.mu.Unlock()
+	// The end of the last message is open: what is said before a model saw it is added to it.
+	before = bytes.TrimRight(before, "]}")
+	if !bytes.HasPrefix(raw, before) {
+		h.world.fault("a call of %.40q does not begin like the one before it:\n%s\n%s", task, before, raw)
+	}
 }
 
 func hash(parts ...any) uint64 {

@@ -37,6 +37,7 @@ type world struct {
 	files   map[string]string                // what keyed effects write
 	written map[string]int
 	active  map[td.TaskID]string // which host is in an effect of the task
+	sent    map[string][]byte    // the newest call of each task, encoded
 	faults  []string
 
 	removals int // of processes from the spool
@@ -54,6 +55,7 @@ func newWorld(dir string, rnd *rand.Rand) *world {
 	w := &world{
 		dir: dir, rnd: rnd, alive: map[string]bool{}, procs: map[string]*proc{}, ran: map[string]int{},
 		lost: map[string]map[td.RequestID]bool{}, files: map[string]string{}, written: map[string]int{}, active: map[td.TaskID]string{},
+		sent: map[string][]byte{},
 	}
 	w.journal = mem.New(func(h td.Holder) bool {
 		w.mu.Lock()
