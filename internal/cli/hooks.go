@@ -196,6 +196,10 @@ func (a *app) showTried(point hook.Point, payload []byte, hooks []tried, sum hoo
 	return table(a.stdout, append(rows, []string{"in all", "", plainLine(decisionWords(sum), 400)}))
 }
 
+// goesOn is said of a hook that has nothing to say.
+const goesOn = "goes on"
+
+// decisionWords are a decision for people.
 func decisionWords(r hook.Result) string {
 	var words []string
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
@@ -221,7 +225,7 @@ func decisionWords(r hook.Result) string {
 		add("%s", r.Failure)
 	}
 	if len(words) == 0 {
-		return "goes on"
+		return goesOn
 	}
 	return strings.Join(words, "; ")
 }

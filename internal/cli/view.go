@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/td"
 )
 
@@ -225,9 +226,27 @@ func (v *view) ended(o td.Outcome) {
 		}
 		v.line(v.s.warn(text))
 		delete(v.streamed, o.Key) // the next attempt begins anew
+	case o.Hook != nil:
+		v.hook(o)
 	case o.Tool != nil:
 		v.result(o)
 	}
+}
+
+// hook shows what a hook decided; one that only looked on is not spoken of.
+func (v *view) hook(o td.Outcome) {
+	var r hook.Result
+	if err := json.Unmarshal(o.Hook, &r); err != nil {
+		return
+	}
+	words := decisionWords(r)
+	if words == goesOn {
+		return
+	}
+	if via := how[o.Via]; via != "" {
+		words += " (" + via + ")"
+	}
+	v.line(v.s.warn("  ⚑ hook " + plainLine(r.Hook+": "+words, 300)))
 }
 
 func (v *view) answered(o td.Outcome) {

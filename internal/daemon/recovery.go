@@ -241,6 +241,9 @@ func (r *rescuer) after(t td.Task) string {
 	case !ok || state == sandbox.NeverStarted:
 		return where + " had not started: run now"
 	}
+	if s.Kind == td.HookStep {
+		return where + " was in flight and its answer is lost: it counts as a hook that failed"
+	}
 	return where + " was in flight and its outcome is not known: you are asked"
 }
 
