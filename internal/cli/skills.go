@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskdaemon/internal/engine"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/skill"
 	"taskdaemon/internal/td"
 )
@@ -55,7 +55,7 @@ func runSkillsList(o skillsListOptions) error {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return td.Errorf(td.Invalid, "%s is no folder", dir).WithHint("taskdaemon skills list --dir …")
 	}
-	skills, problems := skill.Load(skill.Sources(filepath.Dir(file), engine.ProjectTop(dir))...)
+	skills, problems := skill.Load(skill.Sources(filepath.Dir(file), knowledge.Top(dir))...)
 	listed := []listedSkill{}
 	rows := [][]string{{"skill", "level", "tools", ""}}
 	for _, s := range skills {

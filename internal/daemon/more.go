@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/engine"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/skill"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -24,7 +25,7 @@ type record struct {
 // more is what a task has beside the built-in tools: those of MCP servers, and its skills with theirs. Without a
 // record the servers are asked, for as long as each may take to start; with one, nobody is.
 func (d *Daemon) more(ctx context.Context, t td.Task, recorded json.RawMessage) engine.More {
-	skills, problems := skill.Load(skill.Sources(d.o.UserDir, engine.ProjectTop(t.Dir))...)
+	skills, problems := skill.Load(skill.Sources(d.o.UserDir, knowledge.Top(t.Dir))...)
 	var r record
 	if recorded == nil {
 		for _, p := range problems {

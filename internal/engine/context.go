@@ -15,6 +15,7 @@ import (
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/window"
 )
@@ -125,7 +126,7 @@ func (r *run) instructions(dir string) []instruction {
 			return // the two are the same thing under two names
 		}
 	}
-	top := ProjectTop(dir)
+	top := knowledge.Top(dir)
 	if root, err := os.OpenRoot(top); err == nil {
 		inside, err := filepath.Rel(top, dir)
 		for d := inside; err == nil; d = filepath.Dir(d) {
@@ -141,18 +142,6 @@ func (r *run) instructions(dir string) []instruction {
 		_ = root.Close()
 	}
 	return found
-}
-
-// ProjectTop is the folder of the repository dir lies in, or dir itself where there is none.
-func ProjectTop(dir string) string {
-	for d := dir; ; d = filepath.Dir(d) {
-		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
-			return d
-		}
-		if filepath.Dir(d) == d {
-			return dir
-		}
-	}
 }
 
 var errNotRegular = errors.New("it is not a regular file")
