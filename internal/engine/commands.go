@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -39,6 +39,7 @@ func (r *run) obey(ctx context.Context) error {
 			// Killed before it is recorded: a crash in between finds the command again.
 			switch c.Type {
 			case td.CmdCancel:
+				r.ending = hook.TaskCancelled
 				if err := r.reap(ctx, "the task was cancelled"); err != nil {
 					return err
 				}
@@ -77,7 +78,7 @@ func (r *run) reapSteps(ctx context.Context, why string) error {
 	fpBeforeReap.Hit()
 	t := r.log.Task()
 	for _, s := range t.InFlight {
-		if s.Kind == td.ModelStep || strings.HasPrefix(string(s.Key), string(r.endKey())) {
+		if s.Kind == td.ModelStep || r.endsWith(s.Key) {
 			continue // hooks of the end itself are found again
 		}
 		step := s.Key.Try(s.Attempt)

@@ -138,6 +138,7 @@ type run struct {
 	startWords []string                   // what they add to the opening
 	pre        map[td.StepKey]hook.Result // what hooks said of the calls before they run
 	stop       *hook.Result               // a hook wants the task to pause after the call
+	ending     hook.Point                 // at which the task is about to end
 	obeying    bool                       // commands are being carried out
 
 	cleaning sync.WaitGroup // what is being removed from the spool
@@ -347,6 +348,7 @@ func (r *run) fail(ctx context.Context, f td.FailedData) error {
 	if err := r.learn(ctx); err != nil {
 		return err
 	}
+	r.ending = hook.TaskFailed
 	if err := r.reap(ctx, "the task failed"); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -62,6 +63,7 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	if err := r.learn(ctx); err != nil {
 		return err
 	}
+	r.ending = hook.TaskCompleted
 	if err := r.reap(ctx, "the task was completed"); err != nil {
 		return err
 	}

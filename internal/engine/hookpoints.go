@@ -91,6 +91,11 @@ func (r *run) pausing(ctx context.Context, by, reason string) error {
 // endKey is the occasion of the task's end.
 func (r *run) endKey() td.StepKey { return r.log.Transcript().BeginKey() + ".end" }
 
+// endsWith reports whether the step asks a hook at the end the task is coming to.
+func (r *run) endsWith(key td.StepKey) bool {
+	return strings.HasPrefix(string(key), string(hookKey(r.endKey(), hook.Spec{Point: r.ending})))
+}
+
 // failing fires TaskFailed. It comes before anything that is to be recorded together with the end.
 func (r *run) failing(ctx context.Context, f td.FailedData) error {
 	_, _, err := fire(ctx, r, r.endKey(), hook.TaskFailedPayload{

@@ -42,6 +42,9 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		case err != nil:
 			return false, "", err
 		case said.Blocked:
+			if err := r.stopping(ctx, said); err != nil {
+				return false, "", err
+			}
 			return false, "", r.deny(ctx, c, "hook "+said.Hook, said.Reason)
 		case said.Permission == hook.Allow:
 			return true, "a hook at PermissionRequest", nil
