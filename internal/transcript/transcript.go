@@ -40,6 +40,7 @@ type Transcript struct {
 	known map[string]bool
 	said  []td.Block // said while calls were open: follows their results
 	drift drift
+	floor int // messages before this one stand for what was compacted, and are not discarded
 	hooks hooks
 
 	learning learning
@@ -278,7 +279,7 @@ func (t *Transcript) say(b td.Block) {
 }
 
 func (t *Transcript) discard() {
-	for i := len(t.Messages) - 1; i >= 0; i-- {
+	for i := len(t.Messages) - 1; i >= t.floor; i-- {
 		if t.Messages[i].Role == td.Assistant {
 			t.Messages = append([]td.Message{}, t.Messages[:i]...)
 			t.Answers = max(t.Answers-1, 0)
@@ -298,6 +299,9 @@ func (t *Transcript) compact(c td.Compaction) {
 	if err != nil {
 		t.Bad++
 		return
+	}
+	if len(c.With) > 0 {
+		t.floor = c.From + len(c.With)
 	}
 	t.Messages, t.Rewrote = msgs, "the conversation was compacted ("+string(c.Strategy)+")"
 }
