@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
 
@@ -314,4 +315,36 @@ func TestPointsFire(t *testing.T) {
 			t.Errorf("%s fired %d times, want %d", trait.Point, n, want[trait.Point])
 		}
 	}
+}
+
+// A secret that a hook prints is neither told nor recorded, and what runs is what is recorded.
+func TestHookSecretsAreTakenOut(t *testing.T) {
+	const secret = "hunter2hunter2"
+	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		if p.Point() == hook.PreToolUse {
+			return changes("tool_input", `{"command":["use `+secret+`"],"n":12345678901234567890}`), nil
+		}
+		return hook.Result{Inject: []string{"the key is " + secret}}, nil
+	}, hook.PreToolUse, hook.PostToolUse)
+	play(t, []any{calls("Look", `{}`)}, func(_ *td.Spec, o *Options) { o.Hooks, o.Redact = set, redact.New(secret) }, func(b *bench, id td.TaskID) {
+		b.until(id, td.Completed)
+		b.wantSaid(id, "the key is [redacted]")
+		found := false
+		for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := td.EncodeBody(ev.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(raw), secret) {
+				t.Errorf("record %d has it: %s", ev.Seq, raw)
+			}
+			found = found || strings.Contains(string(raw), `{"command":["use [redacted]"],"n":12345678901234567890}`)
+		}
+		if !found {
+			t.Error("the changed input is not recorded as it ran")
+		}
+	})
 }
