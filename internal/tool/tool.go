@@ -79,14 +79,14 @@ const (
 
 // Env is what a call may touch.
 type Env struct {
-	Task    td.TaskID
-	Run     td.RunID
-	Step    td.StepKey
-	Root    *Workspace
-	Spool   Spool
-	Jobs    []td.Job               // background jobs of the task
-	Known   func(path string) bool // has the model seen this file's content?
-	Emit    func(output []byte)    // live output, for viewers; must not block
+	Task  td.TaskID
+	Run   td.RunID
+	Step  td.StepKey
+	Root  *Workspace
+	Spool Spool
+	Jobs  []td.Job               // background jobs of the task
+	Known func(path string) bool // has the model seen this file's content?
+	Emit  func(output []byte)    // live output, for viewers; must not block
 	// Ask lets a small model answer something beside the conversation, as part of this call.
 	Ask     func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error)
 	Now     func() time.Time

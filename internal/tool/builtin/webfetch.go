@@ -54,4 +54,6 @@ func fetch(ctx context.Context, f *webfetch.Fetcher, env *tool.Env, in webFetchI
 }
 
 // pageText is the page as a result may hold it.
-func pageText(p webfetch.Page) string { return tool.Output(sandbox.ProcessResult{Head: []byte(p.Text)}) }
+func pageText(p webfetch.Page) string {
+	return tool.Output(sandbox.ProcessResult{Head: []byte(p.Text)})
+}
