@@ -37,3 +37,19 @@ func TestDiscardStopsAtTheSummary(t *testing.T) {
 		t.Errorf("left is %s", got)
 	}
 }
+
+// What a person says to a task that has not begun is heard when it does.
+func TestSaidBeforeTheContext(t *testing.T) {
+	tr, _ := play(
+		td.Said{Text: "make it blue", By: "me"},
+		td.Said{Text: "reminded", By: "taskdaemon", Why: td.Remind},
+		td.ContextSet{Iteration: 1, Opening: message(td.User, "paint it")},
+	)
+	if len(tr.Messages) != 1 || tr.Messages[0].Text() != "paint it\nmake it blue" {
+		t.Errorf("the model hears %+v", tr.Messages)
+	}
+	tr.Apply(td.Event{Body: td.ContextSet{Iteration: 2, Opening: message(td.User, "again")}})
+	if len(tr.Messages) != 1 || tr.Messages[0].Text() != "again" {
+		t.Errorf("the next iteration begins with %+v", tr.Messages)
+	}
+}

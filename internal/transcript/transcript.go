@@ -8,6 +8,7 @@ package transcript
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"taskdaemon/internal/td"
@@ -39,6 +40,7 @@ type Transcript struct {
 
 	known map[string]bool
 	said  []td.Block // said while calls were open: follows their results
+	early []td.Block // said by people before there was a context: follows the opening
 	drift drift
 	floor int // messages before this one stand for what was compacted, and are not discarded
 	hooks hooks
@@ -121,8 +123,11 @@ func (t *Transcript) Apply(ev td.Event) {
 	}
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
-		turn := t.Turn
-		*t = Transcript{Context: &b, Messages: []td.Message{b.Opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), Begun: t.Begun, Answered: t.Answered}
+		turn, opening := t.Turn, b.Opening
+		if t.Context == nil {
+			opening.Blocks = append(slices.Clone(opening.Blocks), t.early...)
+		}
+		*t = Transcript{Context: &b, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), Begun: t.Begun, Answered: t.Answered}
 	case td.StepIntended:
 		t.intended(b.Intent)
 	case td.StepEnded:
@@ -130,6 +135,9 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.Said:
 		if b.Why == td.Remind {
 			t.Reminded++
+		}
+		if t.Context == nil && b.Why == "" {
+			t.early = append(t.early, td.Block{Type: td.TextBlock, Text: b.Text})
 		}
 		t.say(td.Block{Type: td.TextBlock, Text: b.Text})
 	case td.Compacted:
