@@ -45,7 +45,7 @@ func daemonMain(mark string) {
 		panic(err)
 	}
 	fmt.Println(len(p.Tools(context.Background(), nil)))
-	select {}
+	forever()
 }
 
 // serveMain is a server that misbehaves in the way it is told.
@@ -54,10 +54,10 @@ func serveMain(way string, args []string) {
 	switch way {
 	case "deaf": // hangs at the start, and does not leave when it is asked
 		signal.Ignore(syscall.SIGTERM)
-		select {}
+		forever()
 	case "garbage":
 		fmt.Println(`{"jsonrpc":"2.0", no more of this`)
-		select {}
+		forever()
 	case "exit":
 		fmt.Fprintln(os.Stderr, "no API key: sk-secret-value")
 		os.Exit(3)
@@ -73,7 +73,7 @@ func serveMain(way string, args []string) {
 	case "stubborn": // works, and does not leave when it is asked
 		signal.Ignore(syscall.SIGTERM)
 		go func() { _ = server().Run(ctx, &sdk.StdioTransport{}) }()
-		select {}
+		forever()
 	case "family": // leaves children behind, one of them a daemon
 		child := exec.Command("/bin/sh", "-c", "sleep 1000 & exec setsid sleep 1000")
 		child.Stdout = os.Stdout
@@ -86,7 +86,7 @@ func serveMain(way string, args []string) {
 	case "clogged": // stops to read when it has told its tools
 		in := &clog{left: 3} // initialize, initialized, tools/list
 		_ = server().Run(ctx, &sdk.IOTransport{Reader: in, Writer: os.Stdout})
-		select {}
+		forever()
 	case "once": // fails unless the file is there
 		if _, err := os.Stat(args[0]); err != nil {
 			fmt.Fprintln(os.Stderr, "not yet")
@@ -101,7 +101,7 @@ type clog struct{ left int }
 
 func (c *clog) Read(p []byte) (int, error) {
 	if c.left == 0 {
-		select {}
+		forever()
 	}
 	n, err := os.Stdin.Read(p[:1])
 	if n > 0 && p[0] == '\n' {
@@ -268,3 +268,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		_ = sleep(t.Context(), 2*time.Millisecond)
 	}
 }
+
+// forever waits as long as any test lasts. An empty select would be found to be a deadlock.
+func forever() { <-time.After(time.Hour) }
