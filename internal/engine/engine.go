@@ -130,6 +130,7 @@ type run struct {
 	tools []llm.Tool      // as recorded in the context, decoded once
 
 	scale       window.Scale // corrects estimates by what the provider counted
+	estimated   int          // tokens of the newest call
 	compactions int          // since the last call
 	learned     int          // the turn after which what the conversation gives away was kept
 	noSummary   bool         // the small model had nothing to say: compact without it

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"taskdaemon/internal/llm"
@@ -12,29 +13,33 @@ import (
 // cacheLife is how long a provider keeps a prefix that is not asked for.
 const cacheLife = 5 * time.Minute
 
+// estimate is about how many tokens the call with these messages has. A conversation that was only added to
+// is not counted anew.
+func (r *run) estimate(msgs []td.Message) int {
+	c := r.log.Transcript()
+	if r.estimated > 0 && c.Rewrote == "" {
+		return r.estimated + fresh(msgs)
+	}
+	return window.Count(c.Context.System, c.Context.Tools, msgs).Total()
+}
+
 // prefix says how much of a call is the same as in the call before it, and why the provider's cache could
 // not serve it (B-4). Tools, system and history only ever grow at the end, so what is shared is all up to
 // the newest answer, unless something rewrote it. It also corrects later estimates by what was counted.
 func (r *run) prefix(req llm.Request, resp llm.Response) *td.Prefix {
 	script, t := r.log.Transcript(), r.log.Task()
-	parts := window.Count(req.System, script.Context.Tools, req.Messages)
-	p := &td.Prefix{Sent: parts.Total()}
-	r.scale = window.Calibrate(resp.Usage, p.Sent)
-	last := -1 // the newest answer: what came before it was sent before
-	for i, m := range req.Messages {
-		if m.Role == td.Assistant {
-			last = i
-		}
-	}
+	p := &td.Prefix{Sent: r.estimate(req.Messages)}
+	r.scale, r.estimated = window.Calibrate(resp.Usage, p.Sent), p.Sent
+	isAnswer := func(m td.Message) bool { return m.Role == td.Assistant }
 	switch {
-	case last < 0:
+	case !slices.ContainsFunc(req.Messages, isAnswer):
 		p.Miss = "the first call of the conversation"
 	case script.Rewrote != "":
-		p.Shared, p.Miss = parts.System+parts.Tools, script.Rewrote
+		p.Shared, p.Miss = window.Count(req.System, script.Context.Tools, nil).Total(), script.Rewrote
 	case t.LastModel != "" && t.LastModel != resp.Model:
 		p.Miss = fmt.Sprintf("the model changed from %s to %s", t.LastModel, resp.Model)
 	default:
-		p.Shared = window.Count(req.System, script.Context.Tools, req.Messages[:last]).Total()
+		p.Shared = p.Sent - fresh(req.Messages)
 		age := r.log.Now().Sub(script.AnsweredAt)
 		switch {
 		case resp.Usage.CacheRead > 0:

@@ -29,6 +29,10 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if script.Model.Intent != nil {
 		return false, nil // a call that was begun is carried through first
 	}
+	if !script.Wanted && r.estimated > 0 && r.scale.Of(r.estimate(script.Messages)) <= r.Budget().Limit() {
+		r.noSummary, r.compactions = false, 0
+		return false, nil
+	}
 	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
 	o := window.Options{NoSummary: r.noSummary, Scale: r.scale, Ours: ours}
 	budget := r.Budget()
@@ -72,7 +76,7 @@ func (r *run) compact(ctx context.Context, c td.Compaction) error {
 		return err
 	}
 	fpCompacted.Hit()
-	r.wires = nil
+	r.wires, r.estimated = nil, 0
 	return nil
 }
 

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
+)
+
+// What is counted turn by turn is what counting the whole conversation gives, also after a compaction.
+func TestEstimateIsTheWholeCount(t *testing.T) {
+	var plays []any
+	for i := range 8 {
+		plays = append(plays, calls("Look", fmt.Sprintf(`{"n":%d}`, i)))
+	}
+	play(t, plays, nil, func(b *bench, id td.TaskID) {
+		b.until(id, td.Completed)
+		n := 0
+		for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			end, is := ev.Body.(td.StepEnded)
+			if !is || end.Model == nil {
+				continue
+			}
+			req := b.model.requests[n]
+			whole := window.Count(req.System, toolsOf(b, id), req.Messages)
+			if p := end.Model.Prefix; p == nil || p.Sent != whole.Total() {
+				b.t.Errorf("call %d is recorded as %+v; counted it is %d", n, p, whole.Total())
+			} else if n > 0 && (p.Shared <= 0 || p.Shared >= p.Sent) {
+				b.t.Errorf("call %d shares %d of %d", n, p.Shared, p.Sent)
+			}
+			n++
+		}
+		if n != len(plays)+1 {
+			b.t.Errorf("%d calls", n)
+		}
+	})
+}
+
+func toolsOf(b *bench, id td.TaskID) []byte {
+	b.t.Helper()
+	for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if set, is := ev.Body.(td.ContextSet); is {
+			return set.Tools
+		}
+	}
+	b.t.Fatal("no context")
+	return nil
+}
