@@ -146,7 +146,7 @@ turns:
 			"sqlite.blob.before_rename", "sqlite.blob.after_rename", "sqlite.blob.before_commit",
 			"sqlite.wal.before_checkpoint", "sqlite.wal.after_checkpoint",
 		},
-		config: "limits: {turns: 200}\ndrift: {repeats: 0}\n",
+		config: "limits: {turns: 200}\ndrift: {repeats: 0, turn_tokens: 0}\nwindow: {tokens: 100000000}\n",
 		script: `
 turns:
   - text: "` + strings.Repeat("large ", 12_000) + `"
@@ -177,7 +177,7 @@ turns:
 	{
 		name: "compacted", yes: true,
 		points: []string{"engine.window.before_compact", "engine.window.compacted", "engine.side.answered"},
-		config: "window: {tokens: 14000}\nmax_tokens: 1000\ndrift: {repeats: 0}\n",
+		config: "window: {tokens: 14000}\nmax_tokens: 1000\ndrift: {repeats: 0, turn_tokens: 0}\n",
 		script: `
 scenes:
   - when: "(?i)summar"
