@@ -70,7 +70,7 @@ var mutants = []mutant{
 	},
 	{
 		"an answer for one attempt is taken for the next", "internal/transcript/transcript.go",
-		"t.Calls[i].Intent, t.Calls[i].Unknown = &in, nil", "t.Calls[i].Intent = &in", sim,
+		"t.Calls[i].Intent, t.Calls[i].Unknown, t.Untouched = &in, nil, false", "t.Calls[i].Intent, t.Untouched = &in, false", sim,
 	},
 	{
 		"a retry reuses the first attempt's name", "internal/engine/tools.go",
