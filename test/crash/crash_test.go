@@ -99,7 +99,11 @@ func TestEveryPoint(t *testing.T) {
 			if len(s.points) > 0 && !slices.Contains(s.points, name) {
 				continue
 			}
-			for _, n := range spread(base.trace[name], hitsEach()) {
+			chosen := spread(base.trace[name], hitsEach())
+			if len(chosen) == 1 && strings.HasPrefix(name, "sandbox.shim.") {
+				chosen[0] = base.trace[name] // not that of a background job: nobody waits for those
+			}
+			for _, n := range chosen {
 				plans = append(plans, plan{scenario: s, base: base, kills: []kill{{name, n}}})
 			}
 		}
