@@ -344,7 +344,7 @@ func TestSlowServers(t *testing.T) {
 		start := time.Now()
 		_, err := f.Fetch(t.Context(), raw(t, drip(first)))
 		wantKind(t, err, td.Timeout)
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: took %s", name, took)
 		}
 	}
