@@ -184,7 +184,7 @@ scenes:
     turns: [{text: They counted.}]
 turns:
   - tools: [{name: Bash, input: {command: "echo first >> COUNTER; seq 1 200"}}]
-  - {text: "` + strings.Repeat("many words ", 200) + `", repeat: 12, tools: [{name: Read, input: {path: a.txt}}]}
+  - {text: "` + strings.Repeat("many words ", 200) + `", repeat: 40, tools: [{name: Read, input: {path: a.txt}}]}
   - tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: it fits}}]
 `,
