@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/api"
@@ -74,6 +75,17 @@ func (d *Daemon) checkClaims(ctx context.Context, _ bool) (api.Check, error) {
 	return c, nil
 }
 
+// forgotten reports whether the folder of a task that has ended stays behind. While the task is held, its run
+// is still clearing up; a run that has let go has removed all that it will.
+func (d *Daemon) forgotten(ctx context.Context, e sandbox.Entry) (bool, error) {
+	held, ok, err := d.journal.HolderOf(ctx, e.Task)
+	if err != nil || ok && sandbox.Alive(held.Holder) {
+		return false, err
+	}
+	now, err := d.spool.List()
+	return slices.ContainsFunc(now, func(n sandbox.Entry) bool { return n.Name == e.Name }), err
+}
+
 // checkProcesses looks for processes and spool folders that belong to no task.
 func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error) {
 	c := api.Check{Name: "processes", Detail: "no orphans, no forgotten spool folders"}
@@ -104,6 +116,13 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		isEnded, known := ended[e.Task]
 		own := strings.HasPrefix(e.Name, string(td.DaemonStream)+".") // it tells people of tasks, and never ends
 		if wanted[e.Name] || known && !isEnded || own {
+			continue
+		}
+		forgotten, err := d.forgotten(ctx, e)
+		if err != nil {
+			return c, err
+		}
+		if !forgotten {
 			continue
 		}
 		c.Findings = append(c.Findings, fmt.Sprintf("spool %s (%s) belongs to no live task", e.Name, e.State))

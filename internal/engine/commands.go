@@ -47,7 +47,7 @@ func (r *run) obey(ctx context.Context) error {
 				if err := r.reapSteps(ctx, "the answer that asked for it was dropped"); err != nil {
 					return err
 				}
-				r.wires, r.estimated = nil, 0
+				r.wires = nil
 			}
 		}
 		c, said, err := r.ordered(ctx, c)

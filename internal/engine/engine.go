@@ -30,7 +30,6 @@ import (
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
-	"taskdaemon/internal/window"
 )
 
 var (
@@ -129,11 +128,9 @@ type run struct {
 	more  More            // made with it
 	tools []llm.Tool      // as recorded in the context, decoded once
 
-	scale       window.Scale // corrects estimates by what the provider counted
-	estimated   int          // tokens of the newest call
-	compactions int          // since the last call
-	learned     int          // the turn after which what the conversation gives away was kept
-	noSummary   bool         // the small model had nothing to say: compact without it
+	compactions int  // since the last call
+	learned     int  // the turn after which what the conversation gives away was kept
+	noSummary   bool // the small model had nothing to say: compact without it
 
 	begun      bool                       // the hooks of its beginning were asked
 	startWords []string                   // what they add to the opening

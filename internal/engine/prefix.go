@@ -17,19 +17,18 @@ const cacheLife = 5 * time.Minute
 // is not counted anew.
 func (r *run) estimate(msgs []td.Message) int {
 	c := r.log.Transcript()
-	if r.estimated > 0 && c.Rewrote == "" {
-		return r.estimated + fresh(msgs)
+	if c.Sent > 0 && c.Rewrote == "" {
+		return c.Sent + fresh(msgs)
 	}
 	return window.Count(c.Context.System, c.Context.Tools, msgs).Total()
 }
 
 // prefix says how much of a call is the same as in the call before it, and why the provider's cache could
 // not serve it (B-4). Tools, system and history only ever grow at the end, so what is shared is all up to
-// the newest answer, unless something rewrote it. It also corrects later estimates by what was counted.
+// the newest answer, unless something rewrote it.
 func (r *run) prefix(req llm.Request, resp llm.Response) *td.Prefix {
 	script, t := r.log.Transcript(), r.log.Task()
 	p := &td.Prefix{Sent: r.estimate(req.Messages)}
-	r.scale, r.estimated = window.Calibrate(resp.Usage, p.Sent), p.Sent
 	isAnswer := func(m td.Message) bool { return m.Role == td.Assistant }
 	switch {
 	case !slices.ContainsFunc(req.Messages, isAnswer):

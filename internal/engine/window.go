@@ -29,17 +29,17 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if script.Model.Intent != nil {
 		return false, nil // a call that was begun is carried through first
 	}
-	if !script.Wanted && r.estimated > 0 && r.scale.Of(r.estimate(script.Messages)) <= r.Budget().Limit() {
+	if !script.Wanted && script.Sent > 0 && script.Scale.Of(r.estimate(script.Messages)) <= r.Budget().Limit() {
 		r.noSummary, r.compactions = false, 0
 		return false, nil
 	}
 	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
-	o := window.Options{NoSummary: r.noSummary, Scale: r.scale, Ours: ours}
+	o := window.Options{NoSummary: r.noSummary, Scale: script.Scale, Ours: ours}
 	budget := r.Budget()
 	if script.Wanted {
 		// What is wanted is about half, whatever the window.
 		now := window.Count(script.Context.System, script.Context.Tools, script.Messages)
-		budget = window.Budget{Window: r.scale.Of(fixed.Total() + now.Opening + now.History/2)}
+		budget = window.Budget{Window: script.Scale.Of(fixed.Total() + now.Opening + now.History/2)}
 	}
 	d := window.Plan(script.Messages, fixed, budget, o)
 	switch d.Do {
@@ -76,7 +76,7 @@ func (r *run) compact(ctx context.Context, c td.Compaction) error {
 		return err
 	}
 	fpCompacted.Hit()
-	r.wires, r.estimated = nil, 0
+	r.wires = nil
 	return nil
 }
 

@@ -37,6 +37,8 @@ type Transcript struct {
 	Untouched  bool           // nothing of the newest answer was acted on yet
 	Newest     *td.Outcome    // that of the newest answer
 	Rewrote    string         // what changed the conversation since the newest answer, in words
+	Sent       int            // estimated tokens of the call that the newest answer is to, 0 if not known
+	Scale      window.Scale   // corrects estimates by what the provider counted for that call
 
 	known map[string]bool
 	said  []td.Block // said while calls were open: follows their results
@@ -226,6 +228,9 @@ func (t *Transcript) answered(r td.ModelResult) {
 	t.Answered, t.Untouched = true, len(r.Message.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
 	t.Model, t.Rewrote = ModelCall{}, ""
+	if p := r.Prefix; p != nil {
+		t.Sent, t.Scale = p.Sent, window.Calibrate(r.Usage, p.Sent)
+	}
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
 	} else {
