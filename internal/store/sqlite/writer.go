@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -113,22 +112,7 @@ func (w *writer) loop() {
 			}
 			w.write(group)
 			w.checkpoint()
-			w.gather(len(group))
 		}
-	}
-}
-
-// gather lets those who were just told come back with their next op, if they have one at hand: one large
-// group is cheaper than two small ones. It costs a few microseconds, and nothing after a group of one.
-func (w *writer) gather(told int) {
-	for tries := 0; told > 1 && tries < 8; tries++ {
-		w.mu.Lock()
-		queued := len(w.queue)
-		w.mu.Unlock()
-		if queued >= told {
-			return
-		}
-		runtime.Gosched()
 	}
 }
 
