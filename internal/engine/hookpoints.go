@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -276,7 +277,7 @@ func (r *run) beforeCall(ctx context.Context, req llm.Request) (_ llm.Request, a
 	sum := sha256.New()
 	_ = json.NewEncoder(sum).Encode([]any{req.System, req.Tools, req.Messages}) // a hash does not fail
 	p, said, err := fire(ctx, r, script.ModelKey().Try(req.Attempt), hook.PreLLMCallPayload{
-		Head: r.head(), Model: req.Model, Tier: t.Tier, MaxTokens: req.MaxTokens, Thinking: req.Thinking,
+		Head: r.head(), Model: req.Model, Tier: cmp.Or(t.Raised, t.Tier), MaxTokens: req.MaxTokens, Thinking: req.Thinking,
 		Messages: len(req.Messages), Tokens: int64(window.Count(req.System, script.Context.Tools, req.Messages).Total()),
 		Attempt: req.Attempt, Hash: fmt.Sprintf("%x", sum.Sum(nil)[:8]),
 	})
@@ -287,6 +288,7 @@ func (r *run) beforeCall(ctx context.Context, req llm.Request) (_ llm.Request, a
 		return req, "", false, r.pause(ctx, hookName+" "+said.Hook, said.Reason)
 	}
 	req.Model, req.MaxTokens, req.Thinking = p.Model, p.MaxTokens, p.Thinking
+	req.Wire = r.wire(req.Model)
 	return req, p.Answer, true, nil
 }
 

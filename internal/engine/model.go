@@ -104,7 +104,7 @@ func (r *run) callModel(ctx context.Context) error {
 	defer done()
 	_, err = r.log.Do(step, durable.Step{
 		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt, Why: why},
-		Again:  script.Model.InFlight,
+		Again:  script.Model.InFlight && script.Model.Intent.Name == req.Model,
 		Run: func(ctx context.Context) (td.Outcome, error) {
 			if answer != "" {
 				return spoken(answer), nil
@@ -249,21 +249,28 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.O
 	}}, nil
 }
 
-// whole leaves out what may not be acted on: a tool call that the token limit cut in two.
+// whole leaves out what may not be acted on: a tool call that the token limit cut in two. One that it cut
+// before the input began looks like a call without input; the model is asked for it again.
 func whole(resp llm.Response) td.Message {
 	m := resp.Message
 	if resp.StopReason != td.MaxTokens && !resp.Cut {
 		return m
 	}
 	var blocks []td.Block
-	for _, b := range m.Blocks {
-		if b.Type == td.ToolUseBlock && (b.Malformed != "" || resp.Cut) {
+	for i, b := range m.Blocks {
+		last := i == len(m.Blocks)-1
+		if b.Type == td.ToolUseBlock && (b.Malformed != "" || resp.Cut || last && noInput(b.Input)) {
 			continue
 		}
 		blocks = append(blocks, b)
 	}
 	m.Blocks = blocks
 	return m
+}
+
+func noInput(raw json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	return json.Unmarshal(raw, &fields) == nil && len(fields) == 0
 }
 
 func (r *run) failure(err error) *td.ModelFailure {
