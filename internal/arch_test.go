@@ -22,7 +22,7 @@ const module = "taskdaemon/internal/"
 // those of the first. A package that is not here fails the test: decide where it belongs.
 var floors = [][]string{
 	// 0: words
-	{"td", "failpoint", "redact", "typo", "words", "frontmatter"},
+	{"td", "failpoint", "redact", "typo", "words", "frontmatter", "schema"},
 	// 1: single crafts, and contracts
 	{"window"}, // the transcript applies what it decided
 	{"td/statesdoc", "git", "bus", "sandbox", "policy", "workgraph", "awl", "llm", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify"},

@@ -322,9 +322,32 @@ func TestBrokenTools(t *testing.T) {
 			t.Errorf("%q: %v, %v, %d tools", c.tools, problems, err, len(s.Tools))
 		}
 	}
+	doubling := "{type: object, $ref: '#/$defs/a0', $defs: {a30: {}"
+	for i := range 30 {
+		doubling += fmt.Sprintf(", a%d: {allOf: [{$ref: '#/$defs/a%d'}, {$ref: '#/$defs/a%d'}]}", i, i+1, i+1)
+	}
+	s, problems, err := parse("x", []byte("---\nname: x\ndescription: y\ntools:\n  - {name: a, description: b, command: c, schema: "+doubling+"}}}\n---\n"))
+	if err != nil || len(s.Tools) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Error(), "more than 10000 parts") {
+		t.Errorf("a schema that doubles: %v, %v", problems, err)
+	}
 	two := "---\nname: x\ndescription: y\ntools:\n" + strings.Repeat("  - {name: ok, description: b, command: c}\n", 2) + "---\n"
 	if s, problems, _ := parse("x", []byte(two)); len(s.Tools) != 1 || len(problems) != 1 {
 		t.Errorf("the same tool twice: %v", problems)
+	}
+}
+
+func TestSchemaThatContainsItself(t *testing.T) {
+	for _, schema := range []string{
+		"{type: object, $ref: '#'}",
+		"{type: object, properties: {child: {$ref: '#'}, n: {type: integer}}}",
+	} {
+		s, problems, err := parse("x", []byte("---\nname: x\ndescription: y\ntools:\n  - {name: a, description: b, command: c, schema: "+schema+"}\n---\n"))
+		if err != nil || len(problems) != 0 || len(s.Tools) != 1 {
+			t.Fatalf("%s: %v, %v", schema, problems, err)
+		}
+		if _, err := s.Tools[0].Invoke(json.RawMessage(`{"child": {"child": {"n": 1}}}`)); err != nil {
+			t.Errorf("%s: %v", schema, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"taskdaemon/internal/frontmatter"
+	"taskdaemon/internal/schema"
 	"taskdaemon/internal/td"
 )
 
@@ -113,27 +114,19 @@ func parseTool(skill string, n frontmatter.Node) (Tool, error) {
 		return Tool{}, frontmatter.Errorf(n.Line, "the command of tool %s has more than %d bytes", name, maxCommand)
 	}
 	var err error
-	if t.schema, err = resolve(t.Schema); err != nil {
+	if t.schema, err = compile(t.Schema); err != nil {
 		return Tool{}, frontmatter.Errorf(n.Line, "the schema of tool %s cannot be used: %v", name, err)
 	}
 	return t, nil
 }
 
-// resolve checks that a schema is one, of an object, and needs nothing from elsewhere.
-func resolve(raw json.RawMessage) (_ *jsonschema.Resolved, err error) {
-	defer func() { // a schema is somebody's; a library's panic must not be the daemon's
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
-	}()
-	var s jsonschema.Schema
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, err
-	}
-	if s.Type != "object" {
+// compile checks that a schema is one, of an object, and needs nothing from elsewhere.
+func compile(raw json.RawMessage) (*jsonschema.Resolved, error) {
+	var top struct{ Type any }
+	if err := json.Unmarshal(raw, &top); err != nil || top.Type != "object" {
 		return nil, fmt.Errorf("its type is not object")
 	}
-	return s.Resolve(nil)
+	return schema.Compile(raw)
 }
 
 // paramSchema makes a schema of the short form: a name with a description, or with type, description,
