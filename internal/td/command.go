@@ -14,6 +14,7 @@ const (
 	CmdCancel  CommandType = "cancel"
 	CmdRetry   CommandType = "retry"   // drop the last answer and call the model again
 	CmdModel   CommandType = "model"   // use another model or tier from the next call on
+	CmdMode    CommandType = "mode"    // change the permission mode
 	CmdCompact CommandType = "compact" // make the conversation smaller before the next call
 	CmdExpire  CommandType = "expire"
 )

@@ -116,6 +116,19 @@ type (
 	Compacted struct {
 		Compaction
 	}
+	// RulesKept are rules that an answer made; those of the task's own scope live here and nowhere else.
+	RulesKept struct {
+		Rules   []KeptRule `json:"rules"`
+		Scope   RuleScope  `json:"scope"`
+		Request RequestID  `json:"request,omitempty"`
+	}
+
+	// PermissionsChosen overrides the task's permission mode from the next call on.
+	PermissionsChosen struct {
+		Mode PermissionMode `json:"mode"`
+		By   string         `json:"by,omitempty"`
+	}
+
 	// CompactionWanted asks for the conversation to be made smaller before the next call.
 	CompactionWanted struct {
 		By string `json:"by,omitempty"`
@@ -226,6 +239,8 @@ func (JobsEnded) Type() EventType         { return "jobs_ended" }
 func (Escalated) Type() EventType         { return "escalated" }
 func (Compacted) Type() EventType         { return "compacted" }
 func (CompactionWanted) Type() EventType  { return "compaction_wanted" }
+func (RulesKept) Type() EventType         { return "rules_kept" }
+func (PermissionsChosen) Type() EventType { return "permissions_chosen" }
 func (Drifted) Type() EventType           { return "drifted" }
 func (Ignored) Type() EventType           { return "ignored" }
 func (DaemonStarted) Type() EventType     { return "daemon_started" }
@@ -274,6 +289,8 @@ func init() {
 	register[Escalated]()
 	register[Compacted]()
 	register[CompactionWanted]()
+	register[RulesKept]()
+	register[PermissionsChosen]()
 	register[Drifted]()
 	register[Ignored]()
 	register[DaemonStarted]()

@@ -57,6 +57,11 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 		return discard(t, c, at)
 	case CmdCompact:
 		return only(t, CompactionWanted{By: c.By}, at)
+	case CmdMode:
+		if mode := PermissionMode(c.Text); slices.Contains(PermissionModes, mode) {
+			return only(t, PermissionsChosen{Mode: mode, By: c.By}, at)
+		}
+		return Move{}, Errorf(Invalid, "permission mode %q: it is one of %v", c.Text, PermissionModes)
 	case CmdModel:
 		if c.Text == "" {
 			return Move{}, Errorf(Invalid, "no model named")
@@ -128,6 +133,8 @@ func discard(t Task, c Command, at time.Time) (Move, error) {
 		m, err = move(t, VerbAnswer, Status{State: Queued}, "the last answer is asked for again", at)
 	case t.Status.State == Paused:
 		m, err = move(t, VerbResume, Status{State: Queued}, "the last answer is asked for again", at)
+	case t.Status.Blocked != nil && t.Status.Blocked.Child != "":
+		m, err = Unblock(t, "the answer that asked for the subtask was dropped", at)
 	case t.Status.State.Terminal():
 		m, err = Reset(t, "the last answer is asked for again", at)
 	default:

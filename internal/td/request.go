@@ -23,6 +23,7 @@ type Request struct {
 	About   About       `json:"about,omitempty"`
 	Tool    string      `json:"tool,omitempty"`
 	Detail  string      `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
+	Offers  []Offer     `json:"offers,omitempty"` // what Always and Never may keep, the narrowest first
 	AskedAt time.Time   `json:"asked_at"`
 	// Limit is how long an answer may take before the request counts as denied; zero: for ever.
 	Limit time.Duration `json:"limit,omitempty"`
@@ -54,11 +55,13 @@ const (
 
 // The answers that mean something to taskdaemon itself.
 const (
-	Yes   = "yes"
-	No    = "no"
-	Retry = "retry"
-	Skip  = "skip"
-	Done  = "done"
+	Yes    = "yes"
+	No     = "no"
+	Always = "always" // yes, and a rule is kept
+	Never  = "never"  // no, and a rule is kept
+	Retry  = "retry"
+	Skip   = "skip"
+	Done   = "done"
 )
 
 // Answer is what a person said to a request.
@@ -67,4 +70,7 @@ type Answer struct {
 	Choice  string    `json:"choice"`          // one of the options, or free text for a question
 	Words   string    `json:"words,omitempty"` // for the model, with a no
 	By      string    `json:"by,omitempty"`
+	// Rules and Scope go with Always and Never: what is kept, and where.
+	Rules []string  `json:"rules,omitempty"`
+	Scope RuleScope `json:"scope,omitempty"`
 }

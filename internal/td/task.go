@@ -57,6 +57,8 @@ type Spec struct {
 	// Parent is the task this is a subtask of, and Depth how deep it is; a task of its own has neither.
 	Parent TaskID `json:"parent,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
+	// Permissions is the mode it was added with; empty: the config's.
+	Permissions PermissionMode `json:"permissions,omitempty"`
 	// Tools are the only ones it may use; empty: all.
 	Tools []string `json:"tools,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
@@ -72,19 +74,22 @@ type Live struct {
 	Iteration int       `json:"iteration"`
 	Turns     int       `json:"turns"` // answers of the model, in all iterations
 	// TurnsAtResume is Turns when a person last let the task go on; limits count from there.
-	TurnsAtResume int           `json:"turns_at_resume,omitempty"`
-	Resets        int           `json:"resets,omitempty"`
-	Recoveries    int           `json:"recoveries,omitempty"`
-	Usage         Usage         `json:"usage"`
-	Cost          Money         `json:"cost"`
-	SubtaskCost   Money         `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
-	LastModel     string        `json:"last_model,omitempty"`     // the model that answered last
-	ModelOverride string        `json:"model_override,omitempty"` // set by /model
-	Raised        Tier          `json:"raised,omitempty"`         // the tier after escalation
-	Requests      []Request     `json:"requests,omitempty"`       // open ones
-	InFlight      []StepRef     `json:"in_flight,omitempty"`      // intents without an outcome
-	Jobs          []Job         `json:"jobs,omitempty"`           // background jobs not known to have ended
-	Retrying      *ModelFailure `json:"retrying,omitempty"`       // the model call is waiting to be tried again
+	TurnsAtResume int        `json:"turns_at_resume,omitempty"`
+	Resets        int        `json:"resets,omitempty"`
+	Recoveries    int        `json:"recoveries,omitempty"`
+	Usage         Usage      `json:"usage"`
+	Cost          Money      `json:"cost"`
+	SubtaskCost   Money      `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
+	LastModel     string     `json:"last_model,omitempty"`     // the model that answered last
+	ModelOverride string     `json:"model_override,omitempty"` // set by /model
+	Raised        Tier       `json:"raised,omitempty"`         // the tier after escalation
+	Rules         []KeptRule `json:"rules,omitempty"`          // that answers made for this task alone
+	// PermissionsOverride is set by /mode.
+	PermissionsOverride PermissionMode `json:"permissions_override,omitempty"`
+	Requests            []Request      `json:"requests,omitempty"`  // open ones
+	InFlight            []StepRef      `json:"in_flight,omitempty"` // intents without an outcome
+	Jobs                []Job          `json:"jobs,omitempty"`      // background jobs not known to have ended
+	Retrying            *ModelFailure  `json:"retrying,omitempty"`  // the model call is waiting to be tried again
 }
 
 // StepRef names a step in flight.
@@ -169,6 +174,12 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
 	case ModelChosen:
 		t.ModelOverride = b.Model
+	case PermissionsChosen:
+		t.PermissionsOverride = b.Mode
+	case RulesKept:
+		if b.Scope == TaskScope {
+			t.Rules = append(slices.Clone(t.Rules), b.Rules...)
+		}
 	case Escalated:
 		t.Raised = b.Tier
 	case JobsEnded:
