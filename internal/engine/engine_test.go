@@ -260,7 +260,9 @@ func TestStopReasons(t *testing.T) {
 		{"a cut stream with words: kept and continued", []any{cut, calls("Complete", `{"summary":"ok"}`)}, td.Completed, []string{"half a sen", "cut short"}, ""},
 		{"pause_turn: simply continued", []any{says("…", td.PauseTurn), calls("Complete", `{"summary":"ok"}`)}, td.Completed, nil, ""},
 		{"refusal fails", []any{says("I will not", td.Refusal)}, td.Failed, nil, "refused"},
-		{"window exceeded fails, saying so", []any{says("", td.WindowExceeded)}, td.Failed, nil, "window"},
+		{"window exceeded: compacted, then on", []any{calls("Look", `{}`), says("\n\n", td.WindowExceeded)}, td.Completed, []string{"cut short"}, ""},
+		{"window exceeded again fails, saying so", []any{says("a", td.WindowExceeded), says("b", td.WindowExceeded)}, td.Failed, nil, "window"},
+		{"blanks before a call", []any{blanks()}, td.Completed, []string{"looked"}, ""},
 		{"an empty answer is no endless loop", []any{llm.Response{StopReason: td.EndTurn}, llm.Response{StopReason: td.EndTurn}}, td.Failed, nil, "without saying"},
 		{"an unknown tool is a result", []any{calls("Nope", `{}`)}, td.Completed, []string{"Unknown tool"}, ""},
 		{"a tool that panics is a result", []any{calls("Panic", `{}`)}, td.Completed, []string{"crashed"}, ""},
@@ -281,6 +283,13 @@ func TestStopReasons(t *testing.T) {
 			})
 		})
 	}
+}
+
+// blanks is a call as models like to make it.
+func blanks() llm.Response {
+	r := calls("Look", `{}`)
+	r.Message.Blocks = append([]td.Block{{Type: td.TextBlock, Text: "\n\n"}}, r.Message.Blocks...)
+	return r
 }
 
 func malformed() llm.Response {

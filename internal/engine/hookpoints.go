@@ -331,6 +331,9 @@ func (r *run) rewrite(ctx context.Context, was, next td.Message) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("compare the answer: %w", err)
 	}
+	if next = window.Worded(next); len(next.Blocks) == 0 {
+		return false, nil // no provider takes back an answer without a word
+	}
 	b, err := json.Marshal(next)
 	if err != nil {
 		return false, fmt.Errorf("compare the answer: %w", err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 // Hook is what is known of one hook that is asked on the way to the next answer.
@@ -94,6 +95,7 @@ func (t *Transcript) BeginKey() td.StepKey { return td.StepKey(fmt.Sprintf("b%d"
 // stays as it is.
 func (t *Transcript) changed(m td.Message) {
 	n := len(t.Messages)
+	m = window.Worded(m)
 	if !t.Untouched || n == 0 || t.Messages[n-1].Role != td.Assistant || len(m.Blocks) == 0 {
 		t.Bad++
 		return

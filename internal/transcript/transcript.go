@@ -225,7 +225,8 @@ func (t *Transcript) ended(o td.Outcome) {
 // answered adds the model's message. An answer that says nothing is not a message: no provider takes one.
 func (t *Transcript) answered(r td.ModelResult) {
 	t.Turn++
-	t.Answered, t.Untouched = true, len(r.Message.Blocks) > 0
+	m := window.Worded(r.Message)
+	t.Answered, t.Untouched = true, len(m.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
 	t.Model, t.Rewrote = ModelCall{}, ""
 	if p := r.Prefix; p != nil {
@@ -236,12 +237,12 @@ func (t *Transcript) answered(r td.ModelResult) {
 	} else {
 		t.Exceeded++
 	}
-	if len(r.Message.Blocks) == 0 {
+	if len(m.Blocks) == 0 {
 		return
 	}
 	t.Answers++
-	t.Messages = append(t.Messages, r.Message)
-	t.call(r.Message)
+	t.Messages = append(t.Messages, m)
+	t.call(m)
 }
 
 // call makes the calls of a message the ones that need results.

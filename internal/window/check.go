@@ -1,14 +1,25 @@
 package window
 
 import (
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/td"
 )
 
+// Worded is a message without its text of blanks only. Models give such text, before a tool call for
+// instance, and no provider takes it back.
+func Worded(m td.Message) td.Message {
+	blank := func(b td.Block) bool { return b.Type == td.TextBlock && strings.TrimSpace(b.Text) == "" }
+	if slices.ContainsFunc(m.Blocks, blank) {
+		m.Blocks = slices.DeleteFunc(slices.Clone(m.Blocks), blank)
+	}
+	return m
+}
+
 // Check reports how a conversation breaks the API's rules of message order: it begins with the user, the
 // model never speaks twice in a row, every tool call is answered once, in the user's very next turn and before
-// any text, there is no result without its call, no empty message, no text of blanks only.
+// any text, there is no result without its call, no empty message.
 //
 // User messages in a row are one turn, as the API itself takes them: words that come while a failed
 // call waits for its next attempt are a message of their own.
@@ -41,9 +52,6 @@ func Check(msgs []td.Message) error {
 			switch b.Type {
 			case td.TextBlock:
 				text = text || m.Role == td.User
-				if strings.TrimSpace(b.Text) == "" {
-					why = "is text without a word"
-				}
 			case td.ThinkingBlock, td.RedactedThinkingBlock:
 				if m.Role != td.Assistant {
 					why = "is a thought of the user"

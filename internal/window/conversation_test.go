@@ -34,6 +34,9 @@ func conversations(t *rapid.T) []td.Message {
 		if rapid.Bool().Draw(t, "talks") {
 			answer.Blocks = append(answer.Blocks, td.Block{Type: td.TextBlock, Text: unique("answer") + filler(t, 300)})
 		}
+		if rapid.IntRange(0, 4).Draw(t, "blank") == 0 {
+			answer.Blocks = append(answer.Blocks, td.Block{Type: td.TextBlock, Text: "\n\n"})
+		}
 		var reply td.Message
 		for i := range rapid.IntRange(0, 3).Draw(t, "calls") {
 			id := unique("id")
