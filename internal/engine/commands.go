@@ -44,7 +44,11 @@ func (r *run) obey(ctx context.Context) error {
 					return err
 				}
 			case td.CmdRetry:
-				if err := r.reapSteps(ctx, "the answer that asked for it was dropped"); err != nil {
+				const why = "the answer that asked for it was dropped"
+				if err := r.cancelChildren(ctx, why); err != nil {
+					return err
+				}
+				if err := r.reapSteps(ctx, why); err != nil {
 					return err
 				}
 				r.wires = nil

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+// withSubtasks lets tasks have subtasks, which stay queued for ever. It returns which of them were cancelled.
+func withSubtasks(o *Options) *atomic.Pointer[td.TaskID] {
+	cancelled := new(atomic.Pointer[td.TaskID])
+	o.Tools = o.Tools.With(tool.Tool{Name: "Task", Control: tool.TaskControl, Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
+		return tool.Call{}, nil
+	}})
+	o.Spawn = func(ctx context.Context, s td.Spec) (td.Task, error) { return o.Journal.Create(ctx, s, string(s.ID)) }
+	o.CancelChild = func(_ context.Context, id td.TaskID, _ string) error {
+		cancelled.Store(&id)
+		return nil
+	}
+	return cancelled
+}
+
+// When the answer that asked for a subtask is dropped, nobody waits for the subtask any more.
+func TestRetryFreesTheParent(t *testing.T) {
+	var cancelled *atomic.Pointer[td.TaskID]
+	play(t, []any{calls("Task", `{"prompt":"work"}`)}, func(_ *td.Spec, o *Options) { cancelled = withSubtasks(o) }, func(b *bench, id td.TaskID) {
+		child := b.until(id, td.Blocked).Status.Blocked.Child
+		b.post(id, td.Command{Type: td.CmdRetry})
+		b.until(id, td.Completed)
+		if got := cancelled.Load(); got == nil || *got != child {
+			t.Errorf("cancelled %v, want %s", got, child)
+		}
+		if said := b.conversation(id); strings.Contains(said, "Task") {
+			t.Errorf("the conversation still has the call: %s", said)
+		}
+	})
+}
