@@ -342,7 +342,9 @@ func (r *run) block(ctx context.Context, why error) error {
 	})
 }
 
-func (r *run) fail(ctx context.Context, f td.FailedData) error {
+// fail ends the task. What with holds is recorded together with the end: what comes before it is done anew
+// after a crash.
+func (r *run) fail(ctx context.Context, f td.FailedData, with ...td.Body) error {
 	if err := r.learn(ctx); err != nil {
 		return err
 	}
@@ -351,6 +353,9 @@ func (r *run) fail(ctx context.Context, f td.FailedData) error {
 		return err
 	}
 	if err := r.failing(ctx, f); err != nil {
+		return err
+	}
+	if err := r.log.Stage(with...); err != nil {
 		return err
 	}
 	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Fail(t, f, at) })

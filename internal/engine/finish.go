@@ -41,20 +41,10 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 		return r.refuse(ctx, c, err.Error())
 	}
 	if t.Control == tool.FailControl {
-		if err := r.learn(ctx); err != nil { // before the word is taken: a crash must come back here
-			return err
-		}
-		failed := td.FailedData{
+		return r.fail(ctx, td.FailedData{
 			Error: in.Reason, Recoverable: true,
 			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle,
-		}
-		if err := r.failing(ctx, failed); err != nil {
-			return err
-		}
-		if err := r.log.Stage(accepted(c)); err != nil {
-			return err
-		}
-		return r.fail(ctx, failed)
+		}, accepted(c))
 	}
 	evidence, passed, err := r.validate(ctx, c)
 	if err != nil || !passed {

@@ -114,6 +114,12 @@ turns:
   - tools: [{name: Bash, input: {command: "until grep -qs job2 COUNTER; do sleep 0.01; done; echo last >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: job ran}}]
 `},
+	{name: "failed with a job", yes: true, points: []string{"engine.reap.killed", "durable.append.after"}, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo job >> COUNTER; sleep 60", background: true}}]
+  - tools: [{name: Bash, input: {command: "until grep -qs job COUNTER; do sleep 0.01; done"}}]
+  - tools: [{name: Fail, input: {reason: it cannot be done}}]
+`},
 	{name: "checkpointed", yes: true, git: true, person: checkpointOnce, script: `
 turns:
   - tools: [{name: Write, input: {path: new.txt, content: "new\n"}}]
