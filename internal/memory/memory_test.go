@@ -160,6 +160,7 @@ func TestAddRefuses(t *testing.T) {
 
 func TestAddAgainChangesNothing(t *testing.T) {
 	s, project := open(t)
+	write(t, project, "a.go", "package a")
 	for _, l := range []Learning{
 		{Title: "Flaky test", Text: "The clock was read twice.", Tags: []string{"test", "time"}, Sources: []string{"one"}},
 		{Title: "flaky tests", Text: "Use synctest.", Sources: []string{"two"}},                                                               // the same title

@@ -46,6 +46,15 @@ func merge(old, b Learning) (Learning, bool) {
 	return m, true
 }
 
+// restates reports whether l has every paragraph of old.
+func restates(l, old Learning) bool {
+	have := map[string]bool{}
+	for _, p := range paragraphs(l.Text) {
+		have[paragraphKey(p)] = true
+	}
+	return !slices.ContainsFunc(paragraphs(old.Text), func(p string) bool { return !have[paragraphKey(p)] })
+}
+
 // same reports whether two learnings are equal in all that is written.
 func same(a, b Learning) bool {
 	return a.Title == b.Title && a.Text == b.Text && a.Feature == b.Feature && a.CreatedAt.Equal(b.CreatedAt) &&

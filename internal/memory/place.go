@@ -4,17 +4,23 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/td"
 	"taskdaemon/internal/words"
 )
 
 // place finds where a learning belongs: old, which says the same, and next, with both; or, not found, a
 // new one. In this order: the same title, all of its paragraphs, the most alike. Since merging adds
 // paragraphs and changes no title, what was merged once is found again.
+//
+// Only learnings that hold are merged: what was learned of a file as it was must not hold again because
+// something new is known of it, nor what is new become void with it. One that is void and is said again
+// as a whole is renewed.
 func (s *Store) place(ctx context.Context, l Learning) (old, next Learning, found bool, err error) {
 	titled, err := s.ix.pages(ctx, "SELECT page FROM doc WHERE title = ? ORDER BY id", titleKey(l.Title))
 	if err != nil {
@@ -28,9 +34,19 @@ func (s *Store) place(ctx context.Context, l Learning) (old, next Learning, foun
 	if err != nil {
 		return
 	}
-	// One with the same title that has room, else one that has it all already.
-	for _, old := range slices.Concat(titled, holding, near) {
-		if next, ok := merge(old, l); ok {
+	all := slices.Concat(titled, holding, near)
+	for _, old := range all {
+		if next, ok := merge(old, l); ok && same(old, next) {
+			return old, next, true, nil
+		}
+	}
+	tree, err := os.OpenRoot(s.opts.Project)
+	if err != nil {
+		return old, next, false, td.Errorf(td.Unavailable, "open project: %w", err)
+	}
+	defer func() { _ = tree.Close() }()
+	if len(Stale(tree, l)) == 0 {
+		if old, next, found = join(tree, all, l); found {
 			return old, next, true, nil
 		}
 	}
@@ -41,6 +57,28 @@ func (s *Store) place(ctx context.Context, l Learning) (old, next Learning, foun
 		}
 		l.ID = fmt.Sprintf("%s-%d", newID(l), n) // the name is some other file's
 	}
+}
+
+// join finds the first learning that l renews, else the first that has room for it.
+func join(tree *os.Root, all []Learning, l Learning) (old, next Learning, found bool) {
+	var holds []Learning
+	for _, old := range all {
+		if len(Stale(tree, old)) == 0 {
+			holds = append(holds, old)
+			continue
+		}
+		void := old
+		void.Files = nil
+		if next, ok := merge(void, l); ok && restates(l, old) {
+			return old, next, true
+		}
+	}
+	for _, old := range holds {
+		if next, ok := merge(old, l); ok {
+			return old, next, true
+		}
+	}
+	return old, next, false
 }
 
 // holding are the learnings that have every paragraph of l.

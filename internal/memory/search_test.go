@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,59 @@ func TestStaleIsShownButNotTold(t *testing.T) {
 	if got := Stale(tree, l); len(got) != 1 {
 		t.Errorf("a symlink out of the project counts as %v", got)
 	}
+}
+
+// What was learned of a file as it was is not made to hold for the file as it is by something new about it.
+func TestMergeLeavesStaleLearningsStale(t *testing.T) {
+	s, project := open(t)
+	tree := root(t, project)
+	cite := func(content string) []File {
+		write(t, project, "a.go", content)
+		return Cite(tree, []File{{Path: "a.go"}})
+	}
+	told := func(why string, want ...string) {
+		t.Helper()
+		found, err := s.Relevant(t.Context(), tree, "order of the fields in the header", 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range found {
+			got = append(got, m.Text)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: told %q, want %q", why, got, want)
+		}
+	}
+	first := Learning{Title: "Fields", Text: "The order of the fields is free.", Files: cite("one")}
+	second := Learning{Title: "Fields", Text: "The order of the fields is fixed.", Files: cite("two")}
+	add(t, s, first)
+	told("stale")
+	add(t, s, second)
+	told("something new about the file", second.Text)
+	third := Learning{Title: "Fields", Text: "The order of the fields is that of the header."}
+	write(t, project, "a.go", "three")
+	add(t, s, third)
+	told("something new that cites nothing", third.Text)
+
+	before := snapshot(t, project)
+	for _, l := range []Learning{first, second, third} {
+		if add(t, s, l); !cmp.Equal(snapshot(t, project), before) {
+			t.Errorf("adding %q again changed something", l.Text)
+		}
+		if _, done, err := s.Probe(t.Context(), l); !done || err != nil {
+			t.Errorf("%q was not found again: %v", l.Text, err)
+		}
+	}
+	second.Files = cite("three")
+	if add(t, s, second); len(snapshot(t, project)) != len(before) {
+		t.Error("what was found again makes a learning of its own")
+	}
+	told("found to hold again", second.Text, third.Text)
+	second.Files[0].Hash = first.Files[0].Hash
+	add(t, s, second)
+	told("something old about the file", second.Text, third.Text)
 }
 
 // The same files give the same answer, in whatever order the index came to know them.
