@@ -71,11 +71,15 @@ func runConfigShow(o configShowOptions) error {
 	if err := table(a.stdout, rows); err != nil {
 		return err
 	}
-	key := "is not set"
-	if a.getenv(c.APIKeyEnv) != "" {
-		key = "is set"
+	key := ""
+	switch env := c.KeyEnv(); {
+	case env == "":
+	case a.getenv(env) == "":
+		key = " (" + env + " is not set)"
+	default:
+		key = " (" + env + " is set)"
 	}
-	a.say("\na daemon started now answers with %s (%s %s)", provider, c.APIKeyEnv, key)
+	a.say("\na daemon started now answers with %s%s", provider, key)
 	return nil
 }
 

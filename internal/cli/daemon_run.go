@@ -52,7 +52,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	}
 	logs := telemetry.Options{
 		Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize),
-		Redact: redact.New(a.getenv(cfg.APIKeyEnv)).Bytes,
+		Redact: redact.New(cfg.Secrets(a.getenv)...).Bytes,
 	}
 	if ready == nil {
 		logs.Text = a.stderr

@@ -57,7 +57,7 @@ func (o knowledgeOptions) use(do func(s *memory.Store, tree *os.Root) error) err
 	defer func() { _ = tree.Close() }()
 	secrets := redact.New()
 	if c, _, err := o.app.loadConfig(nil); err == nil {
-		secrets.Add(o.app.getenv(c.APIKeyEnv))
+		secrets.Add(c.Secrets(o.app.getenv)...)
 	}
 	shelf := knowledge.New("", secrets)
 	defer func() { _ = shelf.Close() }()

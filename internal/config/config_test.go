@@ -293,3 +293,74 @@ fallback:
 		}
 	}
 }
+
+func TestAProviderGetsItsOwnKeyAndAddress(t *testing.T) {
+	env := []string{
+		"ANTHROPIC_API_KEY=ant-key-1", "OPENAI_API_KEY=oai-key-1", "MY_KEY=my-key-1",
+		"ANTHROPIC_BASE_URL=http://ant:1", "OPENAI_BASE_URL=http://oai:1",
+	}
+	for _, c := range []struct{ file, key, base string }{
+		{"", "ANTHROPIC_API_KEY", "http://ant:1"},
+		{"provider: anthropic", "ANTHROPIC_API_KEY", "http://ant:1"},
+		{"provider: openai", "OPENAI_API_KEY", "http://oai:1"},
+		{"{provider: openai, api_key_env: MY_KEY, base_url: 'http://mine:1'}", "MY_KEY", "http://oai:1"},
+		{"provider: rehearsal", "", ""},
+	} {
+		got, err := Load(LoadOptions{File: write(t, c.file), Environ: env})
+		if err != nil || got.KeyEnv() != c.key || got.BaseURL != c.base {
+			t.Errorf("%q: key in %s, address %q, %v", c.file, got.KeyEnv(), got.BaseURL, err)
+		}
+	}
+	got, err := Load(LoadOptions{Set: []string{"provider=openai"}, Environ: env[:4]})
+	if err != nil || got.BaseURL != "" {
+		t.Errorf("the other provider's address is used: %q, %v", got.BaseURL, err)
+	}
+}
+
+func TestProvidersInAnEnvironment(t *testing.T) {
+	env := map[string]string{"OPENAI_API_KEY": "oai-key-1", "ONE": "first-key"}
+	getenv := func(name string) string { return env[name] }
+	for _, c := range []struct{ file, want string }{
+		{"", ""},
+		{"provider: openai", "openai OPENAI_API_KEY"},
+		{"provider: anthropic", "in ANTHROPIC_API_KEY, which is not set"},
+		{"{provider: anthropic, base_url: 'http://mine:1'}", "anthropic "},
+		{"{provider: openai, base_url: 'http://mine:1', api_key_env: GONE}", "in GONE, which is not set"},
+		{"providers: [{name: a, kind: openai, base_url: 'http://mine:1'}]", "a "},
+		{"providers: [{name: a, kind: openai}]", "has no key"},
+		{"providers: [{name: a, kind: openai, key_envs: [ONE]}]", "a ONE"},
+		{"providers: [{name: a, kind: openai, base_url: 'http://mine:1', key_envs: [ONE, GONE]}]", "in GONE, which is not set"},
+	} {
+		cfg, err := Load(LoadOptions{File: write(t, c.file)})
+		if err != nil {
+			t.Fatal(c.file, err)
+		}
+		got := ""
+		all, err := cfg.ProvidersIn(getenv)
+		for _, p := range all {
+			got += p.Name + " " + strings.Join(p.KeyEnvs, " ")
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
+			t.Errorf("%s: %s, want %s", c.file, got, c.want)
+		}
+		if keys := strings.Join(cfg.Secrets(getenv), " "); !strings.Contains(keys, "oai-key-1") || strings.Contains(c.file, "[ONE") != strings.Contains(keys, "first-key") {
+			t.Errorf("%s: the secrets are %s", c.file, keys)
+		}
+	}
+}
+
+func TestEntriesOfProvidersAreChecked(t *testing.T) {
+	for _, bad := range []string{
+		"{kind: openai}", "{name: a, kind: opnai}", "{name: a}",
+		"{name: a, kind: openai, base_url: 'ftp://x'}", "{name: a, kind: openai, base_url: 'http://u:sk-pasted@x'}",
+		"{name: a, kind: openai, key_envs: [sk-pasted-0123]}", "{name: a, kind: openai, key_envs: ['']}",
+	} {
+		_, err := Load(LoadOptions{File: write(t, "providers:\n  - "+bad+"\n")})
+		if err == nil || !strings.Contains(err.Error(), ":2:") || strings.Contains(err.Error(), "sk-pasted") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ type Key struct {
 	Name  string   // dotted, as in timeouts.tool
 	Doc   string   // one sentence
 	Enum  []string // the only values, if set
-	Env   []string // variables beside the one made from Name
 	path  bool     // a file's path: ~ and relative paths are resolved
 	check func(c *Config) error
 	field func(c *Config) any // a pointer to the value
@@ -26,12 +24,18 @@ var Keys = []Key{
 		Enum: []string{Auto, Anthropic, OpenAI, RehearsalProvider}, field: func(c *Config) any { return &c.Provider },
 	},
 	{
-		Name: "base_url", Doc: "Address of the API, when it is not the provider's own.", Env: []string{"ANTHROPIC_BASE_URL"},
-		field: func(c *Config) any { return &c.BaseURL }, check: checkURL,
+		Name: "base_url", Doc: "Address of the API, when it is not the provider's own. Also `ANTHROPIC_BASE_URL` or `OPENAI_BASE_URL`, for that provider only.",
+		field: func(c *Config) any { return &c.BaseURL }, check: func(c *Config) error { return checkURL(c.BaseURL) },
 	},
 	{
-		Name: "api_key_env", Doc: "Name of the environment variable that holds the API key. The key itself never stands in a file.",
-		field: func(c *Config) any { return &c.APIKeyEnv }, check: checkKeyEnv,
+		Name: "api_key_env", Doc: "Name of the environment variable that holds the API key; empty is the provider's own: `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`. The key itself never stands in a file.",
+		field: func(c *Config) any { return &c.APIKeyEnv },
+		check: func(c *Config) error {
+			if c.APIKeyEnv == "" {
+				return nil
+			}
+			return checkKeyEnv(c.APIKeyEnv)
+		},
 	},
 	{
 		Name: "models.small", Doc: "Model for small jobs.", field: func(c *Config) any { return &c.Models.Small },
@@ -72,14 +76,8 @@ var Keys = []Key{
 		check: checkThinking,
 	},
 
-	{
-		Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.RequestHeaders }),
-	},
-	{
-		Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut.", field: func(c *Config) any { return &c.Timeouts.StreamIdle },
-		check: positive(func(c *Config) time.Duration { return c.Timeouts.StreamIdle }),
-	},
+	{Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer; 0 is 5 minutes.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders }},
+	{Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut; 0 is 2 minutes, with kind openai 5.", field: func(c *Config) any { return &c.Timeouts.StreamIdle }},
 	{
 		Name: "timeouts.tool", Doc: "How long a tool call may take, unless the tool says otherwise.", field: func(c *Config) any { return &c.Timeouts.Tool },
 		check: positive(func(c *Config) time.Duration { return c.Timeouts.Tool }),
@@ -202,34 +200,6 @@ func find(name string) (Key, bool) {
 // isSection reports whether keys stand below this name.
 func isSection(name string) bool {
 	return slices.ContainsFunc(Keys, func(k Key) bool { return strings.HasPrefix(k.Name, name+".") })
-}
-
-func checkURL(c *Config) error {
-	if c.BaseURL == "" {
-		return nil
-	}
-	u, err := url.Parse(c.BaseURL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("want http://host or https://host")
-	}
-	if u.User != nil {
-		return fmt.Errorf("must not hold a user or password")
-	}
-	return nil
-}
-
-// checkKeyEnv refuses what looks like the key itself, without repeating it.
-func checkKeyEnv(c *Config) error {
-	for _, r := range c.APIKeyEnv {
-		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-			c.APIKeyEnv = ""
-			return fmt.Errorf("want the name of a variable, not the key itself")
-		}
-	}
-	if c.APIKeyEnv == "" {
-		return fmt.Errorf("must not be empty")
-	}
-	return nil
 }
 
 func checkThinking(c *Config) error {

@@ -41,11 +41,16 @@ func Load(o LoadOptions) (Config, error) {
 				WithHint("taskdaemon init --config %s", o.File)
 		}
 	}
-	if err := readEnv(&c, o.Environ); err != nil {
+	env := environment(o.Environ)
+	if err := readEnv(&c, env); err != nil {
 		return Config{}, err
 	}
 	if err := readFlags(&c, o.Set); err != nil {
 		return Config{}, err
+	}
+	// Which address counts is known only when the provider is.
+	if base := env[own[c.Provider].url]; base != "" && c.sources["base_url"] != FromEnv && c.sources["base_url"] != FromFlag {
+		c.BaseURL, c.sources["base_url"] = base, FromEnv
 	}
 	for _, k := range Keys {
 		if k.check == nil {
@@ -54,6 +59,11 @@ func Load(o LoadOptions) (Config, error) {
 		if err := k.check(&c); err != nil {
 			return Config{}, td.Errorf(td.Invalid, "%s: %w (set by %s)", k.Name, err, c.origin(k, o.File)).
 				WithHint("taskdaemon config show")
+		}
+	}
+	for _, p := range c.Providers {
+		if err := p.check(); err != nil {
+			return Config{}, td.Errorf(td.Invalid, "%s: %w", p.Where, err).WithHint("see docs/models.md")
 		}
 	}
 	return c, nil
@@ -74,23 +84,24 @@ func (c Config) origin(k Key, file string) string {
 	return file
 }
 
-func readEnv(c *Config, environ []string) error {
+func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, kv := range environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			env[name] = value
 		}
 	}
+	return env
+}
+
+func readEnv(c *Config, env map[string]string) error {
 	for _, k := range Keys {
-		// The variable named after the key is the more deliberate one: it comes last and wins.
-		for _, name := range append(append([]string{}, k.Env...), k.EnvName()) {
-			value, ok := env[name]
-			if !ok || value == "" {
-				continue
-			}
-			if err := c.setFrom(k, value, FromEnv); err != nil {
-				return td.Errorf(td.Invalid, "variable %s: %w", name, err).WithHint("unset %s", name)
-			}
+		name := k.EnvName()
+		if env[name] == "" {
+			continue
+		}
+		if err := c.setFrom(k, env[name], FromEnv); err != nil {
+			return td.Errorf(td.Invalid, "variable %s: %w", name, err).WithHint("unset %s", name)
 		}
 	}
 	return nil

@@ -55,11 +55,7 @@ file's folder.
 `)
 	def := Default()
 	for _, k := range Keys {
-		doc := k.Doc
-		if len(k.Env) > 0 {
-			doc += " Also `" + strings.Join(k.Env, "`, `") + "`."
-		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", k.Name, k.Value(def), k.Kind(), doc)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", k.Name, k.Value(def), k.Kind(), k.Doc)
 	}
 	b.WriteString(`
 The state folder, where the journal and everything else lives, is not in the file: it is

@@ -59,6 +59,8 @@ var sections = map[string]func(r *reader, n ast.Node) error{
 	"hooks":     list(func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at }),
 	"mcp":       list(func(c *Config) *[]Server { return &c.MCP }, func(s *Server, at string) { s.Where = at }),
 	"providers": list(func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at }),
+	"rules":     rules,
+	"rates":     rates,
 	"fallback":  list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at }),
 }
 

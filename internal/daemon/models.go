@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"taskdaemon/internal/config"
@@ -14,7 +13,6 @@ import (
 	"taskdaemon/internal/llm/gateway"
 	"taskdaemon/internal/llm/openai"
 	"taskdaemon/internal/llm/rehearsal"
-	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
 
@@ -26,7 +24,7 @@ func newModel(o Options) (llm.Model, *gateway.Gateway, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	providers, keys, err := providersOf(o, rehearse)
+	providers, err := providersOf(o, rehearse)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,9 +49,9 @@ func newModel(o Options) (llm.Model, *gateway.Gateway, error) {
 	var model llm.Model = gate
 	switch c.Cassette.Mode {
 	case config.CassetteRecord:
-		model, err = cassette.Record(gate, c.Cassette.Path, redact.New(keys...))
+		model, err = cassette.Record(gate, c.Cassette.Path, secretsOf(o))
 	case config.CassetteReplay:
-		model, err = cassette.Replay(c.Cassette.Path, cassette.Options{Redactor: redact.New(keys...)})
+		model, err = cassette.Replay(c.Cassette.Path, cassette.Options{Redactor: secretsOf(o)})
 	}
 	if err != nil {
 		return nil, nil, err
@@ -62,52 +60,39 @@ func newModel(o Options) (llm.Model, *gateway.Gateway, error) {
 }
 
 // providersOf are the providers there are: the default one, those of the config, and always the rehearsal.
-// The keys are for the redactor.
-func providersOf(o Options, rehearse llm.Model) (out []gateway.Provider, keys []string, err error) {
+func providersOf(o Options, rehearse llm.Model) ([]gateway.Provider, error) {
 	c := o.Config
-	all := slices.Clone(c.Providers)
-	switch name := c.ProviderIn(o.Getenv); name {
-	case config.Anthropic, config.OpenAI:
-		all = append([]config.Provider{{Name: name, Kind: name, BaseURL: c.BaseURL, KeyEnvs: []string{c.APIKeyEnv}, Where: "provider"}}, all...)
+	all, err := c.ProvidersIn(o.Getenv)
+	if err != nil {
+		return nil, err
 	}
+	var out []gateway.Provider
 	for _, p := range all {
-		var found []string
+		var keys []string
+		envs := map[string]string{}
 		for _, env := range p.KeyEnvs {
-			if key := o.Getenv(env); key != "" && !slices.Contains(found, key) {
-				found = append(found, key)
+			if key := o.Getenv(env); envs[key] == "" {
+				keys, envs[key] = append(keys, key), env
 			}
 		}
-		if len(found) == 0 && p.BaseURL == "" {
-			return nil, nil, td.Errorf(td.Auth, "the provider is %s but %s is not set", p.Name, strings.Join(p.KeyEnvs, ", ")).
-				WithHint("export %s=…, or set `provider: rehearsal` in the config", strings.Join(p.KeyEnvs, "=… "))
-		}
-		keys = append(keys, found...)
-		made, err := maker(c, p)
-		if err != nil {
-			return nil, nil, err
-		}
-		out = append(out, gateway.Provider{Name: p.Name, New: made, Keys: found, Requests: c.Limits.Requests, Tokens: c.Limits.Tokens})
+		out = append(out, gateway.Provider{
+			Name: p.Name, Keys: keys, Requests: c.Limits.Requests, Tokens: c.Limits.Tokens,
+			New: func(key string) llm.Model { return newClient(c, p, key, envs[key]) },
+		})
 	}
-	return append(out, gateway.Provider{Name: llm.Rehearsal, New: func(string) llm.Model { return rehearse }}), keys, nil
+	return append(out, gateway.Provider{Name: llm.Rehearsal, New: func(string) llm.Model { return rehearse }}), nil
 }
 
-// maker makes the client of one key.
-func maker(c config.Config, p config.Provider) (func(key string) llm.Model, error) {
-	switch p.Kind {
-	case config.Anthropic:
-		return func(key string) llm.Model {
-			return anthropic.New(anthropic.Options{
-				APIKey: key, BaseURL: p.BaseURL, IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
-			})
-		}, nil
-	case config.OpenAI:
-		return func(key string) llm.Model {
-			return openai.New(openai.Options{
-				APIKey: key, BaseURL: p.BaseURL, IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
-			})
-		}, nil
+// newClient makes the client of one key, which the variable holds.
+func newClient(c config.Config, p config.Provider, key, env string) llm.Model {
+	if p.Kind == config.OpenAI {
+		return openai.New(openai.Options{
+			APIKey: key, KeyEnv: env, BaseURL: p.BaseURL, IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
+		})
 	}
-	return nil, td.Errorf(td.Invalid, "%s: the provider %q is of kind %q; want %s or %s", p.Where, p.Name, p.Kind, config.Anthropic, config.OpenAI)
+	return anthropic.New(anthropic.Options{
+		APIKey: key, KeyEnv: env, BaseURL: p.BaseURL, IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
+	})
 }
 
 func newRehearsal(path string) (*rehearsal.Model, error) {

@@ -12,6 +12,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -27,6 +28,7 @@ import (
 // Options set up the client.
 type Options struct {
 	APIKey  string
+	KeyEnv  string // the variable the key is from, for hints
 	BaseURL string // empty: the public API
 	// HTTP makes the requests; nil: a client of its own, tuned for a thousand streams at once, that
 	// follows no redirects, since those would carry the key to another host.
@@ -47,6 +49,7 @@ const (
 // Model answers through the Claude API.
 type Model struct {
 	client        anthropic.Client
+	keyEnv        string
 	redactor      *redact.Redactor
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
@@ -78,6 +81,7 @@ func New(o Options) *Model {
 	}
 	return &Model{
 		client:        anthropic.NewClient(opts...),
+		keyEnv:        cmp.Or(o.KeyEnv, "the variable that api_key_env or key_envs names"),
 		redactor:      redact.New(key),
 		headerTimeout: o.HeaderTimeout,
 		idleTimeout:   o.IdleTimeout,

@@ -133,9 +133,12 @@ func readError(body string, otherwise *apiError) *apiError {
 	return otherwise
 }
 
-// errorOf keeps the key out of an error, whoever put it there.
+// keyEnv stands in hints for the name of the variable that holds the key.
+const keyEnv = "$KEY"
+
+// errorOf names the key's variable in an error, and keeps the key itself out of it, whoever put it there.
 func (m *Model) errorOf(e *llm.Error) error {
-	e.Hint = m.redactor.String(e.Hint)
+	e.Hint = m.redactor.String(strings.Replace(e.Hint, keyEnv, m.keyEnv, 1))
 	if said := e.Err.Error(); m.redactor.String(said) != said {
 		e.Err = errors.New(m.redactor.String(said))
 	}
@@ -145,7 +148,7 @@ func (m *Model) errorOf(e *llm.Error) error {
 func hintOfStatus(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
-		return "set ANTHROPIC_API_KEY to a valid key and start the daemon again"
+		return "set " + keyEnv + " to a valid key and start the daemon again"
 	case http.StatusForbidden:
 		return "this key may not use this model: check its permissions, or set models.<tier> in the config to one it may use"
 	case http.StatusNotFound:

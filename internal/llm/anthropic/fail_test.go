@@ -21,7 +21,7 @@ import (
 
 // answering is a model whose every call gets this HTTP response.
 func answering(status int, header http.Header, body string) *Model {
-	return New(Options{APIKey: testKey, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if header == nil {
 			header = http.Header{"Content-Type": {"application/json"}}
 		}
@@ -38,7 +38,7 @@ func TestStatusErrors(t *testing.T) {
 		hint       string
 	}{
 		{400, td.BadRequest, words, "model: 400: some_error: what the API says", ""},
-		{401, td.AuthFailed, words, "what the API says", "ANTHROPIC_API_KEY"},
+		{401, td.AuthFailed, words, "what the API says", "MY_KEY"},
 		{402, td.BadRequest, words, "what the API says", "balance"},
 		{403, td.AuthFailed, words, "what the API says", "permissions"},
 		{404, td.BadRequest, words, "what the API says", "models.<tier>"},
@@ -145,7 +145,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	defer s.Close()
 	client := newHTTP()
 	defer client.CloseIdleConnections()
-	_, err := New(Options{APIKey: testKey, BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
+	_, err := New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
 	wantClass(t, err, td.Network)
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)

@@ -218,7 +218,7 @@ func (e *apiError) hint(status int) string {
 	case status == http.StatusPaymentRequired, e.is("insufficient_quota", "billing_hard_limit_reached", "billing_error"):
 		return "check the plan and the balance of the account the key belongs to"
 	case status == http.StatusUnauthorized, e.is("invalid_api_key", "authentication_error"):
-		return "set OPENAI_API_KEY to a key that is valid for this base_url and start the daemon again"
+		return "set " + keyEnv + " to a key that is valid for this base_url and start the daemon again"
 	case status == http.StatusForbidden, e.is("permission_error"):
 		return "this key may not use this model: check its permissions, or set models.<tier> in the config to one it may use"
 	case status == http.StatusNotFound, e.is("model_not_found", "not_found_error"):
@@ -229,9 +229,12 @@ func (e *apiError) hint(status int) string {
 	return ""
 }
 
-// errorOf keeps the key out of an error, whoever put it there.
+// keyEnv stands in hints for the name of the variable that holds the key.
+const keyEnv = "$KEY"
+
+// errorOf names the key's variable in an error, and keeps the key itself out of it, whoever put it there.
 func (m *Model) errorOf(e *llm.Error) error {
-	e.Hint = m.redactor.String(e.Hint)
+	e.Hint = m.redactor.String(strings.Replace(e.Hint, keyEnv, m.keyEnv, 1))
 	if said := e.Err.Error(); m.redactor.String(said) != said {
 		e.Err = errors.New(m.redactor.String(said))
 	}

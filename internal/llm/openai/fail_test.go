@@ -21,7 +21,7 @@ import (
 
 // answering is a model whose every call gets this HTTP response.
 func answering(status int, header http.Header, body string) *Model {
-	return New(Options{APIKey: testKey, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if header == nil {
 			header = http.Header{"Content-Type": {"application/json"}}
 		}
@@ -39,7 +39,7 @@ var errorBodies = []struct {
 	hint   string
 }{
 	{"OpenAI", 400, `{"error":{"message":"what it says","type":"invalid_request_error","param":null,"code":null}}`, td.BadRequest, "400: invalid_request_error: what it says", ""},
-	{"wrong key", 401, `{"error":{"message":"Incorrect API key","type":"invalid_request_error","code":"invalid_api_key"}}`, td.AuthFailed, "Incorrect API key", "OPENAI_API_KEY"},
+	{"wrong key", 401, `{"error":{"message":"Incorrect API key","type":"invalid_request_error","code":"invalid_api_key"}}`, td.AuthFailed, "Incorrect API key", "MY_KEY"},
 	{"no money", 402, `{"error":{"code":402,"message":"Insufficient credits"}}`, td.BadRequest, "402: Insufficient credits", "balance"},
 	{"forbidden", 403, `{"error":{"message":"no","type":"x"}}`, td.AuthFailed, "x: no", "permissions"},
 	{"unknown model", 404, `{"error":{"message":"The model does not exist","type":"invalid_request_error","code":"model_not_found"}}`, td.BadRequest, "does not exist", "models.<tier>"},
@@ -70,7 +70,7 @@ var errorBodies = []struct {
 
 	// In answers that claim success: OpenRouter does that.
 	{"200", 200, `{"error":{"code":429,"message":"slow down"}}`, td.RateLimited, "slow down", ""},
-	{"200 of a person's making", 200, `{"error":{"code":401,"message":"No auth"}}`, td.AuthFailed, "No auth", "OPENAI_API_KEY"},
+	{"200 of a person's making", 200, `{"error":{"code":401,"message":"No auth"}}`, td.AuthFailed, "No auth", "MY_KEY"},
 	{"200 and a type", 200, `{"error":{"type":"overloaded_error","message":"later"}}`, td.Overloaded, "later", ""},
 	{"200 and text", 200, `{"error":"something"}`, td.Network, "something", ""},
 	{"200 and an answer in one piece", 200, `{"choices":[{"message":{"content":"hi"}}]}`, td.Network, "instead of a stream", "base_url"},
@@ -243,7 +243,7 @@ func TestOneCallIsOneRequest(t *testing.T) {
 			w.WriteHeader(status)
 		}))
 		client := newHTTP()
-		_, err := New(Options{APIKey: testKey, BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
+		_, err := New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
 		if err == nil || asked != 1 {
 			t.Errorf("%d: asked %d times, %v", status, asked, err)
 		}

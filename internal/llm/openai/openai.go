@@ -18,6 +18,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -34,6 +35,7 @@ import (
 // Options set up the client.
 type Options struct {
 	APIKey  string // empty: none is sent, which servers on one's own machine are content with
+	KeyEnv  string // the variable the key is from, for hints
 	BaseURL string // with its version, as in "http://localhost:11434/v1"; empty: the API of OpenAI
 	// Limit is the name under which the server takes a limit to the answer's length; empty: CompletionTokens
 	// for hosts of OpenAI, Tokens for all others.
@@ -69,6 +71,7 @@ const defaultBaseURL = "https://api.openai.com/v1"
 type Model struct {
 	client        openai.Client
 	limit         Limit
+	keyEnv        string
 	redactor      *redact.Redactor
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
@@ -103,6 +106,7 @@ func New(o Options) *Model {
 			option.WithHeader("Accept", "text/event-stream"),
 		}},
 		limit:         o.Limit,
+		keyEnv:        cmp.Or(o.KeyEnv, "the variable that api_key_env or key_envs names"),
 		redactor:      redact.New(key),
 		headerTimeout: o.HeaderTimeout,
 		idleTimeout:   o.IdleTimeout,
