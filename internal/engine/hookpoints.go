@@ -308,7 +308,7 @@ func (r *run) afterCall(ctx context.Context) (changed bool, err error) {
 		return false, nil
 	}
 	m := script.Newest.Model
-	was := script.Messages[len(script.Messages)-1]
+	was := script.Latest()
 	key := td.StepKey(fmt.Sprintf("t%d.model", script.Turn))
 	p, said, err := fire(ctx, r, key, hook.PostLLMCallPayload{
 		Head: r.head(), Model: m.Model, StopReason: m.StopReason, Message: m.Message,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 func answeredWith(r td.ModelResult) td.Body { return td.StepEnded{Outcome: td.Outcome{Model: &r}} }
@@ -29,5 +30,25 @@ func TestBlankTextIsNoPartOfAnAnswer(t *testing.T) {
 	}
 	if len(answer.Blocks) != 2 || !slices.ContainsFunc(answer.Blocks, func(b td.Block) bool { return b.Text == blank.Text }) {
 		t.Error("the record was changed")
+	}
+}
+
+// The model never speaks twice in a row: a turn that paused and went on is one message.
+func TestPausedTurnIsOneMessage(t *testing.T) {
+	tr, _ := play(
+		td.ContextSet{Iteration: 1, Opening: message(td.User, "do it")},
+		answeredWith(td.ModelResult{Message: message(td.Assistant, "one"), StopReason: td.PauseTurn}),
+		answeredWith(td.ModelResult{Message: message(td.Assistant, "two"), StopReason: td.PauseTurn}),
+		answeredWith(td.ModelResult{Message: message(td.Assistant, "three")}),
+	)
+	if err := window.Check(tr.Messages); err != nil || len(tr.Messages) != 2 || tr.Messages[1].Text() != "one\ntwo\nthree" {
+		t.Errorf("%v: %+v", err, tr.Messages)
+	}
+	if got := tr.Latest().Text(); got != "three" || tr.Answers != 3 {
+		t.Errorf("the newest of %d answers is %q", tr.Answers, got)
+	}
+	tr.Apply(td.Event{Body: td.AnswerChanged{Message: message(td.Assistant, "four")}})
+	if got := tr.Messages[1].Text(); got != "one\ntwo\nfour" {
+		t.Errorf("a change of the newest answer makes it %q", got)
 	}
 }

@@ -100,7 +100,7 @@ func (t *Transcript) changed(m td.Message) {
 		t.Bad++
 		return
 	}
-	t.Messages[n-1] = m
+	t.Messages[n-1] = t.join(m)
 	t.Ended = true
 	t.call(m)
 }

@@ -40,14 +40,16 @@ type Transcript struct {
 	Sent       int            // estimated tokens of the call that the newest answer is to, 0 if not known
 	Scale      window.Scale   // corrects estimates by what the provider counted for that call
 
-	known map[string]bool
-	said  []td.Block // said while calls were open: follows their results
-	early []td.Block // said by people before there was a context: follows the opening
-	drift drift
-	floor int // messages before this one stand for what was compacted, and are not discarded
-	hooks hooks
+	known  map[string]bool
+	joined int        // blocks of the newest message that are of answers before the newest
+	said   []td.Block // said while calls were open: follows their results
+	early  []td.Block // said by people before there was a context: follows the opening
+	drift  drift
+	floor  int // messages before this one stand for what was compacted, and are not discarded
+	hooks  hooks
 
-	learning learning
+	learning  learning
+	anomalies anomalies
 }
 
 // Asked is a request and what became of it.
@@ -120,6 +122,7 @@ func (t *Transcript) Apply(ev td.Event) {
 	t.drift.apply(ev)
 	t.hooks.apply(ev.Body)
 	t.learning.apply(ev.Body)
+	t.anomalies.apply(ev)
 	if end, is := ev.Body.(td.StepEnded); is && end.Model != nil {
 		defer func() { t.AnsweredAt = ev.At }()
 	}
@@ -241,8 +244,28 @@ func (t *Transcript) answered(r td.ModelResult) {
 		return
 	}
 	t.Answers++
-	t.Messages = append(t.Messages, m)
+	if n := len(t.Messages); n > 0 && t.Messages[n-1].Role == td.Assistant {
+		t.joined = len(t.Messages[n-1].Blocks) // a turn that paused goes on
+		t.Messages[n-1] = t.join(m)
+	} else {
+		t.joined = 0
+		t.Messages = append(t.Messages, m)
+	}
 	t.call(m)
+}
+
+// join is the newest message with m in the place of what the newest answer said: the model speaks once in a
+// row, so an answer to a turn that paused stands in one message with its beginning.
+func (t *Transcript) join(m td.Message) td.Message {
+	m.Blocks = slices.Concat(t.Messages[len(t.Messages)-1].Blocks[:t.joined], m.Blocks)
+	return m
+}
+
+// Latest is the newest answer as it stands in the conversation, without what it goes on from.
+func (t *Transcript) Latest() td.Message {
+	m := t.Messages[len(t.Messages)-1]
+	m.Blocks = m.Blocks[min(t.joined, len(m.Blocks)):]
+	return m
 }
 
 // call makes the calls of a message the ones that need results.
