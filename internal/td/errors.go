@@ -17,6 +17,7 @@ const (
 	Fenced      Kind = "fenced"      // the claim was lost: stop, record nothing more
 	Unknown     Kind = "unknown"     // the write's outcome is not known; calling again is safe
 	Locked      Kind = "locked"      // another process holds it
+	Busy        Kind = "busy"        // another task has what a step wants
 	Storage     Kind = "storage"     // disk full, read-only, I/O error: nothing was written
 	Corrupt     Kind = "corrupt"     // what is on disk cannot be trusted
 	Newer       Kind = "newer"       // written by a newer version

@@ -139,6 +139,12 @@ type (
 		Action DriftAction `json:"action"`
 		Detail string      `json:"detail"`
 	}
+	// AnomalyFound records something the task does not usually do (G-7), and starts its count anew.
+	AnomalyFound struct {
+		Anomaly Anomaly       `json:"anomaly"`
+		Action  AnomalyAction `json:"action"`
+		Detail  string        `json:"detail"`
+	}
 	// Ignored consumes an inbox command that had no effect, and says why.
 	Ignored struct {
 		Command CommandType `json:"command"`
@@ -242,6 +248,7 @@ func (CompactionWanted) Type() EventType  { return "compaction_wanted" }
 func (RulesKept) Type() EventType         { return "rules_kept" }
 func (PermissionsChosen) Type() EventType { return "permissions_chosen" }
 func (Drifted) Type() EventType           { return "drifted" }
+func (AnomalyFound) Type() EventType      { return "anomaly_found" }
 func (Ignored) Type() EventType           { return "ignored" }
 func (DaemonStarted) Type() EventType     { return "daemon_started" }
 func (DaemonStopped) Type() EventType     { return "daemon_stopped" }
@@ -292,6 +299,7 @@ func init() {
 	register[RulesKept]()
 	register[PermissionsChosen]()
 	register[Drifted]()
+	register[AnomalyFound]()
 	register[Ignored]()
 	register[DaemonStarted]()
 	register[DaemonStopped]()

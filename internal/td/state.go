@@ -85,6 +85,9 @@ type BlockedData struct {
 	Resource string `json:"resource,omitempty"`
 	Holder   string `json:"holder,omitempty"`
 	Child    TaskID `json:"child,omitempty"` // the subtask it waits for
+	// Wants is what it waits for when that is leases, and Step what wants them.
+	Wants []Want  `json:"wants,omitempty"`
+	Step  StepKey `json:"step,omitempty"`
 }
 
 // PausedData is what a paused task carries.

@@ -45,6 +45,8 @@ type Intent struct {
 	Evidence  json.RawMessage `json:"evidence,omitempty"` // the state before, for the probe
 	Boot      string          `json:"boot,omitempty"`     // boot id of the host, for steps that run under a shim
 	Why       string          `json:"why,omitempty"`      // why another model than the one wanted is called
+	Wants     []Want          `json:"wants,omitempty"`    // what it has leased until it ends, sorted
+	Reach     []string        `json:"reach,omitempty"`    // folders outside the workspace and hosts that a call goes to
 }
 
 // Try is the key of one attempt at a step: what is started for an attempt that came to nothing is never
@@ -152,10 +154,13 @@ const (
 type ToolResult struct {
 	Content string   `json:"content"`
 	IsError bool     `json:"is_error,omitempty"`
-	Files   []string `json:"files,omitempty"`  // the model knows the content of these now
-	Exit    *int     `json:"exit,omitempty"`   // of a command
-	Job     *Job     `json:"job,omitempty"`    // a background job that was started
-	Killed  []JobID  `json:"killed,omitempty"` // background jobs known to have ended
+	Files   []string `json:"files,omitempty"` // the model knows the content of these now
+	Exit    *int     `json:"exit,omitempty"`  // of a command
+	// Memory and CPU are what a command took at most, with all it started, as far as that was seen.
+	Memory int64         `json:"memory,omitempty"`
+	CPU    time.Duration `json:"cpu,omitempty"`
+	Job    *Job          `json:"job,omitempty"`    // a background job that was started
+	Killed []JobID       `json:"killed,omitempty"` // background jobs known to have ended
 	// Side is what a model said beside the conversation as part of the call.
 	Side *SideResult `json:"side,omitempty"`
 	// Child is the subtask whose answer this is.
@@ -179,6 +184,10 @@ type Job struct {
 	Command string    `json:"command"`
 	Spool   string    `json:"spool"` // the shim's folder, relative to the state folder's spool
 	Since   time.Time `json:"since"`
+	// Wants is what the call that started it had leased: the job has it now. The fold of the events sets it.
+	Wants []Want  `json:"wants,omitempty"`
+	Step  StepKey `json:"step,omitempty"` // that call
+	Tool  string  `json:"tool,omitempty"` // its tool
 }
 
 // Evidence is what the finish rule saw when it accepted a nomination (L-11).

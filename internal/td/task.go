@@ -1,6 +1,7 @@
 package td
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -90,6 +91,7 @@ type Live struct {
 	InFlight            []StepRef      `json:"in_flight,omitempty"` // intents without an outcome
 	Jobs                []Job          `json:"jobs,omitempty"`      // background jobs not known to have ended
 	Retrying            *ModelFailure  `json:"retrying,omitempty"`  // the model call is waiting to be tried again
+	Place               *Place         `json:"place,omitempty"`     // in the queue for leases
 }
 
 // StepRef names a step in flight.
@@ -101,6 +103,7 @@ type StepRef struct {
 	Attempt int       `json:"attempt,omitempty"`
 	At      time.Time `json:"at"`
 	Kept    bool      `json:"kept,omitempty"` // it runs under a shim
+	Wants   []Want    `json:"wants,omitempty"`
 }
 
 // Task is a unit of work with one state.
@@ -152,13 +155,17 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Iteration = b.Iteration
 		t.phase(AssemblingContext, "")
 	case StepIntended:
-		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At, b.Boot != ""})
+		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At, b.Boot != "", b.Wants})
+		t.leavePlace(b.Key)
 		t.Retrying = nil
 		t.phase(phaseOf(b.Kind), b.Name)
 	case StepEnded:
 		t.ended(b.Outcome)
 	case RequestOpened:
 		t.Requests = append(slices.Clone(t.Requests), b.Request)
+		if b.Request.About == AboutUnknown {
+			t.giveBack(b.Request.Step) // nothing of it runs any more
+		}
 	case RequestAskedAgain:
 		t.Requests = slices.Clone(t.Requests)
 		for i := range t.Requests {
@@ -171,7 +178,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 	case RequestExpired:
 		t.Requests = without(t.Requests, b.ID)
 	case Discarded:
-		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
+		t.Requests, t.InFlight, t.Retrying, t.Place = nil, nil, nil, nil
 	case ModelChosen:
 		t.ModelOverride = b.Model
 	case PermissionsChosen:
@@ -191,6 +198,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 
 func (t *Task) moved(b Moved) {
 	t.Status = b.Status
+	t.queue(b)
 	switch b.Verb {
 	case VerbStart:
 		t.Run = b.Status.Running.Run
@@ -208,13 +216,15 @@ func (t *Task) moved(b Moved) {
 }
 
 func (t *Task) ended(o Outcome) {
+	step := t.inFlight(o.Key)
 	t.InFlight = withoutStep(t.InFlight, o.Key)
+	t.leavePlace(o.Key)
 	switch {
 	case o.Model != nil:
 		t.Turns++
 		t.Usage = t.Usage.Add(o.Model.Usage)
 		t.Cost += o.Model.Cost
-		t.LastModel = o.Model.Model
+		t.LastModel = cmp.Or(o.Model.Model, t.LastModel) // none: a hook answered
 		t.phase(Processing, "")
 	case o.Side != nil:
 		t.Usage = t.Usage.Add(o.Side.Usage)
@@ -225,7 +235,12 @@ func (t *Task) ended(o Outcome) {
 		}
 	case o.Tool != nil:
 		if o.Tool.Job != nil {
-			t.Jobs = append(slices.Clone(t.Jobs), *o.Tool.Job)
+			j := *o.Tool.Job
+			j.Wants, j.Step, j.Tool = step.Wants, "", ""
+			if len(j.Wants) > 0 {
+				j.Step, j.Tool = o.Key, step.Name
+			}
+			t.Jobs = append(slices.Clone(t.Jobs), j)
 		}
 		t.endJobs(o.Tool.Killed)
 		if s := o.Tool.Side; s != nil {

@@ -31,22 +31,24 @@ type Transcript struct {
 	Refused    int            // nominations the validator did not let pass, in this iteration
 	Exceeded   int            // answers in a row that ended because the window was full
 	Wanted     bool           // the conversation is to be made smaller before the next call
-	AnsweredAt time.Time      // when the newest answer came
+	AnsweredAt time.Time      // when the model's newest answer came
 	Begun      int            // times a person let it go on
 	Answered   bool           // since it began or a person let it go on
 	Untouched  bool           // nothing of the newest answer was acted on yet
 	Newest     *td.Outcome    // that of the newest answer
-	Rewrote    string         // what changed the conversation since the newest answer, in words
-	Sent       int            // estimated tokens of the call that the newest answer is to, 0 if not known
+	Rewrote    string         // what changed the conversation since that call, in words
+	Sent       int            // estimated tokens of the newest call that was answered, 0 if not known
 	Scale      window.Scale   // corrects estimates by what the provider counted for that call
 
-	known  map[string]bool
-	joined int        // blocks of the newest message that are of answers before the newest
-	said   []td.Block // said while calls were open: follows their results
-	early  []td.Block // said by people before there was a context: follows the opening
-	drift  drift
-	floor  int // messages before this one stand for what was compacted, and are not discarded
-	hooks  hooks
+	known   map[string]bool
+	joined  int        // blocks of the newest message that are of answers before the newest
+	said    []td.Block // said while calls were open: follows their results
+	carried mark       // what the newest call carried, also if it was compacted since
+	same    mark       // what of it stands as it was
+	early   []td.Block // said by people before there was a context: follows the opening
+	drift   drift
+	floor   int // messages before this one stand for what was compacted, and are not discarded
+	hooks   hooks
 
 	learning  learning
 	anomalies anomalies
@@ -123,19 +125,19 @@ func (t *Transcript) Apply(ev td.Event) {
 	t.hooks.apply(ev.Body)
 	t.learning.apply(ev.Body)
 	t.anomalies.apply(ev)
-	if end, is := ev.Body.(td.StepEnded); is && end.Model != nil {
-		defer func() { t.AnsweredAt = ev.At }()
-	}
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
 		turn, opening := t.Turn, b.Opening
 		if t.Context == nil {
 			opening.Blocks = append(slices.Clone(opening.Blocks), t.early...)
 		}
-		*t = Transcript{Context: &b, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), Begun: t.Begun, Answered: t.Answered}
+		*t = Transcript{Context: &b, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered}
 	case td.StepIntended:
 		t.intended(b.Intent)
 	case td.StepEnded:
+		if b.Model != nil && b.Model.Prefix != nil {
+			t.AnsweredAt = ev.At
+		}
 		t.ended(b.Outcome)
 	case td.Said:
 		if b.Why == td.Remind {
@@ -231,9 +233,11 @@ func (t *Transcript) answered(r td.ModelResult) {
 	m := window.Worded(r.Message)
 	t.Answered, t.Untouched = true, len(m.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
-	t.Model, t.Rewrote = ModelCall{}, ""
-	if p := r.Prefix; p != nil {
-		t.Sent, t.Scale = p.Sent, window.Calibrate(r.Usage, p.Sent)
+	t.Model = ModelCall{}
+	if p := r.Prefix; p != nil { // else nothing was sent: a hook answered
+		t.Sent, t.Scale, t.Rewrote = p.Sent, window.Calibrate(r.Usage, p.Sent), ""
+		t.carried = markEnd(t.Messages)
+		t.same = t.carried
 	}
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
@@ -320,6 +324,7 @@ func (t *Transcript) discard() {
 		if t.Messages[i].Role == td.Assistant {
 			t.Messages = append([]td.Message{}, t.Messages[:i]...)
 			t.Answers = max(t.Answers-1, 0)
+			t.carried, t.same = t.carried.upTo(i), t.same.upTo(i)
 			break
 		}
 	}
@@ -337,9 +342,21 @@ func (t *Transcript) compact(c td.Compaction) {
 		t.Bad++
 		return
 	}
-	if len(c.With) > 0 {
-		t.floor = c.From + len(c.With)
+	replaces := c.To > 0
+	if !replaces && len(c.Edits) == 0 {
+		return // there was nothing to leave out
 	}
+	first := len(t.Messages) // that is touched
+	if replaces {
+		first, t.floor = c.From, c.From+len(c.With)
+		if t.carried.messages >= c.To {
+			t.carried.messages += len(msgs) - len(t.Messages)
+		}
+	}
+	for _, e := range c.Edits {
+		first = min(first, e.Message)
+	}
+	t.same = t.same.upTo(first)
 	t.Messages, t.Rewrote = msgs, "the conversation was compacted ("+string(c.Strategy)+")"
 }
 

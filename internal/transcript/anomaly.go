@@ -1,0 +1,112 @@
+package transcript
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// AnomalyLimits say what a task does not usually do (G-7). Zero switches a sign off.
+type AnomalyLimits struct {
+	Writes   int           // files written in a minute
+	Commands int           // commands run in a minute
+	Places   bool          // folders outside the workspace and hosts that it reaches for the first time
+	Memory   int64         // bytes one command took
+	CPU      time.Duration // time one command computed
+}
+
+// AnomalySign is something a task does not usually do.
+type AnomalySign struct {
+	Anomaly td.Anomaly
+	Detail  string // in words
+}
+
+// anomalies is what the signs are made of, folded from the records alone.
+type anomalies struct {
+	writes, commands []time.Time // of the last minute before the newest
+	seen             []string    // places that were reached before
+	fresh            []string    // places that were reached for the first time and not told of yet
+	memory           int64       // most that a command took since it was last told
+	cpu              time.Duration
+}
+
+// writers are the tools that write files.
+var writers = []string{"Write", "Edit", "MultiEdit"}
+
+// maxSeen bounds the places a task is known to have reached; one that goes to more is odd in any case.
+const maxSeen = 1000
+
+// Anomaly looks for the first thing the task does not usually do. Whoever finds one records it as
+// td.AnomalyFound, which starts its count anew.
+func (t *Transcript) Anomaly(l AnomalyLimits) (AnomalySign, bool) {
+	a := &t.anomalies
+	switch {
+	case l.Writes > 0 && len(a.writes) > l.Writes:
+		return AnomalySign{td.WriteRate, fmt.Sprintf("%d files were written within a minute; %d are usual at most", len(a.writes), l.Writes)}, true
+	case l.Commands > 0 && len(a.commands) > l.Commands:
+		return AnomalySign{td.CommandRate, fmt.Sprintf("%d commands were run within a minute; %d are usual at most", len(a.commands), l.Commands)}, true
+	case l.Places && len(a.fresh) > 0:
+		if host, is := strings.CutPrefix(a.fresh[0], td.ReachHost); is {
+			return AnomalySign{td.NewHost, "it reaches the host " + host + " for the first time"}, true
+		}
+		return AnomalySign{td.OddPath, "it reaches outside its workspace for the first time, to " + a.fresh[0]}, true
+	case l.Memory > 0 && a.memory > l.Memory:
+		return AnomalySign{td.MemorySpike, fmt.Sprintf("a command took %d MiB of memory; %d are usual at most", a.memory>>20, l.Memory>>20)}, true
+	case l.CPU > 0 && a.cpu > l.CPU:
+		return AnomalySign{td.CPUSpike, fmt.Sprintf("a command computed for %s; %s is usual at most", a.cpu.Round(time.Second), l.CPU)}, true
+	}
+	return AnomalySign{}, false
+}
+
+func (a *anomalies) apply(ev td.Event) {
+	switch b := ev.Body.(type) {
+	case td.StepIntended:
+		if b.Kind != td.ToolStep || b.Attempt > 0 {
+			return
+		}
+		switch {
+		case slices.Contains(writers, b.Name):
+			a.writes = lastMinute(a.writes, ev.At)
+		case b.Name == "Bash":
+			a.commands = lastMinute(a.commands, ev.At)
+		}
+		for _, place := range b.Reach {
+			if !slices.Contains(a.seen, place) && len(a.seen) < maxSeen {
+				a.seen, a.fresh = append(slices.Clip(a.seen), place), append(slices.Clip(a.fresh), place)
+			}
+		}
+	case td.StepEnded:
+		if b.Tool != nil {
+			a.memory, a.cpu = max(a.memory, b.Tool.Memory), max(a.cpu, b.Tool.CPU)
+		}
+	case td.AnomalyFound:
+		a.told(b.Anomaly)
+	}
+}
+
+// lastMinute adds a moment and lets go of those more than a minute before it.
+func lastMinute(times []time.Time, at time.Time) []time.Time {
+	kept := slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return at.Sub(t) >= time.Minute })
+	return append(kept, at)
+}
+
+// told starts the count of a sign anew.
+func (a *anomalies) told(what td.Anomaly) {
+	switch what {
+	case td.WriteRate:
+		a.writes = nil
+	case td.CommandRate:
+		a.commands = nil
+	case td.OddPath, td.NewHost:
+		if len(a.fresh) > 0 {
+			a.fresh = a.fresh[1:]
+		}
+	case td.MemorySpike:
+		a.memory = 0
+	case td.CPUSpike:
+		a.cpu = 0
+	}
+}
