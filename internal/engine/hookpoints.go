@@ -296,7 +296,7 @@ func (r *run) beforeCall(ctx context.Context, req llm.Request) (_ llm.Request, a
 func spoken(answer string) td.Outcome {
 	return td.Outcome{Model: &td.ModelResult{
 		Message:    td.Message{Role: td.Assistant, Blocks: []td.Block{{Type: td.TextBlock, Text: answer}}},
-		StopReason: td.EndTurn, Model: hookName,
+		StopReason: td.EndTurn,
 	}}
 }
 

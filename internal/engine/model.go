@@ -16,7 +16,6 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
-	"taskdaemon/internal/window"
 )
 
 var (
@@ -133,7 +132,7 @@ func (r *run) request(t td.Task) (_ llm.Request, why string, _ error) {
 		Model:     model,
 		Priority:  t.Priority,
 		Since:     t.CreatedAt,
-		Tokens:    fresh(script.Messages),
+		Tokens:    script.Changed(),
 		System:    script.Context.System,
 		Messages:  script.Messages,
 		MaxTokens: r.MaxTokens,
@@ -165,16 +164,6 @@ func (r *run) wire(model string) *llm.Wire {
 		r.wires[provider] = &llm.Wire{}
 	}
 	return r.wires[provider]
-}
-
-// fresh is about how many tokens no call has carried yet.
-func fresh(msgs []td.Message) (n int) {
-	for _, m := range slices.Backward(msgs) {
-		if n += window.MessageTokens(m); m.Role == td.Assistant {
-			break
-		}
-	}
-	return n
 }
 
 // escalate hands the work to the next tier when attempts failed (L-4), and reports whether it did. A

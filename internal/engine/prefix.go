@@ -13,35 +13,28 @@ import (
 // cacheLife is how long a provider keeps a prefix that is not asked for.
 const cacheLife = 5 * time.Minute
 
-// estimate is about how many tokens the call with these messages has. A conversation that was only added to
-// is not counted anew.
-func (r *run) estimate(msgs []td.Message) int {
-	c := r.log.Transcript()
-	if c.Sent > 0 && c.Rewrote == "" {
-		return c.Sent + fresh(msgs)
-	}
-	return window.Count(c.Context.System, c.Context.Tools, msgs).Total()
-}
-
 // prefix says how much of a call is the same as in the call before it, and why the provider's cache could
-// not serve it (B-4). Tools, system and history only ever grow at the end, so what is shared is all up to
-// the newest answer, unless something rewrote it.
+// not serve it (B-4). Tools, system and history only ever grow at the end, so what is shared is all that the
+// call before it had, or all up to the place that was rewritten since.
 func (r *run) prefix(req llm.Request, resp llm.Response) *td.Prefix {
 	script, t := r.log.Transcript(), r.log.Task()
-	p := &td.Prefix{Sent: r.estimate(req.Messages)}
+	p := &td.Prefix{Sent: script.Estimate()}
+	p.Shared = p.Sent - script.Changed()
 	isAnswer := func(m td.Message) bool { return m.Role == td.Assistant }
 	switch {
 	case !slices.ContainsFunc(req.Messages, isAnswer):
-		p.Miss = "the first call of the conversation"
-	case script.Rewrote != "":
-		p.Shared, p.Miss = window.Count(req.System, script.Context.Tools, nil).Total(), script.Rewrote
+		p.Shared, p.Miss = 0, "the first call of the conversation"
 	case t.LastModel != "" && t.LastModel != resp.Model:
-		p.Miss = fmt.Sprintf("the model changed from %s to %s", t.LastModel, resp.Model)
+		p.Shared, p.Miss = 0, fmt.Sprintf("the model changed from %s to %s", t.LastModel, resp.Model)
+	case script.Rewrote != "":
+		p.Miss = script.Rewrote
 	default:
-		p.Shared = p.Sent - fresh(req.Messages)
 		age := r.log.Now().Sub(script.AnsweredAt)
+		read, shared := resp.Usage.CacheRead, window.Calibrate(resp.Usage, p.Sent).Of(p.Shared)
 		switch {
-		case resp.Usage.CacheRead > 0:
+		case read > 0 && read >= int64(shared)/2:
+		case read > 0:
+			p.Miss = fmt.Sprintf("the provider found %d of about %d tokens in its cache", read, shared)
 		case resp.Usage.CacheWrite == 0:
 			p.Miss = "the provider tells nothing of a cache"
 		case age > cacheLife:

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/window"
 )
@@ -36,6 +38,40 @@ func TestEstimateIsTheWholeCount(t *testing.T) {
 		}
 		if n != len(plays)+1 {
 			b.t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// A cache that serves little of what is shared is a miss, with its cause.
+func TestCacheMissHasACause(t *testing.T) {
+	used := func(u td.Usage) llm.Response {
+		r := calls("Look", `{}`)
+		r.Usage = u
+		return r
+	}
+	plays := []any{
+		used(td.Usage{CacheWrite: 2000}),
+		used(td.Usage{CacheRead: 1950, CacheWrite: 100}),
+		used(td.Usage{CacheRead: 30, CacheWrite: 2100}),
+		used(td.Usage{CacheWrite: 2200}),
+		used(td.Usage{Input: 2300}),
+	}
+	want := []string{"the first call", "", "found 30 of about", "did not find it", "tells nothing"}
+	play(t, plays, nil, func(b *bench, id td.TaskID) {
+		b.until(id, td.Completed)
+		n := 0
+		for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			end, is := ev.Body.(td.StepEnded)
+			if !is || end.Model == nil || n == len(want) {
+				continue
+			}
+			if miss := end.Model.Prefix.Miss; (miss == "") != (want[n] == "") || !strings.Contains(miss, want[n]) {
+				t.Errorf("call %d missed because %q, want %q", n, miss, want[n])
+			}
+			n++
 		}
 	})
 }

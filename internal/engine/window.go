@@ -29,7 +29,7 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if script.Model.Intent != nil {
 		return false, nil // a call that was begun is carried through first
 	}
-	if !script.Wanted && script.Sent > 0 && script.Scale.Of(r.estimate(script.Messages)) <= r.Budget().Limit() {
+	if !script.Wanted && script.Sent > 0 && script.Scale.Of(script.Estimate()) <= r.Budget().Limit() {
 		r.noSummary, r.compactions = false, 0
 		return false, nil
 	}
