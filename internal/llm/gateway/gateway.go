@@ -10,7 +10,9 @@
 // and by nobody whose context has ended.
 //
 // Like every model a gateway makes one attempt for each call and leaves retries to the loop. A key that is
-// told to wait rests for that long; while it does, the others are used.
+// told to wait rests for that long; while it does, the others are used. A call that fails because of its
+// key, by a rate limit or because the key is not accepted, is made again with another that is ready: it says
+// nothing of the call, and must not cost the loop an attempt.
 //
 // A gateway also knows which models are down (Choose). All it knows is in memory: after a restart every
 // model is thought healthy and every key unused, and the first answers teach it better.
@@ -115,13 +117,24 @@ var errPanicked = errors.New("the model panicked")
 // Stream waits for its turn and makes one call. What it does to the world is what the provider's model
 // does, and like there nothing is left of a call that was interrupted but its cost. An unknown provider
 // is an *llm.Error around a td.Error of kind Invalid.
-func (g *Gateway) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (resp llm.Response, err error) {
+func (g *Gateway) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
 	p, model, err := g.resolve(req.Model)
 	if err != nil {
 		return llm.Response{}, badRequest(err)
 	}
+	req.Model = model
+	for left := len(p.keys) - 1; ; left-- {
+		resp, err := g.once(ctx, p, req, emit)
+		if err == nil || left == 0 || !g.another(p, err) {
+			return resp, err
+		}
+	}
+}
+
+// once makes the call with one key.
+func (g *Gateway) once(ctx context.Context, p *provider, req llm.Request, emit func(llm.Delta)) (resp llm.Response, err error) {
 	c := &call{
-		provider: p, model: p.name + "/" + model, priority: req.Priority, since: req.Since,
+		provider: p, model: p.name + "/" + req.Model, priority: req.Priority, since: req.Since,
 		use: use{tokens: int64(max(req.Tokens, 0))},
 	}
 	if err := g.enter(ctx, c); err != nil {
@@ -130,7 +143,6 @@ func (g *Gateway) Stream(ctx context.Context, req llm.Request, emit func(llm.Del
 	err = errPanicked // until the model comes back
 	defer func() { err = g.leave(c, resp, err) }()
 	fpAdmitted.Hit()
-	req.Model = model
 	return c.key.model.Stream(ctx, req, emit)
 }
 

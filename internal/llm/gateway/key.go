@@ -161,6 +161,19 @@ func (k *key) failed(e *llm.Error, now time.Time) {
 	}
 }
 
+// another reports whether a call that failed because of its key, which is left alone now, can be made with
+// another right away.
+func (g *Gateway) another(p *provider, err error) bool {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Class != td.RateLimited && e.Class != td.AuthFailed {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	return slices.ContainsFunc(p.keys, func(k *key) bool { return !now.Before(k.refused) && !now.Before(k.rests) })
+}
+
 // comeBack is an error as the loop should see it: when another key is ready before the one that was told
 // to rest, there is no need to wait that long.
 func (p *provider) comeBack(err error, now time.Time) error {

@@ -105,8 +105,9 @@ func simulate(t *testing.T, seed uint64) {
 					s.cancelled = s.asked.Add(after)
 					time.AfterFunc(after, cancel)
 				}
-				_, s.err = g.Stream(ctx, llm.Request{
-					Model: s.provider + "/m", Priority: s.priority, Since: s.since, Tokens: int(s.tokens),
+				// Stream would try again with another key; the rules are about single attempts.
+				_, s.err = g.once(ctx, g.byName[s.provider], llm.Request{
+					Model: "m", Priority: s.priority, Since: s.since, Tokens: int(s.tokens),
 				}, nil)
 				if !s.cancelled.IsZero() && s.cancelled.After(time.Now()) {
 					s.cancelled = time.Time{} // it came to its end before
