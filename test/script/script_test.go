@@ -145,7 +145,11 @@ func web(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, page)
+		times := 1
+		if r.URL.Path == "/long" {
+			times = 1000
+		}
+		_, _ = io.WriteString(w, strings.Repeat(page, times))
 	}))
 	ts.Defer(srv.Close)
 	ts.Setenv("WEB_URL", srv.URL)
