@@ -26,6 +26,7 @@ const (
 	Timeout     Kind = "timeout"
 	Interrupted Kind = "interrupted" // the caller or a shutdown stopped it
 	Auth        Kind = "auth"        // a key is missing or not accepted
+	OverBudget  Kind = "over_budget" // it might cost more than a budget leaves; a Shortage says which
 	Internal    Kind = "internal"
 )
 

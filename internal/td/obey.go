@@ -101,6 +101,9 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 		return Move{}, Errorf(Conflict, "%s waits for your next message", t.Handle).
 			WithHint("taskdaemon task send %s \"…\"", t.Handle)
 	}
+	if r.About == AboutBudget {
+		return answerBudget(t, r, c, at)
+	}
 	if len(r.Options) > 0 && r.About != AboutModel && !slices.Contains(r.Options, c.Answer.Choice) {
 		return Move{}, Errorf(Invalid, "%q is not an answer to request %s: choose one of %v",
 			c.Answer.Choice, r.Handle(), r.Options).WithHint("taskdaemon task answer %s %s", r.Handle(), r.Options[0])

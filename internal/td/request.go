@@ -27,6 +27,8 @@ type Request struct {
 	AskedAt time.Time   `json:"asked_at"`
 	// Limit is how long an answer may take before the request counts as denied; zero: for ever.
 	Limit time.Duration `json:"limit,omitempty"`
+	// Budget is what stands in the way, of a request about a budget.
+	Budget *Shortage `json:"budget,omitempty"`
 }
 
 // Handle is the request's short name.
@@ -51,6 +53,7 @@ const (
 	AboutModel   About = "model"   // the Ask tool: the model's own question
 	AboutTurn    About = "turn"    // an interactive turn ended
 	AboutDrift   About = "drift"   // go on with a loop that seems to go nowhere?
+	AboutBudget  About = "budget"  // may more be spent?
 )
 
 // The answers that mean something to taskdaemon itself.

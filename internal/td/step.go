@@ -45,6 +45,7 @@ type Intent struct {
 	Evidence  json.RawMessage `json:"evidence,omitempty"` // the state before, for the probe
 	Boot      string          `json:"boot,omitempty"`     // boot id of the host, for steps that run under a shim
 	Why       string          `json:"why,omitempty"`      // why another model than the one wanted is called
+	Reserve   *Reserve        `json:"reserve,omitempty"`  // what the call of a model in it may cost
 	Wants     []Want          `json:"wants,omitempty"`    // what it has leased until it ends, sorted
 	Reach     []string        `json:"reach,omitempty"`    // folders outside the workspace and hosts that a call goes to
 }

@@ -58,6 +58,10 @@ type Spec struct {
 	// Parent is the task this is a subtask of, and Depth how deep it is; a task of its own has neither.
 	Parent TaskID `json:"parent,omitempty"`
 	Depth  int    `json:"depth,omitempty"`
+	// Root is the task of its own at whose root this subtask stands.
+	Root TaskID `json:"root,omitempty"`
+	// Budget is what the task may cost with its subtasks; zero: what the config says.
+	Budget Money `json:"budget,omitempty"`
 	// Permissions is the mode it was added with; empty: the config's.
 	Permissions PermissionMode `json:"permissions,omitempty"`
 	// Tools are the only ones it may use; empty: all.
@@ -91,7 +95,12 @@ type Live struct {
 	InFlight            []StepRef      `json:"in_flight,omitempty"` // intents without an outcome
 	Jobs                []Job          `json:"jobs,omitempty"`      // background jobs not known to have ended
 	Retrying            *ModelFailure  `json:"retrying,omitempty"`  // the model call is waiting to be tried again
-	Place               *Place         `json:"place,omitempty"`     // in the queue for leases
+	// Reserved is set aside for calls of models that have no outcome.
+	Reserved []Reservation `json:"reserved,omitempty"`
+	// Lost is what calls that have no answer may have cost, beside Cost.
+	Lost   Money          `json:"lost,omitempty"`
+	Warned []BudgetWarned `json:"warned,omitempty"` // the newest warning of each budget
+	Place  *Place         `json:"place,omitempty"`  // in the queue for leases
 }
 
 // StepRef names a step in flight.
@@ -192,6 +201,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 	case JobsEnded:
 		t.endJobs(b.Jobs)
 	}
+	t.book(ev)
 	t.Head, t.UpdatedAt = ev.Seq, ev.At
 	return t, nil
 }

@@ -1,0 +1,362 @@
+package td
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Cause says what a model was called for. Values are on disk.
+type Cause string
+
+// The causes. The last two are calls whose answer nobody has: they may have been billed, and are booked
+// with what was sent.
+const (
+	CauseTurn     Cause = "turn"     // the next answer of the conversation
+	CauseSummary  Cause = "summary"  // makes the conversation smaller
+	CauseDigest   Cause = "digest"   // reads a page for a tool
+	CauseLearning Cause = "learning" // keeps something for later tasks
+	CauseRepeated Cause = "repeated" // a crash or an interruption took its answer away; it was made again
+	CauseStopped  Cause = "stopped"  // the task ended, or the answer was dropped, while it was under way
+)
+
+// Scope is what a cap bounds. Values are on disk.
+type Scope string
+
+// The scopes.
+const (
+	OfTask  Scope = "task"  // one task alone
+	OfTree  Scope = "tree"  // a task with all its subtasks
+	OfDay   Scope = "day"   // everything in a day
+	OfMonth Scope = "month" // everything in a month
+)
+
+// Cap bounds what may be spent: by a task or a tree (the key is a task's id), in a day (2026-11-15) or in
+// a month (2026-11).
+type Cap struct {
+	Scope Scope  `json:"scope"`
+	Key   string `json:"key"`
+	Limit Money  `json:"limit"`
+}
+
+// Reserve is what a call of a model may cost at most, set aside in the same record that says that the call
+// is about to be made.
+type Reserve struct {
+	Amount Money  `json:"amount,omitempty"`
+	Input  Money  `json:"input,omitempty"` // the part of it that is for what is sent
+	Cause  Cause  `json:"cause"`
+	Day    string `json:"day"` // to which it is booked, in the daemon's time zone
+	Caps   []Cap  `json:"caps,omitempty"`
+	// Unpriced says that nobody knows what the model costs: nothing is set aside.
+	Unpriced bool `json:"unpriced,omitempty"`
+}
+
+// Reservation is a reserve that is not settled yet.
+type Reservation struct {
+	Step     StepKey `json:"step"`
+	Model    string  `json:"model"`
+	Amount   Money   `json:"amount,omitempty"`
+	Input    Money   `json:"input,omitempty"`
+	Cause    Cause   `json:"cause"`
+	Day      string  `json:"day"`
+	Unpriced bool    `json:"unpriced,omitempty"`
+}
+
+// Booking is one entry of the ledger.
+type Booking struct {
+	Day      string
+	Model    string
+	Cause    Cause
+	Amount   Money
+	Unpriced bool
+	Usage    Usage
+}
+
+// mostBooked is more than any one call costs. A provider may claim any number of tokens; sums must not
+// overflow because of one that does.
+const mostBooked Money = 1e12
+
+// dayLayout is how days are written; a month is its first seven characters.
+const dayLayout = time.DateOnly
+
+// Day is the key of the day that t falls on, where it is.
+func Day(t time.Time) string { return t.Format(dayLayout) }
+
+// Month is the key of the month of a day.
+func Month(day string) string { return day[:min(len(day), len("2006-01"))] }
+
+// Covers reports whether what is booked to a day counts towards the cap, given that its task does.
+func (c Cap) Covers(day string) bool {
+	switch c.Scope {
+	case OfDay:
+		return c.Key == day
+	case OfMonth:
+		return c.Key == Month(day)
+	default:
+		return true
+	}
+}
+
+// Book folds one event into the open reservations of a task and says what it books. It is the only place
+// where reservations become bookings: the task and the ledger beside it both follow from here.
+func Book(open []Reservation, ev Event) (next []Reservation, booked []Booking) {
+	switch b := ev.Body.(type) {
+	case StepIntended:
+		if b.Reserve == nil {
+			return open, nil
+		}
+		lost, rest := splitReserved(open, b.Key)
+		for _, r := range lost {
+			booked = append(booked, r.lost(CauseRepeated))
+		}
+		r := b.Reserve
+		return append(rest, Reservation{
+			Step: b.Key, Model: b.Name, Amount: clampMoney(r.Amount), Input: clampMoney(r.Input),
+			Cause: r.Cause, Day: r.Day, Unpriced: r.Unpriced,
+		}), booked
+	case StepEnded:
+		mine, rest := splitReserved(open, b.Key)
+		if e, paid := bookingOf(b.Outcome, ev.At, mine); paid {
+			booked = append(booked, e)
+		}
+		return rest, booked
+	case Discarded:
+		return nil, dropped(open)
+	case Moved:
+		if b.Status.State.Terminal() {
+			return nil, dropped(open)
+		}
+	}
+	return open, nil
+}
+
+func dropped(open []Reservation) (booked []Booking) {
+	for _, r := range open {
+		booked = append(booked, r.lost(CauseStopped))
+	}
+	return booked
+}
+
+// lost is the booking of a call that has no answer.
+func (r Reservation) lost(why Cause) Booking {
+	return Booking{Day: r.Day, Model: r.Model, Cause: why, Amount: r.Input, Unpriced: r.Unpriced}
+}
+
+// bookingOf is what an outcome costs. A step of the time before there were reservations, or without one,
+// is booked to the day of its record.
+func bookingOf(o Outcome, at time.Time, reserved []Reservation) (Booking, bool) {
+	e := Booking{Day: Day(at.UTC())}
+	switch {
+	case o.Model != nil:
+		e.Model, e.Amount, e.Usage, e.Cause = o.Model.Model, o.Model.Cost, o.Model.Usage, CauseTurn
+	case o.Side != nil:
+		e.Model, e.Amount, e.Usage, e.Cause = o.Side.Model, o.Side.Cost, o.Side.Usage, CauseSummary
+	case o.Tool != nil && o.Tool.Side != nil:
+		s := o.Tool.Side
+		e.Model, e.Amount, e.Usage, e.Cause = s.Model, s.Cost, s.Usage, CauseDigest
+	default:
+		return Booking{}, false
+	}
+	for _, r := range reserved {
+		e.Day, e.Cause, e.Unpriced = r.Day, r.Cause, r.Unpriced && e.Amount == 0
+	}
+	e.Model, e.Amount = cmp.Or(e.Model, "unknown"), clampMoney(e.Amount)
+	return e, true
+}
+
+func clampMoney(m Money) Money { return min(max(m, 0), mostBooked) }
+
+func splitReserved(open []Reservation, step StepKey) (mine, rest []Reservation) {
+	for _, r := range open {
+		if r.Step == step {
+			mine = append(mine, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return mine, rest
+}
+
+// book keeps in the task what is reserved for it, and what was booked for calls that have no answer.
+func (t *Task) book(ev Event) {
+	var booked []Booking
+	t.Reserved, booked = Book(t.Reserved, ev)
+	for _, e := range booked {
+		if e.Cause == CauseRepeated || e.Cause == CauseStopped {
+			t.Lost += e.Amount
+		}
+	}
+	if w, is := ev.Body.(BudgetWarned); is {
+		t.Warned = append(slices.DeleteFunc(slices.Clone(t.Warned), func(o BudgetWarned) bool {
+			return o.Scope == w.Scope && o.Key == w.Key
+		}), w)
+	}
+}
+
+// Tree is the task at the root of the tree that the task belongs to.
+func (s Spec) Tree() TaskID { return cmp.Or(s.Root, s.Parent, s.ID) }
+
+// Balance is how a cap stands.
+type Balance struct {
+	Cap
+	Spent    Money `json:"spent"`
+	Reserved Money `json:"reserved,omitempty"` // by calls under way
+	Warned   int   `json:"warned,omitempty"`   // the highest share in percent of which people were told
+}
+
+// Left is what may still be set aside.
+func (b Balance) Left() Money { return max(b.Limit-b.Spent-b.Reserved, 0) }
+
+// Percent is how much of the limit is spent.
+func (b Balance) Percent() int {
+	if b.Limit <= 0 {
+		return 0
+	}
+	return int(float64(b.Spent) / float64(b.Limit) * 100)
+}
+
+// WarnAt are the shares of a budget, in percent, at which people are told.
+var WarnAt = []int{50, 75, 90}
+
+// Warning is the highest share that was reached and not told yet, or zero.
+func (b Balance) Warning() int {
+	due := 0
+	for _, p := range WarnAt {
+		if b.Percent() >= p && p > b.Warned {
+			due = p
+		}
+	}
+	return due
+}
+
+// Short says that a call might take more than a cap leaves, if it does.
+func (b Balance) Short(want Money) error {
+	if b.Limit <= 0 || want <= b.Left() {
+		return nil
+	}
+	s := &Shortage{Balance: b, Want: want}
+	return &Error{Kind: OverBudget, Err: s, Hint: "taskdaemon cost"}
+}
+
+// Shortage is why a call may not be made: it might cost more than a cap leaves.
+type Shortage struct {
+	Balance
+	Want Money `json:"want"`
+}
+
+func (s *Shortage) Error() string {
+	text := fmt.Sprintf("the budget of the %s is %s: %s are spent", s.Scope, s.Limit, s.Spent)
+	if s.Reserved > 0 {
+		text += fmt.Sprintf(", %s set aside for calls under way", s.Reserved)
+	}
+	return text + fmt.Sprintf(", and the next call may cost up to %s", s.Want)
+}
+
+// Passes reports whether there will be room when the calls under way are settled.
+func (s *Shortage) Passes() bool { return s.Spent+s.Want <= s.Limit }
+
+// Raise is a limit that lets the work go on for as long again.
+func (s *Shortage) Raise() Money {
+	const cent = 10_000
+	to := max(2*s.Limit, s.Spent+s.Reserved+2*s.Want)
+	return min((to+cent-1)/cent*cent, MaxBudget)
+}
+
+// ShortageOf is the shortage in err's chain, or nil.
+func ShortageOf(err error) *Shortage {
+	s, _ := errors.AsType[*Shortage](err)
+	return s
+}
+
+// MaxBudget is the largest budget: more is a slip of the pen.
+const MaxBudget Money = 1e15
+
+// ParseDollars reads an amount as people write it: 5, 2.50, $10.
+func ParseDollars(text string) (Money, error) {
+	f, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(text), "$"), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, Errorf(Invalid, "%q is no amount of dollars: write 5 or 2.50", text)
+	}
+	if f < 0 || f > MaxBudget.Dollars() {
+		return 0, Errorf(Invalid, "%s dollars: a budget is between 0 and %.0f dollars", strings.TrimSpace(text), MaxBudget.Dollars())
+	}
+	return Money(math.Round(f * 1e6)), nil
+}
+
+// String is the amount in dollars: with cents, or as many digits as it takes to say that it is not nothing.
+func (m Money) String() string {
+	if m == 0 || m >= 10_000 || m <= -10_000 {
+		return fmt.Sprintf("$%.2f", m.Dollars())
+	}
+	return "$" + strconv.FormatFloat(m.Dollars(), 'f', -1, 64)
+}
+
+// The bodies that are about budgets.
+type (
+	// BudgetWarned says that much of a budget is spent: once for each share of it.
+	BudgetWarned struct {
+		Scope   Scope  `json:"scope"`
+		Key     string `json:"key"`
+		Percent int    `json:"percent"`
+		Spent   Money  `json:"spent"`
+		Limit   Money  `json:"limit"`
+	}
+	// BudgetRaised lets more be spent than the config and the task say.
+	BudgetRaised struct {
+		Cap
+		By string `json:"by,omitempty"`
+	}
+)
+
+// Type names the body on disk.
+func (BudgetWarned) Type() EventType { return "budget_warned" }
+
+// Type names the body on disk.
+func (BudgetRaised) Type() EventType { return "budget_raised" }
+
+func init() {
+	register[BudgetWarned]()
+	register[BudgetRaised]()
+}
+
+func (w BudgetWarned) String() string {
+	return fmt.Sprintf("%d %% of the budget of the %s is spent: %s of %s", w.Percent, w.Scope, w.Spent, w.Limit)
+}
+
+// answerBudget decides what a person's word on a budget does: yes raises it as the request says, an amount
+// raises it to that, no stops the task.
+func answerBudget(t Task, r Request, c Command, at time.Time) (Move, error) {
+	if r.Budget == nil {
+		return Move{}, Errorf(Invalid, "request %s does not say which budget it is about", r.Handle())
+	}
+	answered := Event{Task: t.ID, At: at, Body: RequestAnswered{Answer: *c.Answer}}
+	if c.Answer.Choice == No {
+		m, err := Pause(t, c.By, "the budget was not raised", at)
+		m.Events = append([]Event{answered}, m.Events...)
+		return m, err
+	}
+	limit := r.Budget.Raise()
+	if c.Answer.Choice != Yes {
+		var err error
+		if limit, err = ParseDollars(c.Answer.Choice); err != nil {
+			return Move{}, Errorf(Invalid, "%q is not an answer to request %s: say yes, no or how many dollars", c.Answer.Choice, r.Handle()).
+				WithHint("taskdaemon task answer %s yes", r.Handle())
+		}
+		if limit <= r.Budget.Limit {
+			return Move{}, Errorf(Invalid, "%s is no more than the budget was: %s", limit, r.Budget.Limit).
+				WithHint("taskdaemon task answer %s %.2f", r.Handle(), r.Budget.Raise().Dollars())
+		}
+	}
+	m, err := TakeAnswer(t, *c.Answer, at)
+	if err != nil {
+		return Move{}, err
+	}
+	raised := BudgetRaised{Cap: Cap{r.Budget.Scope, r.Budget.Key, limit}, By: c.By}
+	m.Events = slices.Insert(m.Events, 1, Event{Task: t.ID, At: at, Body: raised})
+	return m, nil
+}
