@@ -20,6 +20,7 @@ var (
 	fpAsked      = failpoint.New("engine.ask.asked")
 	fpBeforeReap = failpoint.New("engine.reap.before_kill")
 	fpReaped     = failpoint.New("engine.reap.killed")
+	fpJobsEnded  = failpoint.New("engine.reap.recorded")
 )
 
 // obey carries out what is in the inbox, in order.
@@ -123,6 +124,7 @@ func (r *run) reapJobs(ctx context.Context, why string) error {
 	if err := r.log.Append(ctx, td.JobsEnded{Jobs: ended, Why: why}); err != nil {
 		return err
 	}
+	fpJobsEnded.Hit()
 	for _, j := range t.Jobs {
 		r.remove(j.Spool)
 	}

@@ -114,7 +114,7 @@ turns:
   - tools: [{name: Bash, input: {command: "until grep -qs job2 COUNTER; do sleep 0.01; done; echo last >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: job ran}}]
 `},
-	{name: "failed with a job", yes: true, points: []string{"engine.reap.killed", "durable.append.after"}, script: `
+	{name: "failed with a job", yes: true, points: []string{"engine.reap.killed", "engine.reap.recorded"}, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo job >> COUNTER; sleep 60", background: true}}]
   - tools: [{name: Bash, input: {command: "until grep -qs job COUNTER; do sleep 0.01; done"}}]
