@@ -59,7 +59,8 @@ func scrub(base, added []string) []string {
 	}
 	for _, kv := range added {
 		name, _, ok := strings.Cut(kv, "=")
-		if !ok || matches(withheld, name) {
+		// A parameter of a skill's tool may be called as it likes: its value is a model's, not the daemon's.
+		if !ok || matches(withheld, name) && !strings.HasPrefix(name, "INPUT_") {
 			continue
 		}
 		env = slices.DeleteFunc(env, func(have string) bool { return strings.HasPrefix(have, name+"=") })

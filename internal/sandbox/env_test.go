@@ -13,8 +13,8 @@ func TestScrub(t *testing.T) {
 		"SSH_AUTH_SOCK=s3cret", "RANDOM_THING=s3cret", "LC_TOKEN=s3cret", "CGO_KEY=s3cret", "BASH_ENV=s3cret", "LD_PRELOAD=s3cret", "=s3cret", "nonsense-s3cret",
 		"HTTPS_PROXY=http://me:s3cret@proxy", "HTTP_PROXY=http://proxy:3128", "TASKDAEMON_FAILPOINT=s3cret", "TASKDAEMON_TASK=s3cret",
 	}
-	got := scrub(base, []string{"HOME=/other", "A=b", "X_TOKEN=s3cret", "TASKDAEMON_SPOOL=s3cret", "bad-s3cret"})
-	for _, want := range []string{"PATH=/bin", "LC_ALL=C", "GOPROXY=direct", "GOFLAGS=-mod=mod", "TERM=dumb", "HOME=/other", "A=b", "HTTP_PROXY=http://proxy:3128"} {
+	got := scrub(base, []string{"HOME=/other", "A=b", "X_TOKEN=s3cret", "INPUT_PAGE_TOKEN=x", "TASKDAEMON_SPOOL=s3cret", "bad-s3cret"})
+	for _, want := range []string{"PATH=/bin", "LC_ALL=C", "GOPROXY=direct", "GOFLAGS=-mod=mod", "TERM=dumb", "HOME=/other", "A=b", "INPUT_PAGE_TOKEN=x", "HTTP_PROXY=http://proxy:3128"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing", want)
 		}
