@@ -24,6 +24,7 @@ type Journal interface {
 	Streams
 	Inbox
 	Claims
+	Leases
 	Views
 	Upkeep
 

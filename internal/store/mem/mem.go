@@ -45,6 +45,7 @@ type task struct {
 	stream []record
 	inbox  []*command
 	claim  claim
+	leased leased
 }
 
 type claim struct {

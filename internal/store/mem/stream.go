@@ -102,6 +102,11 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 			return td.Task{}, rule.NoCommand(c.Task, ev.Takes)
 		}
 	}
+	others := func([]string) (td.Locks, error) { return s.locks(), nil }
+	if err := rule.Grant(&t.Task, &folded, prepared, others); err != nil {
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+	}
+	t.lease(&folded, prepared)
 	t.Task = folded
 	s.write(t, c.Epoch, prepared)
 	return folded, nil

@@ -112,6 +112,9 @@ func (f *folding) run(c *conn) error {
 	if !reflect.DeepEqual(want, *e.task) {
 		f.problem("what is kept of it differs from the fold of its %d records", f.task.Head)
 	}
+	if err := f.leases(c, e); err != nil {
+		return err
+	}
 	return f.requests(c, e)
 }
 

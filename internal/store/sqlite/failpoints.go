@@ -18,6 +18,7 @@ var (
 	fpTaskCreate      = failpoint.New("sqlite.task.before_create")
 	fpEventsAppend    = failpoint.New("sqlite.events.before_append")
 	fpEventsFold      = failpoint.New("sqlite.events.before_fold")
+	fpLeaseWrite      = failpoint.New("sqlite.lease.before_write")
 	fpCommandPost     = failpoint.New("sqlite.command.before_post")
 	fpCommandConsume  = failpoint.New("sqlite.command.before_consume")
 	fpClaimTake       = failpoint.New("sqlite.claim.before_take")

@@ -24,10 +24,14 @@ type step struct {
 //go:embed schema/0001.sql
 var schema1 string
 
+//go:embed schema/0002.sql
+var schema2 string
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
 	{sql: schema1, then: insertDaemonStream},
+	{sql: schema2}, // leases
 }
 
 func insertDaemonStream(c *conn) error {

@@ -224,12 +224,18 @@ func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.T
 	for i := range rows {
 		rows[i].Seq, rows[i].Cursor = after+uint64(i)+1, t.last+uint64(i)+1
 	}
+	if err := t.grant(before, e.task, rows); err != nil {
+		return nil, err
+	}
 	fpEventsAppend.Hit()
 	if err := t.insertEvents(&e, c.Epoch, rows); err != nil {
 		return nil, err
 	}
 	fpEventsFold.Hit()
 	if err := t.update(e, before, next.live); err != nil {
+		return nil, err
+	}
+	if err := t.lease(e.n, before, e.task, rows); err != nil {
 		return nil, err
 	}
 	t.stage(c.Task, e)
