@@ -112,9 +112,9 @@ var Keys = []Key{
 	{Name: "retry.rate_limited_max", Doc: "Attempts after a rate limit (429); each waits as long as the provider asks.", field: func(c *Config) any { return &c.Retry.RateLimitedMax }},
 	{Name: "retry.rate_limited_wait", Doc: "Wait after a rate limit for which the provider names no time.", field: func(c *Config) any { return &c.Retry.RateLimitedWait }},
 
-	{Name: "drift.turn_tokens", Doc: "Tokens of one turn, not read from the cache, after which the model is told; 0 is off.", field: func(c *Config) any { return &c.Drift.TurnTokens }},
+	{Name: "drift.turn_tokens", Doc: "Tokens that one turn adds, above which the model is told; 0 is off.", field: func(c *Config) any { return &c.Drift.TurnTokens }},
 	{Name: "drift.tool_failures", Doc: "Tool calls that fail one after the other before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.ToolFailures }},
-	{Name: "drift.no_progress", Doc: "Time without a new call before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.NoProgress }},
+	{Name: "drift.no_progress", Doc: "Time in which nothing new was done before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.NoProgress }},
 	{Name: "drift.repeats", Doc: "Same calls among the last ten: the model is told, and if it goes on a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.Repeats }},
 	{Name: "drift.cost", Doc: "Dollars a task may cost before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.Cost }},
 

@@ -114,9 +114,9 @@ func TestHooksDecide(t *testing.T) {
 		"a call of the model is blocked": {point: hook.PreLLMCall, said: no, state: td.Paused},
 		"a hook answers": {
 			point: hook.PreLLMCall, said: changes("answer", `"I am the hook"`), state: td.Failed, words: []string{"I am the hook"},
-			check: func(t *testing.T, b *bench, _ td.Task) {
-				if n := len(b.model.requests); n > 0 {
-					t.Errorf("the model was called %d times", n)
+			check: func(t *testing.T, b *bench, task td.Task) {
+				if n := len(b.model.requests); n > 0 || task.LastModel != "" {
+					t.Errorf("the model was called %d times; last answered %q", n, task.LastModel)
 				}
 			},
 		},

@@ -2,15 +2,19 @@ package transcript
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 // DriftLimits say when a loop counts as going nowhere (L-12). Zero switches a signal off.
 type DriftLimits struct {
-	TurnTokens   int64         // tokens of one turn that were not read from the cache
+	TurnTokens   int64         // tokens that one turn added to the conversation
 	ToolFailures int           // tool calls that failed one after the other
 	NoProgress   time.Duration // since something new was last done
 	Repeats      int           // same calls among the last driftWindow
@@ -23,10 +27,12 @@ const driftWindow = 10
 // drift is what the signals are made of. It is folded from the records alone, so that the same
 // conversation drifts at the same place in every life.
 type drift struct {
-	calls    []string // the newest, oldest first: tool and hash of its input
+	calls    []string     // the newest, oldest first: tool and hash of its input
+	fresh    []td.StepKey // of those of the newest answer, what was not done before
 	failures int
 	progress time.Time // when something new was last done
 	tokens   int64     // of the newest turn
+	least    int64     // of a turn since it was last told
 	warned   map[td.Drift]int
 }
 
@@ -56,8 +62,9 @@ func (t *Transcript) Drift(now time.Time, cost td.Money, l DriftLimits) (DriftSi
 		}
 		return DriftSignal{td.DriftRepeats, action, fmt.Sprintf("the same call of %s was made %d times in the last %d", name, n, len(d.calls))}, true
 	}
-	if l.TurnTokens > 0 && d.tokens > l.TurnTokens {
-		return DriftSignal{td.DriftTokens, td.DriftWarn, fmt.Sprintf("one turn took %d tokens that were not in the cache; %d are usual at most", d.tokens, l.TurnTokens)}, true
+	// Told once, it is told again only after a turn that was as it should be.
+	if l.TurnTokens > 0 && d.tokens > l.TurnTokens && (d.warned[td.DriftTokens] == 0 || d.least <= l.TurnTokens) {
+		return DriftSignal{td.DriftTokens, td.DriftWarn, fmt.Sprintf("one turn added %d tokens; %d are usual at most", d.tokens, l.TurnTokens)}, true
 	}
 	return DriftSignal{}, false
 }
@@ -80,6 +87,14 @@ func (d *drift) repeated() (tool string, n int) {
 
 const hashLength = 16
 
+// isCall reports whether a step is a tool call of the model: see Transcript.call. What is done on its behalf,
+// such as the validator's run, and what taskdaemon learns by itself has a longer name.
+func isCall(key td.StepKey) bool {
+	_, n, _ := strings.Cut(string(key), ".")
+	_, err := strconv.Atoi(n)
+	return err == nil
+}
+
 func (d *drift) apply(ev td.Event) {
 	switch b := ev.Body.(type) {
 	case td.Moved:
@@ -93,9 +108,10 @@ func (d *drift) apply(ev td.Event) {
 	case td.StepEnded:
 		d.ended(ev.At, b.Outcome)
 	case td.StepIntended:
-		if b.Kind == td.ToolStep && len(b.InputHash) == hashLength {
+		if b.Kind == td.ToolStep && len(b.InputHash) == hashLength && isCall(b.Key) && b.Attempt == 0 {
 			if !slices.Contains(d.calls, b.Name+b.InputHash) {
 				d.progress = ev.At
+				d.fresh = append(slices.Clip(d.fresh), b.Key)
 			}
 			d.calls = append(d.calls, b.Name+b.InputHash)
 			if len(d.calls) > driftWindow {
@@ -110,13 +126,30 @@ func (d *drift) apply(ev td.Event) {
 func (d *drift) ended(at time.Time, o td.Outcome) {
 	switch {
 	case o.Model != nil:
-		u := o.Model.Usage
-		d.tokens = u.Input + u.CacheWrite + u.Output
-	case o.Tool != nil && o.Tool.IsError:
-		d.failures++
+		d.fresh = nil
 	case o.Tool != nil:
-		d.failures = 0
+		// What is new takes its time: a build, a test suite.
+		if slices.Contains(d.fresh, o.Key) || strings.HasSuffix(string(o.Key), validateSuffix) {
+			d.progress = at
+		}
+		switch {
+		case !isCall(o.Key):
+		case o.Tool.IsError:
+			d.failures++
+		default:
+			d.failures = 0
+		}
 	}
+}
+
+// took notes what a turn added: what its call carried for the first time, and the answer. What a cache
+// serves or a compaction moves does not matter.
+func (d *drift) took(fresh int, r td.ModelResult) {
+	if r.Prefix == nil {
+		return // a hook answered
+	}
+	d.tokens = int64(window.Calibrate(r.Usage, r.Prefix.Sent).Of(fresh)) + r.Usage.Output
+	d.least = min(d.least, d.tokens)
 }
 
 // drifted starts the count of a signal anew.
@@ -136,6 +169,6 @@ func (d *drift) drifted(at time.Time, b td.Drifted) {
 	case td.DriftRepeats:
 		d.calls = nil
 	case td.DriftTokens:
-		d.tokens = 0
+		d.tokens, d.least = 0, math.MaxInt64
 	}
 }

@@ -234,6 +234,7 @@ func (t *Transcript) answered(r td.ModelResult) {
 	t.Answered, t.Untouched = true, len(m.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
 	t.Model = ModelCall{}
+	t.drift.took(t.Fresh(), r)
 	if p := r.Prefix; p != nil { // else nothing was sent: a hook answered
 		t.Sent, t.Scale, t.Rewrote = p.Sent, window.Calibrate(r.Usage, p.Sent), ""
 		t.carried = markEnd(t.Messages)
@@ -272,12 +273,15 @@ func (t *Transcript) Latest() td.Message {
 	return m
 }
 
+// validateSuffix names the validator's step on behalf of a call.
+const validateSuffix = ".validate"
+
 // call makes the calls of a message the ones that need results.
 func (t *Transcript) call(m td.Message) {
 	t.Calls = nil
 	for i, use := range m.ToolUses() {
 		key := td.StepKey(fmt.Sprintf("t%d.%d", t.Turn, i))
-		t.Calls = append(t.Calls, Call{Use: use, Key: key, Validation: Validation{Key: key + ".validate"}})
+		t.Calls = append(t.Calls, Call{Use: use, Key: key, Validation: Validation{Key: key + validateSuffix}})
 	}
 	if len(t.Calls) > 0 {
 		t.Ended, t.Reminded = false, 0

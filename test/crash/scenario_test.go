@@ -183,7 +183,7 @@ turns:
 	{
 		name: "compacted", yes: true,
 		points: []string{"engine.window.before_compact", "engine.window.compacted", "engine.side.answered"},
-		config: "window: {tokens: 14000}\nmax_tokens: 1000\ndrift: {repeats: 0, turn_tokens: 0}\n",
+		config: "window: {tokens: 14000}\nmax_tokens: 1000\ndrift: {repeats: 0}\n",
 		script: `
 scenes:
   - when: "(?i)summar"
