@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"taskdaemon/internal/td"
 )
 
@@ -19,12 +21,14 @@ type carrier struct {
 	stdin  *os.File // where it is told
 
 	task   td.TaskID   // whose commands it serves; empty before the first
+	kind   string      // of the profile of its commands
+	nested bool        // it was started for commands with a profile
 	doomed bool        // it was told to end its command: it gets no other
 	rest   *time.Timer // ends it when it is not needed for a while
 }
 
 // spawn starts the shim's process.
-func (s *Spool) spawn() (*carrier, error) {
+func (s *Spool) spawn(nested bool) (*carrier, error) {
 	notify, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make pipe: %w", err)
@@ -35,24 +39,45 @@ func (s *Spool) spawn() (*carrier, error) {
 		return nil, errors.Join(err, notify.Close())
 	}
 	defer null.Close()
-	c := &carrier{notify: notify}
+	c := &carrier{notify: notify, nested: nested}
 	stdin, told, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make pipe: %w", err), notify.Close())
 	}
 	defer stdin.Close()
 	c.stdin = told
-	c.proc, err = os.StartProcess(s.Self, []string{s.Self, "exec"}, &os.ProcAttr{
+	attr := &os.ProcAttr{
 		Dir:   "/",
 		Env:   shimEnv(os.Environ()),
 		Files: []*os.File{stdin, null, null, theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	}
+	if nested {
+		attr.Sys = nest()
+	}
+	c.proc, err = os.StartProcess(s.Self, []string{s.Self, "exec"}, attr)
+	if err != nil && nested { // where there are no user namespaces the shim does what it can, or refuses
+		attr.Sys = &syscall.SysProcAttr{Setsid: true}
+		c.proc, err = os.StartProcess(s.Self, []string{s.Self, "exec"}, attr)
+	}
 	if err != nil {
 		c.close()
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	return c, nil
+}
+
+// nest is how a shim is started that is not root's: the same user in a namespace of its own, in which it may
+// make the namespaces of its commands.
+func nest() *syscall.SysProcAttr {
+	uid, gid := os.Geteuid(), os.Getegid()
+	return &syscall.SysProcAttr{
+		Setsid:      true,
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
+		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP},
+	}
 }
 
 func (c *carrier) close() {
@@ -62,18 +87,18 @@ func (c *carrier) close() {
 
 // handOver gives the folder to a shim, an idle one first, and waits for its word that the command has
 // started. An idle shim that died in its sleep is no reason to fail.
-func (s *Spool) handOver(name, dir, id string, task td.TaskID) (*child, error) {
-	if w := s.takeIdle(task); w != nil {
+func (s *Spool) handOver(name, dir, id string, cmd Command) (*child, error) {
+	if w := s.takeIdle(cmd.Task, cmd.Profile); w != nil {
 		c, err := s.follow(name, dir, id, w)
 		if err == nil || exists(dir, startedFile) {
 			return c, err
 		}
 	}
-	w, err := s.spawn()
+	w, err := s.spawn(cmd.Profile.nested())
 	if err != nil {
 		return nil, err
 	}
-	w.task = task
+	w.task, w.kind = cmd.Task, cmd.Profile.kind()
 	return s.follow(name, dir, id, w)
 }
 
@@ -205,7 +230,7 @@ func (c *child) settle(res ProcessResult, err error) {
 	}
 	c.spool.mu.Unlock()
 	close(c.done)
-	c.spool.warmUp()
+	c.spool.warmUp(c.carrier.nested)
 }
 
 func (c *child) wake() {

@@ -14,8 +14,8 @@ import (
 // notExecuted is the exit code of a command whose shell could not be executed, as shells have it.
 const notExecuted = 126
 
-// execute runs the command to its end and the end of all it started.
-func (s *shim) execute() ProcessResult {
+// execute runs the command to its end and the end of all it started, in the cell if there is one.
+func (s *shim) execute(c *cell) ProcessResult {
 	begin := time.Now()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -26,16 +26,27 @@ func (s *shim) execute() ProcessResult {
 	if err != nil {
 		return s.unable(err)
 	}
-	pid, err := syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", s.spec.Script}, &syscall.ProcAttr{
-		Dir:   s.spec.Dir,
-		Env:   s.spec.Env,
-		Files: []uintptr{null.Fd(), w.Fd(), w.Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	var pid int
+	fork := func() {
+		pid, err = syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", s.spec.Script}, &syscall.ProcAttr{
+			Dir:   s.spec.Dir,
+			Env:   s.environ(c),
+			Files: []uintptr{null.Fd(), w.Fd(), w.Fd()},
+			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		})
+	}
+	if c != nil {
+		c.do(fork)
+	} else {
+		fork()
+	}
 	null.Close()
 	w.Close()
 	if err != nil {
 		return s.unable(fmt.Errorf("run %s in %s: %w", s.spec.Shell, s.spec.Dir, err))
+	}
+	if s.spec.Profile != nil {
+		expendable(pid)
 	}
 	fpShimAfterExec.Hit()
 
@@ -113,7 +124,14 @@ func reap(main int, ended chan<- syscall.WaitStatus) {
 func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *ProcessResult) syscall.WaitStatus {
 	deadline := time.NewTimer(s.spec.Timeout)
 	defer deadline.Stop()
-	for !res.TimedOut && !res.Killed {
+	var limits Limits
+	if s.spec.Profile != nil {
+		limits = s.spec.Profile.Limits
+	}
+	pause := lookFirst
+	look := time.NewTimer(pause)
+	defer look.Stop()
+	for !res.TimedOut && !res.Killed && res.Limit == "" {
 		select {
 		case status := <-ended:
 			return status
@@ -123,15 +141,21 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *
 				continue
 			}
 			res.TimedOut = true
+		case <-look.C:
+			res.Limit = limits.exceeded()
+			pause = min(2*pause, lookMost)
+			look.Reset(pause)
 		case <-s.signals:
 			res.Killed = true
 		}
 	}
-	signalTree(os.Getpid(), syscall.SIGTERM)
-	select {
-	case status := <-ended:
-		return status
-	case <-time.After(killGrace):
+	if res.Limit == "" { // what takes too much gets no time to take more
+		signalTree(os.Getpid(), syscall.SIGTERM)
+		select {
+		case status := <-ended:
+			return status
+		case <-time.After(killGrace):
+		}
 	}
 	for {
 		signalTree(os.Getpid(), syscall.SIGKILL)

@@ -48,6 +48,7 @@ type spec struct {
 	Run        td.RunID      `json:"run"`
 	Step       td.StepKey    `json:"step"`
 	Since      time.Time     `json:"since"`
+	Profile    *Profile      `json:"profile,omitempty"`
 }
 
 func decodeSpec(raw []byte) (spec, error) {
@@ -57,6 +58,11 @@ func decodeSpec(raw []byte) (spec, error) {
 	}
 	if s.ID == "" || s.Boot == "" || s.Shell == "" || s.Timeout <= 0 {
 		return spec{}, td.Errorf(td.Corrupt, "parse %s: it is not complete", specFile)
+	}
+	if s.Profile != nil {
+		if err := s.Profile.check(); err != nil {
+			return spec{}, td.Errorf(td.Corrupt, "parse %s: %w", specFile, err)
+		}
 	}
 	return s, nil
 }

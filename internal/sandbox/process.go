@@ -20,6 +20,8 @@ type Command struct {
 	Task       td.TaskID
 	Run        td.RunID
 	Step       td.StepKey
+	// Profile is what the command may do; nil: whatever the user may.
+	Profile *Profile
 }
 
 // ProcessState is what became of a process.
@@ -57,6 +59,7 @@ type ProcessResult struct {
 	Signal   string        `json:"signal,omitempty"`
 	TimedOut bool          `json:"timed_out,omitempty"`
 	Killed   bool          `json:"killed,omitempty"` // by Kill
+	Limit    string        `json:"limit,omitempty"`  // why it was ended: which limit of its profile it passed
 	Took     time.Duration `json:"took"`
 	Head     []byte        `json:"head,omitempty"`    // the first part of the output
 	Tail     []byte        `json:"tail,omitempty"`    // the last part, when the middle is left out

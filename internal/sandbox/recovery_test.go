@@ -85,7 +85,7 @@ func TestVoidStopsALateShim(t *testing.T) {
 	if _, state, err := s.Find("cmd"); state != NeverStarted || err != nil {
 		t.Fatalf("found %v, %v", state, err)
 	}
-	w, err := s.spawn()
+	w, err := s.spawn(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestVoidStopsALateShim(t *testing.T) {
 	if dir, _, err = s.makeFolder("cmd", cmd); err != nil {
 		t.Fatal(err)
 	}
-	w, err = s.spawn()
+	w, err = s.spawn(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSecondShimRunsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := s.spawn()
+	w, err := s.spawn(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,6 +114,7 @@ type shim struct {
 	self    []byte // identity, for the lock file
 	signals chan os.Signal
 	rec     *recorder
+	island  *island // the network of commands that have none, once it was needed
 }
 
 // ready finds out who this shim is and makes it the parent of whatever its command leaves behind.
@@ -160,6 +161,14 @@ func (s *shim) run() (reusable bool, err error) {
 	case len(s.signals) > 0:
 		return false, errors.New("killed before it was started")
 	}
+	// All that can fail of the sandbox comes before the command counts as started.
+	cell, err := s.confine()
+	if err != nil {
+		return false, err
+	}
+	if cell != nil {
+		defer cell.close()
+	}
 	out, err := os.OpenFile(filepath.Join(s.dir, outFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("make output file: %w", err)
@@ -172,7 +181,7 @@ func (s *shim) run() (reusable bool, err error) {
 	}
 	fpShimAfterStarted.Hit()
 	s.tell(tellStarted, "")
-	res := s.execute()
+	res := s.execute(cell)
 	if err := s.conclude(&res); err != nil {
 		// The disk takes nothing: a living daemon can still be told, and record it elsewhere.
 		raw, _ := json.Marshal(res)
@@ -184,6 +193,21 @@ func (s *shim) run() (reusable bool, err error) {
 	lock.Close()
 	s.tell(tellEnded, "")
 	return res.reusable() && len(s.signals) == 0, nil
+}
+
+// confine readies what the spec's profile asks for; nil: nothing.
+func (s *shim) confine() (*cell, error) {
+	p := s.spec.Profile
+	if p == nil {
+		return nil, nil
+	}
+	if err := p.Limits.bound(p.confines() && os.Geteuid() != 0 && mayAdmin()); err != nil {
+		return nil, err
+	}
+	if !p.confines() {
+		return nil, nil
+	}
+	return s.newCell(*p)
 }
 
 // lock takes the folder for this shim's life and writes its identity down.
@@ -221,4 +245,4 @@ func (s *shim) conclude(res *ProcessResult) error {
 
 // reusable reports whether the shim of a command that ended like this may have another: not if it was
 // told to end, for it might be told once more.
-func (r ProcessResult) reusable() bool { return !r.Killed && !r.TimedOut }
+func (r ProcessResult) reusable() bool { return !r.Killed && !r.TimedOut && r.Limit == "" }

@@ -44,6 +44,8 @@ type Spool struct {
 	// Warm is how many idle shims are kept at hand, so that a command does not wait for the start of the
 	// binary. With two, one gets ready while the other serves.
 	Warm int
+	// Nested is whether Preheat makes shims for commands with a profile.
+	Nested bool
 
 	once  sync.Once
 	shell string
@@ -51,9 +53,9 @@ type Spool struct {
 
 	mu      sync.Mutex
 	live    map[string]*child      // commands that this spool started and that have not ended
-	warm    []*carrier             // fresh ones
+	warm    map[bool][]*carrier    // fresh ones; those that are nested in a namespace of their own, and others
 	idle    map[td.TaskID]*carrier // those that served a task
-	warming int                    // shims on their way to warm
+	warming map[bool]int           // shims on their way to warm
 	closed  bool
 	wg      sync.WaitGroup // one for each shim that is watched, and for each on its way to warm
 }
@@ -105,12 +107,17 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 	if cmd.Timeout <= 0 {
 		return nil, td.Errorf(td.Invalid, "start %s: no time limit", name)
 	}
+	if cmd.Profile != nil {
+		if err := s.complete(&cmd); err != nil {
+			return nil, err
+		}
+	}
 	dir, id, err := s.makeFolder(name, cmd)
 	if err != nil {
 		return nil, err
 	}
 	fpBeforeSpawn.Hit()
-	c, err := s.handOver(name, dir, id, cmd.Task)
+	c, err := s.handOver(name, dir, id, cmd)
 	if err != nil {
 		state, perr := probe(dir, true)
 		if state != NeverStarted {
@@ -120,9 +127,26 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 	}
 	fpAfterStarted.Hit()
 	if cmd.Background {
-		s.warmUp() // others wait until it has ended, to leave it the machine
+		s.warmUp(cmd.Profile.nested()) // others wait until it has ended, to leave it the machine
 	}
 	return c, nil
+}
+
+// complete gives the command's profile its temp folder, and refuses one that makes no sense.
+func (s *Spool) complete(cmd *Command) error {
+	p := *cmd.Profile
+	if p.confines() && p.Files != Full {
+		dir, err := s.tempDir(cmd.Task)
+		if err != nil {
+			return err
+		}
+		p.Temp = dir
+	}
+	if err := p.check(); err != nil {
+		return td.Errorf(td.Invalid, "start %s: %w", cmd.Step, err)
+	}
+	cmd.Profile = &p
+	return nil
 }
 
 // makeFolder makes the folder with its spec under another name first, so that a folder with its own
@@ -141,7 +165,7 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 		ID: id, Boot: boot, Shell: s.shell, Script: cmd.Shell, Dir: cmd.Dir,
 		Env:     append(scrub(os.Environ(), cmd.Env), marks(s.Dir, cmd)...),
 		Timeout: cmd.Timeout, Background: cmd.Background,
-		Task: cmd.Task, Run: cmd.Run, Step: cmd.Step, Since: time.Now(),
+		Task: cmd.Task, Run: cmd.Run, Step: cmd.Step, Since: time.Now(), Profile: cmd.Profile,
 	})
 	if err != nil {
 		return "", "", fmt.Errorf("encode spec of %s: %w", name, err)

@@ -19,21 +19,25 @@ const (
 
 // takeIdle hands out the shim that served the task before, or else the warm one that has had the most time
 // to get ready, if there is one. A shim serves one task only: what a command did to its shim, say to its
-// limits, is no other task's trouble.
-func (s *Spool) takeIdle(task td.TaskID) *carrier {
+// limits, is no other task's trouble. And it serves one kind of profile only, for the same reason.
+func (s *Spool) takeIdle(task td.TaskID, p *Profile) *carrier {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.idle[task]; w != nil {
 		delete(s.idle, task)
 		w.rest.Stop()
-		return w
+		if w.kind == p.kind() {
+			return w
+		}
+		s.wg.Go(w.dismiss)
 	}
-	if len(s.warm) == 0 {
+	ready := s.warm[p.nested()]
+	if len(ready) == 0 {
 		return nil
 	}
-	w := s.warm[0]
-	s.warm = append(s.warm[:0], s.warm[1:]...)
-	w.task = task
+	w := ready[0]
+	s.warm[p.nested()] = append(ready[:0], ready[1:]...)
+	w.task, w.kind = task, p.kind()
 	return w
 }
 
@@ -62,22 +66,25 @@ func (s *Spool) putIdle(c *child) bool {
 
 // warmUp starts idle shims in the background until there are as many as are wanted. It can only fail to
 // help: a command that finds none starts its own.
-func (s *Spool) warmUp() {
+func (s *Spool) warmUp(nested bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ; !s.closed && len(s.warm)+s.warming < s.Warm; s.warming++ {
-		s.wg.Go(s.addWarm)
+	if s.warm == nil {
+		s.warm, s.warming = map[bool][]*carrier{}, map[bool]int{}
+	}
+	for ; !s.closed && len(s.warm[nested])+s.warming[nested] < s.Warm; s.warming[nested]++ {
+		s.wg.Go(func() { s.addWarm(nested) })
 	}
 }
 
-func (s *Spool) addWarm() {
+func (s *Spool) addWarm(nested bool) {
 	fpBeforeWarm.Hit()
-	w, err := s.spawn()
+	w, err := s.spawn(nested)
 	s.mu.Lock()
-	s.warming--
+	s.warming[nested]--
 	closed := s.closed
 	if err == nil && !closed {
-		s.warm = append(s.warm, w)
+		s.warm[nested] = append(s.warm[nested], w)
 	}
 	s.mu.Unlock()
 	if err == nil && closed {
@@ -86,7 +93,7 @@ func (s *Spool) addWarm() {
 }
 
 // Preheat makes the first command as fast as the later ones, if the spool keeps warm shims at all.
-func (s *Spool) Preheat() { s.warmUp() }
+func (s *Spool) Preheat() { s.warmUp(s.Nested && !mayAdmin()) }
 
 // dismiss ends an idle shim: it leaves when its standard input does.
 func (c *carrier) dismiss() {
@@ -98,7 +105,7 @@ func (c *carrier) dismiss() {
 func (s *Spool) Close() {
 	s.mu.Lock()
 	s.closed = true
-	idle := append(s.warm, slices.Collect(maps.Values(s.idle))...)
+	idle := slices.Concat(s.warm[false], s.warm[true], slices.Collect(maps.Values(s.idle)))
 	s.warm, s.idle = nil, nil
 	for _, c := range s.live {
 		_ = c.carrier.notify.Close()

@@ -25,10 +25,10 @@ func awaitWarm(t testing.TB, s *Spool) td.Holder {
 	eventually(t, "a shim is warm", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.warm) == 0 {
+		if len(s.warm[false]) == 0 {
 			return false
 		}
-		pid = s.warm[0].proc.Pid
+		pid = s.warm[false][0].proc.Pid
 		return true
 	})
 	self, err := Self()
@@ -145,10 +145,10 @@ func TestNoMoreShimsAreWarmThanWanted(t *testing.T) {
 	two := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.warm)+s.warming > 2 {
-			t.Errorf("%d are warm, %d on their way", len(s.warm), s.warming)
+		if len(s.warm[false])+s.warming[false] > 2 {
+			t.Errorf("%d are warm, %d on their way", len(s.warm[false]), s.warming[false])
 		}
-		return len(s.warm) == 2
+		return len(s.warm[false]) == 2
 	}
 	eventually(t, "two are warm", two)
 	for i := range 3 {

@@ -1,0 +1,126 @@
+package sandbox
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// gitFile is the most that is read of a .git file or of a worktree's commondir.
+const gitFile = 4 << 10
+
+// gitWorktree is the folder of a linked worktree and that of its repository; empty when .git in the
+// workspace is no file that says so.
+func gitWorktree(workspace string) (own, common string) {
+	raw, err := readSmall(filepath.Join(workspace, ".git"))
+	if err != nil {
+		return "", ""
+	}
+	own, ok := strings.CutPrefix(strings.TrimSpace(raw), "gitdir:")
+	if !ok {
+		return "", ""
+	}
+	own = beside(workspace, strings.TrimSpace(own))
+	common = own
+	if raw, err := readSmall(filepath.Join(own, "commondir")); err == nil {
+		common = beside(own, strings.TrimSpace(raw))
+	}
+	// A .git file can be written by a command. It must not open what is no repository of this workspace: a
+	// worktree is known to its repository, which says where it is.
+	if back, err := readSmall(filepath.Join(own, "gitdir")); err != nil || !sameFile(beside(own, strings.TrimSpace(back)), filepath.Join(workspace, ".git")) {
+		return "", ""
+	}
+	return own, common
+}
+
+func readSmall(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	buf := make([]byte, gitFile)
+	n, err := f.Read(buf)
+	if err != nil {
+		return "", err
+	}
+	return string(buf[:n]), nil
+}
+
+func beside(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// gitWritable is what a commit in a linked worktree needs outside of the workspace: what every repository
+// shares, and what is the worktree's own; never hooks and config.
+func gitWritable(workspace string) []string {
+	own, common := gitWorktree(workspace)
+	if own == "" {
+		return nil
+	}
+	return []string{own, filepath.Join(common, "objects"), filepath.Join(common, "refs"), filepath.Join(common, "logs")}
+}
+
+// gitProtected is what a command must not change of the repository of its workspace, because git, run by
+// somebody else, would run it or be led elsewhere. pins must stay where they are; sealed may not be
+// changed at all.
+func gitProtected(workspace string) (pins, sealed []string) {
+	dot := filepath.Join(workspace, ".git")
+	info, err := os.Lstat(dot)
+	if err != nil {
+		return nil, nil
+	}
+	if !info.IsDir() {
+		own, _ := gitWorktree(workspace)
+		if own == "" {
+			return nil, []string{dot}
+		}
+		return []string{own}, append([]string{dot}, existing(own, "commondir", "gitdir", "config.worktree")...)
+	}
+	if _, err := os.Stat(filepath.Join(dot, "HEAD")); err != nil {
+		return nil, nil // no repository
+	}
+	// A folder that is not there could be made; then it is made here, and empty.
+	for _, name := range []string{"hooks", "info"} {
+		_ = os.Mkdir(filepath.Join(dot, name), 0o755)
+	}
+	sealed = existing(dot, "config", "config.worktree", "commondir", "hooks", "info")
+	_ = filepath.WalkDir(filepath.Join(dot, "modules"), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fs.SkipDir
+		case d.IsDir() && d.Name() == "hooks":
+			sealed = append(sealed, path)
+			return fs.SkipDir
+		case d.IsDir() && (d.Name() == "objects" || d.Name() == "refs" || d.Name() == "logs"):
+			return fs.SkipDir
+		case d.Type().IsRegular() && strings.HasPrefix(d.Name(), "config"):
+			sealed = append(sealed, path)
+		}
+		return nil
+	})
+	return []string{dot}, sealed
+}
+
+func existing(dir string, names ...string) []string {
+	var out []string
+	for _, name := range names {
+		if path := filepath.Join(dir, name); exists(dir, name) {
+			out = append(out, path)
+		}
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The rights of Landlock, in the groups that are granted together.
+const (
+	rightsRead  = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_EXECUTE
+	rightsWrite = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	rightsDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	// What a file, in contrast to a folder, can be given.
+	rightsOfFile = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	rightsAll = rightsRead | rightsWrite | rightsDevice | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
+)
+
+// The versions of Landlock that bring what is used here.
+const (
+	landlockRefer  = 2 // files may be moved between folders: nothing can be built without
+	landlockDevice = 5
+	landlockScope  = 6 // signals and abstract sockets end at the sandbox
+)
+
+// landlockVersion is what the kernel offers; zero: nothing.
+func landlockVersion() int {
+	v, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// ruleset collects what a thread will be left with. The system calls are made here and not by a library,
+// because all that there are restrict every thread of the process, and the shim must stay free.
+type ruleset struct {
+	fd      int
+	handled uint64
+}
+
+func newRuleset(version int) (*ruleset, error) {
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: rightsAll}
+	if version < 3 {
+		attr.Handled_access_fs &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version < landlockDevice {
+		attr.Handled_access_fs &^= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	if version >= landlockScope {
+		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+	}
+	const size = unsafe.Offsetof(attr.Quiet_access_fs) // what came later is not used, and not known everywhere
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return nil, fmt.Errorf("make Landlock rules: %w", errno)
+	}
+	return &ruleset{fd: int(fd), handled: attr.Handled_access_fs}, nil
+}
+
+func (r *ruleset) close() { _ = unix.Close(r.fd) }
+
+// allow grants rights on a path and all below it. What is not there needs no rule; one that the kernel does
+// not take grants nothing.
+func (r *ruleset) allow(path string, rights uint64) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= rightsOfFile
+	}
+	attr := unix.LandlockPathBeneathAttr{Allowed_access: rights & r.handled, Parent_fd: int32(fd)}
+	_, _, _ = unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
+}
+
+// enforce restricts the calling thread and all that it will start.
+func (r *ruleset) enforce() error {
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(r.fd), 0, 0); errno != 0 {
+		return fmt.Errorf("enforce Landlock rules: %w", errno)
+	}
+	return nil
+}
+
+// devices are what a command finds in /dev. Disks, memory and the like are left out, for root's sake.
+var devices = []string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+}
+
+// fileRules are the rules of a profile in the mount namespace of the caller. With masked set, mounts cover
+// what is hidden.
+func (p Profile) fileRules(version int, masked bool) (*ruleset, error) {
+	r, err := newRuleset(version)
+	if err != nil {
+		return nil, err
+	}
+	// Names may be listed everywhere; what is hidden is covered by a mount besides, where that is possible.
+	r.allow("/", unix.LANDLOCK_ACCESS_FS_READ_DIR)
+	hidden := expand(p.Hide)
+	for _, path := range without("/", append(hidden, "/dev")) {
+		r.allow(path, rightsRead)
+	}
+	for _, path := range devices {
+		r.allow(path, rightsDevice)
+	}
+	for _, path := range p.writable(masked) {
+		if masked || !holds(path, hidden) {
+			r.allow(path, rightsRead|rightsWrite)
+			continue
+		}
+		for _, child := range without(path, hidden) {
+			r.allow(child, rightsRead|rightsWrite)
+		}
+	}
+	return r, nil
+}
+
+// writable is what a command may change in its mount namespace.
+func (p Profile) writable(masked bool) []string {
+	paths := []string{p.Temp}
+	if masked {
+		paths = append(append(paths, "/dev/shm"), p.covers()...)
+	}
+	if p.Files == WorkspaceWrite {
+		paths = append(append(paths, p.Workspace), p.Write...)
+		paths = append(paths, gitWritable(p.Workspace)...)
+	}
+	return paths
+}
+
+// without covers the whole tree below root but what is hidden. Landlock cannot take away below what it
+// grants, so each folder that holds something hidden is granted child by child.
+func without(root string, hidden []string) []string {
+	var granted []string
+	var visit func(dir string)
+	visit = func(dir string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			switch {
+			case e.Type()&os.ModeSymlink != 0, covered(path, hidden): // where a link leads is granted there, or not
+			case e.IsDir() && holds(path, hidden):
+				visit(path)
+			default:
+				granted = append(granted, path)
+			}
+		}
+	}
+	visit(root)
+	return granted
+}
+
+// expand resolves globs and links: rules are about files, not about names.
+func expand(patterns []string) []string {
+	var out []string
+	for _, pattern := range patterns {
+		paths := []string{pattern}
+		if strings.ContainsAny(pattern, "*?[") {
+			paths, _ = filepath.Glob(pattern)
+		}
+		for _, path := range paths {
+			out = append(out, filepath.Clean(path))
+			if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+				out = append(out, real)
+			}
+		}
+	}
+	return out
+}
+
+// covered reports whether path is one of these or below one.
+func covered(path string, by []string) bool {
+	for _, b := range by {
+		if path == b || strings.HasPrefix(path, strings.TrimSuffix(b, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether one of these lies below path.
+func holds(path string, any []string) bool {
+	for _, a := range any {
+		if a != path && strings.HasPrefix(a, strings.TrimSuffix(path, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}

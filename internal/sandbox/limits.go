@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How often a command's tree is measured. Most commands are over before the first look.
+const (
+	lookFirst = 50 * time.Millisecond
+	lookMost  = 250 * time.Millisecond
+)
+
+// bound sets the limits that the kernel keeps, on the shim and thereby on its commands. They stay: a shim
+// serves no command with others.
+func (l Limits) bound(nested bool) error {
+	none := unix.Rlimit{}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &none); err != nil {
+		return fmt.Errorf("forbid core files: %w", err)
+	}
+	if l.FileSize > 0 {
+		if err := lower(unix.RLIMIT_FSIZE, uint64(l.FileSize)); err != nil {
+			return fmt.Errorf("limit file size: %w", err)
+		}
+	}
+	if l.Processes > 0 && nested {
+		// Counted for the user namespace alone, threads included; the shim's own look counts processes.
+		if err := lower(unix.RLIMIT_NPROC, uint64(l.Processes)*4); err != nil {
+			return fmt.Errorf("limit processes: %w", err)
+		}
+	}
+	return nil
+}
+
+// lower sets a limit that cannot be raised again.
+func lower(resource int, to uint64) error {
+	var have unix.Rlimit
+	if err := unix.Getrlimit(resource, &have); err != nil {
+		return err
+	}
+	to = min(to, have.Max)
+	return unix.Setrlimit(resource, &unix.Rlimit{Cur: to, Max: to})
+}
+
+// exceeded says which limit the tree below this process has passed, or nothing.
+func (l Limits) exceeded() string {
+	if l.Memory == 0 && l.Processes == 0 {
+		return ""
+	}
+	tree := descendants(os.Getpid())
+	if l.Processes > 0 && len(tree) > l.Processes {
+		return fmt.Sprintf("it had %d processes, and %d are allowed", len(tree), l.Processes)
+	}
+	if l.Memory == 0 {
+		return ""
+	}
+	var sum int64
+	for _, st := range tree {
+		sum += unshared(st.pid)
+	}
+	if sum > l.Memory {
+		return fmt.Sprintf("its processes held %s of memory, and %s are allowed", mebibytes(sum), mebibytes(l.Memory))
+	}
+	return ""
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+// unshared is the memory of a process that is its own.
+func unshared(pid int) int64 {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	return parseStatm(raw)
+}
+
+func parseStatm(raw []byte) int64 {
+	fields := bytes.Fields(raw)
+	if len(fields) < 3 {
+		return 0
+	}
+	resident, err := strconv.ParseInt(string(fields[1]), 10, 48)
+	if err != nil {
+		return 0
+	}
+	shared, err := strconv.ParseInt(string(fields[2]), 10, 48)
+	if err != nil {
+		return 0
+	}
+	return max(0, resident-shared) * int64(os.Getpagesize())
+}
+
+// expendable lets the kernel, when memory runs out, end the command before anything else.
+func expendable(pid int) {
+	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("800"), 0)
+}

@@ -1,0 +1,105 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// tempFolders are shared by all users of a machine; a command gets its own in their place.
+var tempFolders = []string{"/tmp", "/var/tmp"}
+
+// covers are those of tempFolders that can be covered: one in which the workspace or something else lies that
+// the command needs stays as it is, and cannot be written to.
+func (p Profile) covers() []string {
+	needed := append(slices.Clone(p.Write), p.Workspace)
+	return slices.DeleteFunc(slices.Clone(tempFolders), func(t string) bool {
+		info, err := os.Lstat(t)
+		return err != nil || !info.IsDir() || holds(t, needed) || slices.Contains(needed, t) || pathIn(t)
+	})
+}
+
+// pathIn reports whether programs are looked for below dir.
+func pathIn(dir string) bool {
+	return slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(p string) bool { return covered(p, []string{dir}) })
+}
+
+// mount gives the calling thread a view of the files of its own: private temp folders, nothing where hidden
+// things are, and the parts of .git that git runs or believes sealed.
+func (p Profile) mount() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make mount namespace: %w", err)
+	}
+	// Nothing that is mounted here is seen outside.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("detach mounts: %w", err)
+	}
+	for _, t := range p.covers() {
+		if p.Temp == "" {
+			break
+		}
+		if err := unix.Mount(p.Temp, t, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("cover %s: %w", t, err)
+		}
+	}
+	if info, err := os.Lstat("/dev/shm"); err == nil && info.IsDir() && !holds("/dev/shm", append(slices.Clone(p.Write), p.Workspace)) {
+		if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+			return fmt.Errorf("cover /dev/shm: %w", err)
+		}
+	}
+	if err := p.mask(); err != nil {
+		return err
+	}
+	if p.Files != WorkspaceWrite {
+		return nil
+	}
+	pins, sealed := gitProtected(p.Workspace)
+	for _, path := range pins {
+		if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("pin %s: %w", path, err)
+		}
+	}
+	for _, path := range sealed {
+		if err := seal(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal makes a file or folder read-only where it is, and keeps it there.
+func seal(path string) error {
+	if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("seal %s: %w", path, err)
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("seal %s: %w", path, err)
+	}
+	return nil
+}
+
+// mask covers what is hidden. Landlock keeps a command from reading it; a socket there could be used all
+// the same, and names could be listed.
+func (p Profile) mask() error {
+	needed := append(slices.Clone(p.Write), p.Workspace, p.Temp)
+	var done []string
+	for _, path := range expand(p.Hide) {
+		info, err := os.Lstat(path)
+		if err != nil || holds(path, needed) || slices.Contains(needed, path) || covered(path, done) || info.Mode()&os.ModeSymlink != 0 {
+			continue
+		}
+		done = append(done, path)
+		if info.IsDir() {
+			err = unix.Mount("tmpfs", path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=555,size=4k")
+		} else {
+			err = unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
+		}
+		if err != nil {
+			return fmt.Errorf("mask %s: %w", path, err)
+		}
+	}
+	return nil
+}

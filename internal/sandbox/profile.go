@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/td"
+)
+
+// Files says which files a command may change.
+type Files string
+
+// The profiles of files. What is hidden cannot be read in any but Full.
+const (
+	ReadOnly       Files = "read-only"       // its temp folder only
+	WorkspaceWrite Files = "workspace-write" // the workspace and the caches of builds, too
+	Full           Files = "full"            // whatever the user may
+)
+
+// Network says whom a command may reach.
+type Network string
+
+// The profiles of the network. Under NetworkOff and NetworkProxy a command has a loopback of its own.
+const (
+	NetworkOff   Network = "off"
+	NetworkProxy Network = "proxy" // the hosts that the daemon's proxy allows
+	NetworkFull  Network = "full"
+)
+
+// Profile is what a command may do. It is part of the spec on disk: the shim applies it, and one that it
+// cannot read runs nothing. All paths are absolute.
+type Profile struct {
+	Files   Files   `json:"files"`
+	Network Network `json:"network"`
+	// Required refuses the command where this machine cannot enforce the whole profile; else it runs with
+	// what can be enforced.
+	Required  bool     `json:"required,omitempty"`
+	Workspace string   `json:"workspace,omitempty"`
+	Temp      string   `json:"temp,omitempty"`  // the task's own temp folder; the spool makes and names it
+	Write     []string `json:"write,omitempty"` // folders and files that may be changed, too
+	Hide      []string `json:"hide,omitempty"`  // may be neither read nor changed; globs
+	Proxy     string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
+	Limits    Limits   `json:"limits"`
+}
+
+// Limits bound what a command uses, with all that it starts. Zero is no bound.
+type Limits struct {
+	Memory    int64 `json:"memory,omitempty"`    // bytes, not counting what processes share
+	Processes int   `json:"processes,omitempty"` // at the same time
+	FileSize  int64 `json:"file_size,omitempty"` // bytes of one file
+}
+
+// leastFileSize leaves room for what the shim itself writes.
+const leastFileSize = 2 * OutputCap
+
+// check refuses a profile that does not say what it means.
+func (p Profile) check() error {
+	if !slices.Contains([]Files{ReadOnly, WorkspaceWrite, Full}, p.Files) {
+		return fmt.Errorf("a sandbox has no profile %q of files", p.Files)
+	}
+	if !slices.Contains([]Network{NetworkOff, NetworkProxy, NetworkFull}, p.Network) {
+		return fmt.Errorf("a sandbox has no profile %q of the network", p.Network)
+	}
+	if p.Network == NetworkProxy && !filepath.IsAbs(p.Proxy) {
+		return fmt.Errorf("a sandbox with a proxy needs its socket")
+	}
+	if p.Files == WorkspaceWrite && p.Workspace == "" {
+		return fmt.Errorf("a sandbox of files needs a workspace")
+	}
+	for _, path := range slices.Concat(p.Write, p.Hide, []string{p.Workspace, p.Temp}) {
+		if path != "" && !filepath.IsAbs(path) {
+			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
+		}
+	}
+	l := p.Limits
+	if l.Memory < 0 || l.Processes < 0 || l.FileSize < 0 || l.FileSize > 0 && l.FileSize < leastFileSize {
+		return fmt.Errorf("the limits of a sandbox are out of bounds: %+v", l)
+	}
+	return nil
+}
+
+// confines reports whether the profile takes anything from a command's thread.
+func (p *Profile) confines() bool {
+	return p != nil && (p.Files != Full || p.Network != NetworkFull)
+}
+
+// kind tells shims apart: one that served a command of another kind keeps traces of it.
+func (p *Profile) kind() string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%v %d %s", p.confines(), p.Limits.FileSize, p.Proxy)
+}
+
+// nested reports whether a shim for this profile is started in a user namespace of its own, where it may make
+// the other namespaces. Who may anyhow needs none.
+func (p *Profile) nested() bool { return p.confines() && !mayAdmin() }
+
+// mayAdmin reports whether this thread may make namespaces.
+func mayAdmin() bool {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&hdr, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+// tempDir makes the temp folder of a task, beside the spool.
+func (s *Spool) tempDir(task td.TaskID) (string, error) {
+	name := string(task)
+	if name == "" {
+		name = "none"
+	}
+	if _, err := s.path(name); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.temps(), name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", td.Errorf(td.Storage, "make temp folder: %w", err)
+	}
+	return dir, nil
+}
+
+func (s *Spool) temps() string { return s.Dir + ".tmp" }
+
+// Forget removes the temp folders of all tasks but those that keep says.
+func (s *Spool) Forget(keep func(td.TaskID) bool) error {
+	entries, err := os.ReadDir(s.temps())
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return td.Errorf(td.Storage, "read temp folders: %w", err)
+	}
+	for _, e := range entries {
+		if keep(td.TaskID(e.Name())) {
+			continue
+		}
+		if err := removeAll(filepath.Join(s.temps(), e.Name())); err != nil {
+			return td.Errorf(td.Storage, "remove temp folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// removeAll removes a tree even where folders in it were made read-only, as module caches are.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !os.IsPermission(err) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
