@@ -25,6 +25,7 @@ type Journal interface {
 	Inbox
 	Claims
 	Leases
+	Ledger
 	Views
 	Upkeep
 

@@ -165,11 +165,18 @@ func bookingOf(o Outcome, at time.Time, reserved []Reservation) (Booking, bool) 
 	for _, r := range reserved {
 		e.Day, e.Cause, e.Unpriced = r.Day, r.Cause, r.Unpriced && e.Amount == 0
 	}
-	e.Model, e.Amount = cmp.Or(e.Model, "unknown"), clampMoney(e.Amount)
+	e.Model, e.Amount, e.Usage = cmp.Or(e.Model, "unknown"), clampMoney(e.Amount), clampUsage(e.Usage)
 	return e, true
 }
 
 func clampMoney(m Money) Money { return min(max(m, 0), mostBooked) }
+
+func clampUsage(u Usage) Usage {
+	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite} {
+		*n = min(max(*n, 0), int64(mostBooked))
+	}
+	return u
+}
 
 func splitReserved(open []Reservation, step StepKey) (mine, rest []Reservation) {
 	for _, r := range open {

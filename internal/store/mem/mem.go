@@ -32,6 +32,7 @@ type data struct {
 	handles map[string]bool
 	keys    map[string]td.TaskID
 	cursors map[string]uint64
+	ledger  ledger
 	more    chan struct{} // closed at the next event; nil when nobody waits
 }
 
@@ -64,7 +65,7 @@ type command struct {
 func New(alive func(td.Holder) bool) *Store {
 	d := &data{
 		tasks: map[td.TaskID]*task{}, handles: map[string]bool{}, keys: map[string]td.TaskID{},
-		cursors: map[string]uint64{},
+		cursors: map[string]uint64{}, ledger: newLedger(),
 	}
 	daemon := rule.Daemon()
 	d.tasks[daemon.ID] = &task{Task: daemon}

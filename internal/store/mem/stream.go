@@ -106,7 +106,12 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	if err := rule.Grant(&t.Task, &folded, prepared, others); err != nil {
 		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
 	}
+	account := rule.AccountOf(t.Reserved, prepared)
+	if err := account.Fits(s.balance); err != nil {
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+	}
 	t.lease(&folded, prepared)
+	s.ledger.settle(folded, account)
 	t.Task = folded
 	s.write(t, c.Epoch, prepared)
 	return folded, nil

@@ -59,6 +59,7 @@ type folding struct {
 
 	task    td.Task
 	began   bool
+	booked  td.Money
 	partial bool // records were trimmed or cannot be read: there is no fold to compare
 }
 
@@ -115,6 +116,9 @@ func (f *folding) run(c *conn) error {
 	if err := f.leases(c, e); err != nil {
 		return err
 	}
+	if err := f.ledger(c, e); err != nil {
+		return err
+	}
 	return f.requests(c, e)
 }
 
@@ -153,6 +157,10 @@ func (f *folding) event(r *sqlite3.Stmt) error {
 	if f.task.Head+1 < ev.Seq && f.task.Head > 0 && rule.KeepsRecord(was) || f.task.Head == 0 && ev.Seq > 1 {
 		f.partial = true // whole records were trimmed
 		return nil
+	}
+	_, booked := td.Book(f.task.Reserved, ev)
+	for _, b := range booked {
+		f.booked += b.Amount
 	}
 	next, err := rule.Apply(f.task, ev)
 	if err != nil {

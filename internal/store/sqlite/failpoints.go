@@ -19,6 +19,7 @@ var (
 	fpEventsAppend    = failpoint.New("sqlite.events.before_append")
 	fpEventsFold      = failpoint.New("sqlite.events.before_fold")
 	fpLeaseWrite      = failpoint.New("sqlite.lease.before_write")
+	fpLedger          = failpoint.New("sqlite.ledger.before_write")
 	fpCommandPost     = failpoint.New("sqlite.command.before_post")
 	fpCommandConsume  = failpoint.New("sqlite.command.before_consume")
 	fpClaimTake       = failpoint.New("sqlite.claim.before_take")

@@ -27,11 +27,15 @@ var schema1 string
 //go:embed schema/0002.sql
 var schema2 string
 
+//go:embed schema/0003.sql
+var schema3 string
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
 	{sql: schema1, then: insertDaemonStream},
 	{sql: schema2}, // leases
+	{sql: schema3}, // the ledger
 }
 
 func insertDaemonStream(c *conn) error {

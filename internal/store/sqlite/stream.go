@@ -227,6 +227,10 @@ func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.T
 	if err := t.grant(before, e.task, rows); err != nil {
 		return nil, err
 	}
+	account, err := t.account(before, rows)
+	if err != nil {
+		return nil, err
+	}
 	fpEventsAppend.Hit()
 	if err := t.insertEvents(&e, c.Epoch, rows); err != nil {
 		return nil, err
@@ -236,6 +240,9 @@ func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.T
 		return nil, err
 	}
 	if err := t.lease(e.n, before, e.task, rows); err != nil {
+		return nil, err
+	}
+	if err := t.settle(e.n, e.task, account); err != nil {
 		return nil, err
 	}
 	t.stage(c.Task, e)

@@ -60,12 +60,18 @@ func Run(t *testing.T, open Open) {
 		"upkeep/trim bodies":                  trimBodies,
 		"upkeep/trim records":                 trimRecords,
 		"upkeep/trim stops at the mirror":     trimMirrored,
+		"budget/reserved and settled":         budgetSettled,
+		"budget/lost calls":                   budgetLost,
+		"budget/trees":                        budgetTree,
+		"budget/raised":                       budgetRaised,
+		"budget/fifty at once":                budgetTogether,
 		"close/refuses all":                   closed,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(t, newFixture(t, open)) })
 	}
 	t.Run("claim/expires by the clock", func(t *testing.T) { claimExpires(t, open) })
+	t.Run("budget/model", func(t *testing.T) { budgetModel(t, open) })
 	t.Run("model", func(t *testing.T) { model(t, open) })
 }
 

@@ -1,0 +1,130 @@
+package mem
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
+)
+
+// ledger is what was spent, by day, task, model and cause, and what people said about caps.
+type ledger struct {
+	lines map[store.SpendLine]*store.SpendLine // by the line without its sums
+	caps  map[td.Cap]*td.Balance               // by the cap without its limit
+}
+
+func newLedger() ledger {
+	return ledger{map[store.SpendLine]*store.SpendLine{}, map[td.Cap]*td.Balance{}}
+}
+
+func (l ledger) capOf(k td.Cap) *td.Balance {
+	k.Limit = 0
+	if l.caps[k] == nil {
+		l.caps[k] = &td.Balance{Cap: k}
+	}
+	return l.caps[k]
+}
+
+// settle writes what an append does to the ledger.
+func (l ledger) settle(t td.Task, a rule.Account) {
+	for _, e := range a.Booked {
+		key := store.SpendLine{Day: e.Day, Task: t.ID, Handle: t.Handle, Title: t.Title, Model: e.Model, Cause: e.Cause}
+		if l.lines[key] == nil {
+			line := key
+			l.lines[key] = &line
+		}
+		line := l.lines[key]
+		line.Amount += e.Amount
+		line.Calls++
+		if e.Unpriced {
+			line.Unpriced++
+		}
+		line.Usage = line.Usage.Add(e.Usage)
+	}
+	for _, r := range a.Raised {
+		k := l.capOf(r.Cap)
+		k.Limit, k.Warned = max(k.Limit, r.Limit), 0
+	}
+	for _, w := range a.Warned {
+		k := l.capOf(td.Cap{Scope: w.Scope, Key: w.Key})
+		k.Warned = max(k.Warned, w.Percent)
+	}
+}
+
+// balance is how a cap stands. The lock is held.
+func (d *data) balance(k td.Cap) (td.Balance, error) {
+	counts := func(id td.TaskID, day string) bool {
+		t := d.tasks[id]
+		switch k.Scope {
+		case td.OfTask:
+			return string(id) == k.Key
+		case td.OfTree:
+			return string(t.Tree()) == k.Key
+		default:
+			return k.Covers(day)
+		}
+	}
+	b := td.Balance{Cap: k}
+	for _, line := range d.ledger.lines {
+		if counts(line.Task, line.Day) {
+			b.Spent += line.Amount
+		}
+	}
+	for id, t := range d.tasks {
+		for _, r := range t.Reserved {
+			if counts(id, r.Day) {
+				b.Reserved += r.Amount
+			}
+		}
+	}
+	k.Limit = 0
+	if said := d.ledger.caps[k]; said != nil {
+		b.Limit, b.Warned = max(b.Limit, said.Limit), said.Warned
+	}
+	return b, nil
+}
+
+// Balances says how caps stand.
+func (s *Store) Balances(ctx context.Context, caps ...td.Cap) (out []td.Balance, err error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	for _, k := range caps {
+		b, err := s.balance(k)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// Spending is what was booked to this day or a later one.
+func (s *Store) Spending(ctx context.Context, since string) (out store.Spending, err error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return store.Spending{}, err
+	}
+	defer leave()
+	for _, line := range s.ledger.lines {
+		if line.Day >= since {
+			out.Lines = append(out.Lines, *line)
+		}
+	}
+	for _, t := range s.tasks {
+		for _, r := range t.Reserved {
+			out.Reserved += r.Amount
+			out.Open++
+		}
+	}
+	age := func(l store.SpendLine) int { return slices.Index(s.order, l.Task) }
+	slices.SortFunc(out.Lines, func(a, b store.SpendLine) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(age(a), age(b)), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Cause, b.Cause))
+	})
+	return out, nil
+}

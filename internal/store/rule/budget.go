@@ -1,0 +1,94 @@
+package rule
+
+import (
+	"slices"
+
+	"taskdaemon/internal/td"
+)
+
+// Account is what the events of one append do to the ledger.
+type Account struct {
+	Open   []td.Reservation // of the task, after them
+	Booked []td.Booking
+	Raised []td.BudgetRaised
+	Warned []td.BudgetWarned
+
+	was  []td.Reservation
+	asks []ask
+}
+
+// ask is a reservation that must fit its caps, with what the events before it did.
+type ask struct {
+	want   td.Money
+	caps   []td.Cap
+	booked int              // how many bookings came before it
+	open   []td.Reservation // before it
+}
+
+// AccountOf folds the events of an append to a task with these open reservations.
+func AccountOf(open []td.Reservation, evs []Prepared) Account {
+	a := Account{Open: open, was: open}
+	for _, ev := range evs {
+		next, booked := td.Book(a.Open, ev.Event)
+		a.Booked = append(a.Booked, booked...)
+		switch b := ev.Body.(type) {
+		case td.StepIntended:
+			if b.Reserve != nil && b.Reserve.Amount > 0 && len(b.Reserve.Caps) > 0 {
+				// What a call that is made again had set aside is free, its booking counts.
+				rest := slices.DeleteFunc(slices.Clone(a.Open), func(r td.Reservation) bool { return r.Step == b.Key })
+				a.asks = append(a.asks, ask{b.Reserve.Amount, b.Reserve.Caps, len(a.Booked), rest})
+			}
+		case td.BudgetRaised:
+			a.Raised = append(a.Raised, b)
+		case td.BudgetWarned:
+			a.Warned = append(a.Warned, b)
+		}
+		a.Open = next
+	}
+	return a
+}
+
+// Idle reports whether the events leave the ledger as it is.
+func (a Account) Idle() bool {
+	return len(a.Booked) == 0 && len(a.Raised) == 0 && len(a.Warned) == 0 && slices.Equal(a.was, a.Open)
+}
+
+// Reserves reports whether the open reservations change.
+func (a Account) Reserves() bool { return !slices.Equal(a.was, a.Open) }
+
+// Fits refuses the events if a reservation among them might take more than a cap leaves. balance is how a
+// cap stands without them.
+func (a Account) Fits(balance func(td.Cap) (td.Balance, error)) error {
+	for _, k := range a.asks {
+		for _, c := range k.caps {
+			b, err := balance(c)
+			if err != nil {
+				return err
+			}
+			for _, e := range a.Booked[:k.booked] {
+				if c.Covers(e.Day) {
+					b.Spent += e.Amount
+				}
+			}
+			b.Reserved += reserved(c, k.open) - reserved(c, a.was)
+			for _, r := range a.Raised {
+				if r.Scope == c.Scope && r.Key == c.Key {
+					b.Limit = max(b.Limit, r.Limit)
+				}
+			}
+			if err := b.Short(k.want); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func reserved(c td.Cap, open []td.Reservation) (sum td.Money) {
+	for _, r := range open {
+		if c.Covers(r.Day) {
+			sum += r.Amount
+		}
+	}
+	return sum
+}

@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
+)
+
+// account is what an append does to the ledger, if its reservations fit their caps.
+func (t *tx) account(before *td.Task, rows []stored) (rule.Account, error) {
+	a := rule.AccountOf(before.Reserved, prepared(rows))
+	return a, a.Fits(func(c td.Cap) (td.Balance, error) { return balance(t.c, c) })
+}
+
+// settle writes it.
+func (t *tx) settle(n int64, task *td.Task, a rule.Account) error {
+	if a.Idle() {
+		return nil
+	}
+	fpLedger.Hit()
+	tree := n
+	if root := task.Tree(); root != task.ID {
+		found, err := t.c.number("SELECT n FROM tasks WHERE id = ?", string(root))
+		if err != nil {
+			return err
+		}
+		if found > 0 {
+			tree = found
+		}
+	}
+	for _, e := range a.Booked {
+		if err := t.book(n, tree, e); err != nil {
+			return err
+		}
+	}
+	for _, r := range a.Raised {
+		if err := t.exec(`INSERT INTO caps (scope, key, raised, warned) VALUES (?, ?, ?, 0)
+			ON CONFLICT DO UPDATE SET raised = max(raised, excluded.raised), warned = 0`,
+			string(r.Scope), r.Key, int64(r.Limit)); err != nil {
+			return err
+		}
+	}
+	for _, w := range a.Warned {
+		if err := t.exec(`INSERT INTO caps (scope, key, raised, warned) VALUES (?, ?, 0, ?)
+			ON CONFLICT DO UPDATE SET warned = max(warned, excluded.warned)`,
+			string(w.Scope), w.Key, w.Percent); err != nil {
+			return err
+		}
+	}
+	if !a.Reserves() {
+		return nil
+	}
+	if err := t.exec("DELETE FROM reserved WHERE task = ?", n); err != nil {
+		return err
+	}
+	for _, r := range a.Open {
+		if err := t.exec("INSERT INTO reserved (task, step, tree, day, amount) VALUES (?, ?, ?, ?, ?)",
+			n, string(r.Step), tree, r.Day, int64(r.Amount)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) book(n, tree int64, e td.Booking) error {
+	unpriced := 0
+	if e.Unpriced {
+		unpriced = 1
+	}
+	u := e.Usage
+	if err := t.exec(`INSERT INTO spend (task, day, model, cause, tree, amount, calls, unpriced, input, output, cache_read, cache_write)
+		VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+		amount = amount + excluded.amount, calls = calls + 1, unpriced = unpriced + excluded.unpriced,
+		input = input + excluded.input, output = output + excluded.output,
+		cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write`,
+		n, e.Day, e.Model, string(e.Cause), tree, int64(e.Amount), unpriced, u.Input, u.Output, u.CacheRead, u.CacheWrite); err != nil {
+		return err
+	}
+	if e.Amount == 0 {
+		return nil
+	}
+	return t.exec("INSERT INTO spend_days (day, amount) VALUES (?, ?) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
+		e.Day, int64(e.Amount))
+}
+
+// balance is how a cap stands.
+func balance(c *conn, k td.Cap) (td.Balance, error) {
+	const one = "(SELECT n FROM tasks WHERE id = ?1)"
+	spent, reserved := "spend WHERE task = "+one, "reserved WHERE task = "+one
+	switch k.Scope {
+	case td.OfTree:
+		spent, reserved = "spend WHERE tree = "+one, "reserved WHERE tree = "+one
+	case td.OfDay:
+		spent, reserved = "spend_days WHERE day = ?1", "reserved WHERE day = ?1"
+	case td.OfMonth:
+		spent, reserved = "spend_days WHERE day >= ?1 AND day < ?1 || '~'", "reserved WHERE day >= ?1 AND day < ?1 || '~'"
+	}
+	b := td.Balance{Cap: k}
+	for _, sum := range []struct {
+		from string
+		into *td.Money
+	}{{spent, &b.Spent}, {reserved, &b.Reserved}} {
+		n, err := c.number("SELECT coalesce(sum(amount), 0) FROM "+sum.from, k.Key)
+		if err != nil {
+			return b, err
+		}
+		*sum.into = td.Money(n)
+	}
+	_, err := c.one(func(r *sqlite3.Stmt) error {
+		b.Limit, b.Warned = max(b.Limit, td.Money(r.ColumnInt64(0))), r.ColumnInt(1)
+		return nil
+	}, "SELECT raised, warned FROM caps WHERE scope = ? AND key = ?", string(k.Scope), k.Key)
+	return b, err
+}
+
+// Balances says how caps stand.
+func (s *Store) Balances(ctx context.Context, caps ...td.Cap) (out []td.Balance, err error) {
+	err = s.pool.with(ctx, func(c *conn) error {
+		return c.inTxn(func() error {
+			for _, k := range caps {
+				b, err := balance(c, k)
+				if err != nil {
+					return err
+				}
+				out = append(out, b)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read budgets: %w", s.classify(err))
+	}
+	return out, nil
+}
+
+// Spending is what was booked to this day or a later one.
+func (s *Store) Spending(ctx context.Context, since string) (out store.Spending, err error) {
+	err = s.pool.with(ctx, func(c *conn) error {
+		return c.inTxn(func() error {
+			if _, err := c.one(func(r *sqlite3.Stmt) error {
+				out.Reserved, out.Open = td.Money(r.ColumnInt64(0)), r.ColumnInt(1)
+				return nil
+			}, "SELECT coalesce(sum(amount), 0), count(*) FROM reserved"); err != nil {
+				return err
+			}
+			return c.query(func(r *sqlite3.Stmt) error {
+				out.Lines = append(out.Lines, store.SpendLine{
+					Day: r.ColumnText(0), Task: td.TaskID(r.ColumnText(1)), Handle: r.ColumnText(2), Title: r.ColumnText(3),
+					Model: r.ColumnText(4), Cause: td.Cause(r.ColumnText(5)), Amount: td.Money(r.ColumnInt64(6)),
+					Calls: r.ColumnInt(7), Unpriced: r.ColumnInt(8),
+					Usage: td.Usage{Input: r.ColumnInt64(9), Output: r.ColumnInt64(10), CacheRead: r.ColumnInt64(11), CacheWrite: r.ColumnInt64(12)},
+				})
+				return nil
+			}, `SELECT p.day, t.id, t.handle, CAST(s.brief AS TEXT) ->> '$.title', p.model, p.cause, p.amount, p.calls, p.unpriced,
+				p.input, p.output, p.cache_read, p.cache_write
+				FROM spend p JOIN tasks t ON t.n = p.task JOIN specs s ON s.task = p.task
+				WHERE p.day >= ? ORDER BY p.day, t.n, p.model, p.cause`, since)
+		})
+	})
+	if err != nil {
+		return store.Spending{}, fmt.Errorf("read the ledger: %w", s.classify(err))
+	}
+	return out, nil
+}
+
+// ledger compares what was booked and is reserved with what the task's records say.
+func (f *folding) ledger(c *conn, e entry) error {
+	booked, err := c.number("SELECT coalesce(sum(amount), 0) FROM spend WHERE task = ?", e.n)
+	if err != nil {
+		return err
+	}
+	if td.Money(booked) != f.booked {
+		f.problem("%s were booked for it, its records say %s", td.Money(booked), f.booked)
+	}
+	open := map[string]td.Money{}
+	if err := c.query(func(r *sqlite3.Stmt) error {
+		open[r.ColumnText(0)] = td.Money(r.ColumnInt64(1))
+		return nil
+	}, "SELECT step, amount FROM reserved WHERE task = ?", e.n); err != nil {
+		return err
+	}
+	same := len(open) == len(e.task.Reserved)
+	for _, r := range e.task.Reserved {
+		amount, there := open[string(r.Step)]
+		same = same && there && amount == r.Amount
+	}
+	if !same {
+		f.problem("what is set aside for its calls is not what its records say")
+	}
+	return nil
+}
