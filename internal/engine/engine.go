@@ -47,6 +47,8 @@ type Options struct {
 	Models  map[td.Tier]string
 	// Choose says which model to call in place of one that is down, and why; nil: always the one wanted.
 	Choose func(model string) (use, why string)
+	// Chain is the models to use, in this order, when the waits of one are used up; nil: none.
+	Chain  func(model string) []string
 	Prices llm.Prices
 	// Escalate is how many failed attempts it takes until the next tier does the work; zero: off.
 	Escalate int
@@ -128,9 +130,7 @@ type run struct {
 	more  More            // made with it
 	tools []llm.Tool      // as recorded in the context, decoded once
 
-	compactions int  // since the last call
-	learned     int  // the turn after which what the conversation gives away was kept
-	noSummary   bool // the small model had nothing to say: compact without it
+	learned int // the turn after which what the conversation gives away was kept
 
 	begun      bool                       // the hooks of its beginning were asked
 	startWords []string                   // what they add to the opening

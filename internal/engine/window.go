@@ -29,30 +29,26 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if script.Model.Intent != nil {
 		return false, nil // a call that was begun is carried through first
 	}
-	if !script.Wanted && script.Sent > 0 && script.Scale.Of(script.Estimate()) <= r.Budget().Limit() {
-		r.noSummary, r.compactions = false, 0
+	wanted := script.Wanted > 0
+	if !wanted && script.Sent > 0 && script.Scale.Of(script.Estimate()) <= r.Budget().Limit() {
 		return false, nil
 	}
 	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
-	o := window.Options{NoSummary: r.noSummary, Scale: script.Scale, Ours: ours}
+	o := window.Options{NoSummary: script.NoSummary, Scale: script.Scale, Ours: ours}
 	budget := r.Budget()
-	if script.Wanted {
-		// What is wanted is about half, whatever the window.
-		now := window.Count(script.Context.System, script.Context.Tools, script.Messages)
-		budget = window.Budget{Window: script.Scale.Of(fixed.Total() + now.Opening + now.History/2)}
+	if wanted {
+		budget = window.Budget{Window: script.Scale.Of(script.Wanted)}
 	}
 	d := window.Plan(script.Messages, fixed, budget, o)
-	switch d.Do {
-	case window.Fits:
-		r.noSummary, r.compactions = false, 0
-		return false, nil
-	case window.Compact:
+	switch {
+	case d.Do == window.Compact:
 		return true, r.compact(ctx, d.Compaction)
-	case window.Summarise:
+	case d.Do == window.Summarise:
 		return true, r.summarise(ctx, d.Summary)
-	}
-	if script.Wanted {
-		return true, r.compact(ctx, td.Compaction{Strategy: td.Dropped, Before: d.Tokens, After: d.Tokens}) // there is nothing to leave out
+	case wanted: // there is nothing more to leave out
+		return true, r.compact(ctx, td.Compaction{Strategy: td.Dropped, Before: d.Tokens, After: d.Tokens})
+	case d.Do == window.Fits:
+		return false, nil
 	}
 	failed := td.FailedData{Error: d.Err.Error()}
 	var e *td.Error
@@ -67,8 +63,12 @@ const mostCompactions = 20
 
 // compact records a compaction. The provider's cache is of no use after it.
 func (r *run) compact(ctx context.Context, c td.Compaction) error {
-	r.compactions++
-	if _, err := window.Apply(r.log.Transcript().Messages, c); err != nil || r.compactions > mostCompactions {
+	script := r.log.Transcript()
+	_, err := window.Apply(script.Messages, c)
+	if err == nil && script.Compacted >= mostCompactions {
+		err = fmt.Errorf("it was made smaller %d times", script.Compacted)
+	}
+	if err != nil {
 		return r.fail(ctx, td.FailedData{Error: fmt.Sprintf("the conversation cannot be made to fit the window: %v", err)})
 	}
 	fpBeforeCompact.Hit()
@@ -83,21 +83,17 @@ func (r *run) compact(ctx context.Context, c td.Compaction) error {
 // summarise replaces old messages by what the small model makes of them. When it gives nothing, the next
 // plan does without.
 func (r *run) summarise(ctx context.Context, s window.Summary) error {
-	script := r.log.Transcript()
-	key := td.StepKey(fmt.Sprintf("t%d.summary%d", script.Turn+1, len(script.Messages)))
-	text, err := r.side(ctx, key, summarySystem, s.Prompt, s.MaxTokens)
+	text, err := r.side(ctx, r.log.Transcript().SummaryKey(), summarySystem, s.Prompt, s.MaxTokens)
 	var none *noAnswerError
 	if errors.As(err, &none) {
-		r.noSummary = true
-		return r.log.Flush(ctx)
+		return nil // as the records say
 	}
 	if err != nil {
 		return err
 	}
 	c, err := s.Compaction(text)
 	if err != nil {
-		r.noSummary = true
-		return r.log.Flush(ctx)
+		return err
 	}
 	return r.compact(ctx, c)
 }

@@ -53,3 +53,53 @@ func TestSaidBeforeTheContext(t *testing.T) {
 		t.Errorf("the next iteration begins with %+v", tr.Messages)
 	}
 }
+
+// A wish is fulfilled when the conversation is as small as it should become, or when that cannot be.
+func TestWantedUntilItIsSmallEnough(t *testing.T) {
+	long := strings.Repeat("many words ", 50)
+	bodies := []td.Body{td.ContextSet{Iteration: 1, System: "be good", Opening: message(td.User, "do it")}}
+	for range 4 {
+		bodies = append(bodies, answeredWith(td.ModelResult{Message: message(td.Assistant, long)}), td.Said{Text: "go on", By: "me"})
+	}
+	tr, at := play(append(bodies, td.CompactionWanted{By: "me"})...)
+	drop := func(from int) {
+		tr.Apply(td.Event{At: at, Body: td.Compacted{Compaction: td.Compaction{
+			Strategy: td.Dropped, From: from, To: from + 2, With: []td.Message{message(td.Assistant, "left out"), message(td.User, "go on")},
+		}}})
+	}
+	want := tr.Wanted
+	if drop(1); want == 0 || tr.Wanted != want || tr.Bad != 0 {
+		t.Errorf("one of four is left out: wanted are %d, then %d", want, tr.Wanted)
+	}
+	drop(3)
+	drop(5)
+	if tr.Wanted != 0 || tr.Compacted != 3 {
+		t.Errorf("three of four are left out: still wanted are %d, after %d compactions", tr.Wanted, tr.Compacted)
+	}
+	tr.Apply(td.Event{At: at, Body: td.CompactionWanted{By: "me"}})
+	if tr.Apply(td.Event{At: at, Body: td.Compacted{Compaction: td.Compaction{Strategy: td.Dropped}}}); tr.Wanted != 0 {
+		t.Errorf("nothing can be left out: still wanted are %d", tr.Wanted)
+	}
+}
+
+// A small model that had nothing to say is not asked again before the next answer, in whatever life.
+func TestNoSummaryIsRemembered(t *testing.T) {
+	tr, at := play(td.ContextSet{Iteration: 1, Opening: message(td.User, "do it")})
+	for _, c := range []struct {
+		key  td.StepKey
+		side td.SideResult
+		want bool
+	}{
+		{tr.SummaryKey(), td.SideResult{Text: "all was done"}, false},
+		{"t1.digest", td.SideResult{Error: "no"}, false},
+		{tr.SummaryKey(), td.SideResult{Error: "no"}, true},
+	} {
+		tr.Apply(td.Event{At: at, Body: td.StepEnded{Outcome: td.Outcome{Key: c.key, Side: &c.side}}})
+		if tr.NoSummary != c.want {
+			t.Errorf("%s gave %+v: no summary is %v", c.key, c.side, tr.NoSummary)
+		}
+	}
+	if tr.Apply(td.Event{At: at, Body: answeredWith(td.ModelResult{})}); tr.NoSummary {
+		t.Error("it is never asked again")
+	}
+}

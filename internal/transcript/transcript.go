@@ -9,6 +9,7 @@ package transcript
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/td"
@@ -30,7 +31,9 @@ type Transcript struct {
 	Bad        int            // records that could not be read
 	Refused    int            // nominations the validator did not let pass, in this iteration
 	Exceeded   int            // answers in a row that ended because the window was full
-	Wanted     bool           // the conversation is to be made smaller before the next call
+	Wanted     int            // estimated tokens that somebody wants the next call to have at most; 0: nobody does
+	NoSummary  bool           // the small model had no summary to give for the next call
+	Compacted  int            // times the conversation was made smaller since the newest answer
 	AnsweredAt time.Time      // when the model's newest answer came
 	Begun      int            // times a person let it go on
 	Answered   bool           // since it began or a person let it go on
@@ -150,14 +153,14 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.Compacted:
 		t.compact(b.Compaction)
 	case td.CompactionWanted:
-		t.Wanted = true
+		t.want()
 	case td.AnswerChanged:
 		t.changed(b.Message)
 	case td.Discarded:
 		t.discard()
 	case td.Moved:
 		if b.Verb == td.VerbReset || b.Verb == td.VerbResume {
-			t.Model.Failures, t.Reminded = nil, 0 // a person wants another try, with all its attempts
+			t.Model.Failures, t.Reminded, t.Compacted = nil, 0, 0 // a person wants another try, with all its attempts
 			t.Begun++
 			t.Answered = false
 		}
@@ -205,6 +208,10 @@ func (t *Transcript) ended(o td.Outcome) {
 	case o.Failure != nil:
 		t.Model.InFlight = false
 		t.Model.Failures = append(t.Model.Failures, *o.Failure)
+	case o.Side != nil:
+		if strings.HasPrefix(string(o.Key), t.summaries()) && strings.TrimSpace(o.Side.Text) == "" {
+			t.NoSummary = true
+		}
 	case o.Tool != nil:
 		for i := range t.Calls {
 			switch o.Key {
@@ -233,7 +240,7 @@ func (t *Transcript) answered(r td.ModelResult) {
 	m := window.Worded(r.Message)
 	t.Answered, t.Untouched = true, len(m.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
-	t.Model = ModelCall{}
+	t.Model, t.NoSummary, t.Compacted = ModelCall{}, false, 0
 	t.drift.took(t.Fresh(), r)
 	if p := r.Prefix; p != nil { // else nothing was sent: a hook answered
 		t.Sent, t.Scale, t.Rewrote = p.Sent, window.Calibrate(r.Usage, p.Sent), ""
@@ -337,18 +344,36 @@ func (t *Transcript) discard() {
 	t.Rewrote = "the last answer was discarded"
 }
 
+// SummaryKey is the step that asks for a summary before the next call.
+func (t *Transcript) SummaryKey() td.StepKey {
+	return td.StepKey(fmt.Sprint(t.summaries(), len(t.Messages)))
+}
+
+func (t *Transcript) summaries() string { return fmt.Sprintf("t%d.summary", t.Turn+1) }
+
+// want notes the wish that the conversation be made smaller: about half, whatever the window.
+func (t *Transcript) want() {
+	if t.Context == nil {
+		return
+	}
+	now := window.Count(t.Context.System, t.Context.Tools, t.Messages)
+	t.Wanted = now.Total() - now.History/2
+}
+
 // compact makes the conversation smaller. One that does not fit it was made for another: the record is
 // of no use, and the conversation stays as it is.
 func (t *Transcript) compact(c td.Compaction) {
-	t.Wanted = false
+	t.Compacted++
 	msgs, err := window.Apply(t.Messages, c)
 	if err != nil {
 		t.Bad++
+		t.Wanted = 0
 		return
 	}
 	replaces := c.To > 0
 	if !replaces && len(c.Edits) == 0 {
-		return // there was nothing to leave out
+		t.Wanted = 0 // there was nothing to leave out
+		return
 	}
 	first := len(t.Messages) // that is touched
 	if replaces {
@@ -362,6 +387,9 @@ func (t *Transcript) compact(c td.Compaction) {
 	}
 	t.same = t.same.upTo(first)
 	t.Messages, t.Rewrote = msgs, "the conversation was compacted ("+string(c.Strategy)+")"
+	if t.Wanted > 0 && t.Estimate() <= t.Wanted {
+		t.Wanted = 0
+	}
 }
 
 func (t *Transcript) asked(r td.Request) {
