@@ -135,7 +135,6 @@ type run struct {
 	begun      bool                       // the hooks of its beginning were asked
 	startWords []string                   // what they add to the opening
 	pre        map[td.StepKey]hook.Result // what hooks said of the calls before they run
-	stop       *hook.Result               // a hook wants the task to pause after the call
 	ending     hook.Point                 // at which the task is about to end
 	obeying    bool                       // commands are being carried out
 
@@ -282,6 +281,10 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) next(ctx context.Context) error {
 	if !r.begun {
 		return r.begin(ctx)
+	}
+	if said, stop := r.stopping(); stop {
+		fpStopping.Hit()
+		return r.pause(ctx, hookName+" "+said.Hook, said.Reason)
 	}
 	if changed, err := r.afterCall(ctx); err != nil || changed {
 		return err

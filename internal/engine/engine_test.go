@@ -77,6 +77,7 @@ type bench struct {
 	sched   *scheduler.Scheduler
 	done    chan struct{}
 	looked  atomic.Int64
+	engine  *Engine
 }
 
 func play(t *testing.T, plays []any, change func(*td.Spec, *Options), test func(b *bench, task td.TaskID)) {
@@ -106,8 +107,9 @@ func play(t *testing.T, plays []any, change func(*td.Spec, *Options), test func(
 			change(&spec, &o)
 		}
 		keeper := coord.NewKeeper(b.journal, td.Holder{Host: "here"}, log)
+		b.engine = New(o)
 		b.sched = scheduler.New(scheduler.Options{
-			Journal: b.journal, Keeper: keeper, Runner: New(o), Loops: 4, Log: log, Retry: 30 * time.Second,
+			Journal: b.journal, Keeper: keeper, Runner: b.engine, Loops: 4, Log: log, Retry: 30 * time.Second,
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

@@ -105,7 +105,7 @@ func (r *run) lesson(ctx context.Context, c *transcript.Call) (done bool, err er
 	case err != nil:
 		return true, err
 	case said.Blocked:
-		return true, r.answerCall(ctx, c, said, td.ToolResult{Content: "It is not kept: " + said.Reason, IsError: true})
+		return true, r.answerCall(c, said, td.ToolResult{Content: "It is not kept: " + said.Reason, IsError: true})
 	case len(said.Changes) == 0:
 		return false, nil
 	}

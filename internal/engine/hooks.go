@@ -21,6 +21,7 @@ var (
 	fpHookStarted   = failpoint.New("engine.hook.started")
 	fpHookEnded     = failpoint.New("engine.hook.ended")
 	fpHookAdopted   = failpoint.New("engine.hook.adopted")
+	fpStopping      = failpoint.New("engine.hook.before_pause")
 	fpHookCleaned   = failpoint.New("engine.hook.cleaned")
 	errHookLost     = errors.New("its answer was lost with its process")
 	errHookUnheard  = errors.New("its recorded answer cannot be read")
@@ -61,7 +62,7 @@ func askHook[P hook.Payload](ctx context.Context, r *run, key td.StepKey, s hook
 	a := &asking{r: r, spec: s, payload: p, key: hookKey(key, s)}
 	known := r.log.Transcript().Hook(a.key)
 	if known.Result != nil {
-		return a.read(known.Result), nil
+		return readResult(s, known.Result), nil
 	}
 	a.attempt = known.Attempts
 	if prior := known.InFlight; prior != nil {
@@ -84,7 +85,7 @@ func askHook[P hook.Payload](ctx context.Context, r *run, key td.StepKey, s hook
 	if err != nil {
 		return hook.Result{}, err
 	}
-	return a.read(out.Hook), nil
+	return readResult(s, out.Hook), nil
 }
 
 // hookKey is the step of asking one hook on an occasion.
@@ -290,10 +291,11 @@ func (a *asking) outcome(res hook.Result, via td.Via) td.Outcome {
 	return td.Outcome{Via: via, Hook: raw}
 }
 
-func (a *asking) read(raw json.RawMessage) hook.Result {
+// readResult is a recorded answer.
+func readResult(s hook.Spec, raw json.RawMessage) hook.Result {
 	var res hook.Result
 	if err := json.Unmarshal(raw, &res); err != nil {
-		return hook.Failed(a.spec, errHookUnheard)
+		return hook.Failed(s, errHookUnheard)
 	}
 	return res
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +21,14 @@ func toolCall(c *transcript.Call) hook.ToolCall {
 // input is what is prepared, judged, recorded and run; the conversation keeps what the model said. done
 // says that the call needs no more: it has its result, or the run ends.
 func (r *run) beforeTool(ctx context.Context, c *transcript.Call) (done bool, err error) {
-	if _, seen := r.pre[c.Key]; seen || c.Use.Malformed != "" || !r.Hooks.Has(hook.PreToolUse) {
+	if _, seen := r.pre[c.Key]; seen || c.Use.Malformed != "" || c.Intent == nil && !r.Hooks.Has(hook.PreToolUse) {
 		return false, nil
 	}
 	p := hook.PreToolUsePayload{Head: r.head(), ToolCall: toolCall(c)}
 	var said hook.Result
 	if c.Intent != nil {
-		p, said, err = r.replay(ctx, c, p)
+		// It has begun: what hooks said before that counts, and none is asked any more.
+		p, said = hook.Replay(p, r.heardBefore(c))
 	} else {
 		p, said, err = fire(ctx, r, c.Key, p)
 	}
@@ -34,9 +36,9 @@ func (r *run) beforeTool(ctx context.Context, c *transcript.Call) (done bool, er
 	case err != nil:
 		return true, err
 	case said.Blocked:
-		return true, r.answerCall(ctx, c, said, td.ToolResult{Content: said.Reason, IsError: true})
+		return true, r.answerCall(c, said, td.ToolResult{Content: said.Reason, IsError: true})
 	case p.ToolResponse != nil:
-		return true, r.answerCall(ctx, c, said, td.ToolResult{Content: p.ToolResponse.Content, IsError: p.ToolResponse.IsError})
+		return true, r.answerCall(c, said, td.ToolResult{Content: p.ToolResponse.Content, IsError: p.ToolResponse.IsError})
 	}
 	c.Use.Input = p.ToolInput
 	if r.pre == nil {
@@ -46,49 +48,41 @@ func (r *run) beforeTool(ctx context.Context, c *transcript.Call) (done bool, er
 	return false, nil
 }
 
-// replay is for a call that has begun: what hooks said before that counts, and none is asked any more.
-func (r *run) replay(ctx context.Context, c *transcript.Call, p hook.PreToolUsePayload) (hook.PreToolUsePayload, hook.Result, error) {
-	return hook.Fire(ctx, r.Hooks, p, func(_ context.Context, s hook.Spec, _ hook.PreToolUsePayload) (hook.Result, error) {
-		a := &asking{r: r, spec: s, key: hookKey(c.Key, s)}
-		if known := r.log.Transcript().Hook(a.key); known.Result != nil {
-			return a.read(known.Result), nil
-		}
-		return hook.Result{}, nil
-	})
+// heardBefore is what hooks are recorded to have said of a call before it ran.
+func (r *run) heardBefore(c *transcript.Call) (said []hook.Result) {
+	script := r.log.Transcript()
+	for _, key := range script.Heard(string(hookKey(c.Key, hook.Spec{Point: hook.PreToolUse}))) {
+		said = append(said, readResult(hook.Spec{Name: string(key), Point: hook.PreToolUse, OnError: hook.Closed}, script.Hook(key).Result))
+	}
+	return said
 }
 
 // answerCall records a result that hooks gave in the tool's place.
-func (r *run) answerCall(ctx context.Context, c *transcript.Call, said hook.Result, res td.ToolResult) error {
-	if err := r.stopping(ctx, said); err != nil {
-		return err
-	}
+func (r *run) answerCall(c *transcript.Call, said hook.Result, res td.ToolResult) error {
 	res.Content = withWords(res.Content, said.Inject)
 	return r.log.Stage(td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: &res}})
 }
 
-// stopping readies the pause a hook asks for with its block. It is recorded together with the result of
-// the call, by useTools.
-func (r *run) stopping(ctx context.Context, said hook.Result) error {
-	if !said.Stop {
-		return nil
+// stopping is the pause that a hook asks for with its word on a call. It follows from the records alone,
+// and comes when the call has its result: a daemon that dies in between leaves it to the next one.
+func (r *run) stopping() (hook.Result, bool) {
+	script := r.log.Transcript()
+	for _, key := range script.Heard("") {
+		call, asked, _ := strings.Cut(string(key), ".hook.")
+		point, _, _ := strings.Cut(asked, ".")
+		switch hook.Point(point) {
+		case hook.PreToolUse, hook.PostToolUse, hook.PermissionRequest:
+		default:
+			continue // there a block is seen to at once
+		}
+		open := slices.ContainsFunc(script.Calls, func(c transcript.Call) bool {
+			return c.Key == td.StepKey(call) && c.Outcome == nil
+		})
+		if said := readResult(hook.Spec{Name: string(key)}, script.Hook(key).Result); said.Stop && !open {
+			return said, true
+		}
 	}
-	if err := r.pausing(ctx, hookName+" "+said.Hook, said.Reason); err != nil {
-		return err
-	}
-	r.stop = &said
-	return nil
-}
-
-// stopped carries out the pause that a hook asked for in a tool call.
-func (r *run) stopped(ctx context.Context) error {
-	said := r.stop
-	if said == nil {
-		return nil
-	}
-	r.stop = nil
-	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-		return td.Pause(t, hookName+" "+said.Hook, said.Reason, at)
-	})
+	return hook.Result{}, false
 }
 
 func withWords(content string, words []string) string {
@@ -100,9 +94,6 @@ func withWords(content string, words []string) string {
 
 // judged runs a call and lets PostToolUse hooks look at its result before it is recorded.
 func (r *run) judged(c *transcript.Call, do func(context.Context) (td.Outcome, error)) func(context.Context) (td.Outcome, error) {
-	if r.Hooks == nil {
-		return do
-	}
 	return func(ctx context.Context) (td.Outcome, error) {
 		began := r.Now()
 		out, err := do(ctx)
@@ -129,9 +120,6 @@ func (r *run) afterTool(ctx context.Context, c *transcript.Call, res td.ToolResu
 		res.Content, res.IsError = p.ToolResponse.Content, p.ToolResponse.IsError
 		if said.Blocked {
 			res.Content, res.IsError = said.Reason, true
-			if err := r.stopping(ctx, said); err != nil {
-				return res, err
-			}
 		}
 		if err := r.keepWords(ctx, c.Key, p.Learn); err != nil {
 			return res, err

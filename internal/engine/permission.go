@@ -27,6 +27,15 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		return true, "the task was added with --yes", nil
 	}
 	a := c.Asked
+	if a != nil && a.Request.InputHash != inputHash(c) {
+		// Hooks that were changed meanwhile made another call of it, which nobody has seen.
+		if r.isOpen(a) {
+			if err := r.log.Stage(td.RequestExpired{ID: a.Request.ID}); err != nil {
+				return false, "", err
+			}
+		}
+		a = nil
+	}
 	switch {
 	case a == nil || !a.Settled() && !r.isOpen(a):
 		limit := r.Permission
@@ -36,15 +45,12 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		req, said, err := r.requested(ctx, c, td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
 			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: []string{td.Yes, td.No},
-			Detail: call.Title, Limit: limit,
+			Detail: call.Title, Limit: limit, InputHash: inputHash(c),
 		})
 		switch {
 		case err != nil:
 			return false, "", err
 		case said.Blocked:
-			if err := r.stopping(ctx, said); err != nil {
-				return false, "", err
-			}
 			return false, "", r.deny(ctx, c, "hook "+said.Hook, said.Reason)
 		case said.Permission == hook.Allow:
 			return true, "a hook at PermissionRequest", nil

@@ -36,9 +36,6 @@ func (r *run) useTools(ctx context.Context) error {
 	if err := r.useSome(ctx); err != nil {
 		return err
 	}
-	if err := r.stopped(ctx); err != nil {
-		return err
-	}
 	after := r.log.Task().Jobs
 	if len(after) >= len(before) {
 		return nil
@@ -334,15 +331,19 @@ func toolError(text string) td.Outcome {
 }
 
 func intent(c *transcript.Call, call tool.Call, attempt int, boot string) td.Intent {
-	sum := sha256.Sum256(c.Use.Input)
 	in := td.Intent{
 		Key: c.Key, Kind: td.ToolStep, Name: c.Use.Name, Effect: call.Effect, Attempt: attempt,
-		InputHash: hex.EncodeToString(sum[:8]), Evidence: call.Evidence,
+		InputHash: inputHash(c), Evidence: call.Evidence,
 	}
 	if call.Kept {
 		in.Boot = boot
 	}
 	return in
+}
+
+func inputHash(c *transcript.Call) string {
+	sum := sha256.Sum256(c.Use.Input)
+	return hex.EncodeToString(sum[:8])
 }
 
 func (r *run) toolNames() string {

@@ -103,16 +103,30 @@ func Fire[P Payload](ctx context.Context, set *Set, p P, run func(ctx context.Co
 		if err != nil {
 			return p, sum, fmt.Errorf("ask hook %s at %s: %w", s.Name, s.Point, err)
 		}
-		next, err := Apply(p, r.Changes)
-		if err != nil {
-			// A recorded result that no longer fits, as after an update of the program.
-			r = Failed(s, fmt.Errorf("its changes do not fit: %w", err))
-			next = p
-		}
-		p, sum = next, merge(sum, r)
+		p, sum = take(s, p, sum, r)
 		if sum.Blocked {
 			break
 		}
 	}
 	return p, sum, nil
+}
+
+// Replay is what recorded answers come to, in their order, whatever hooks are configured by now: what was
+// begun on their word goes on by it. Pure.
+func Replay[P Payload](p P, said []Result) (P, Result) {
+	var sum Result
+	for _, r := range said {
+		p, sum = take(Spec{Point: p.Point(), Name: r.Hook, OnError: Closed}, p, sum, r)
+	}
+	return p, sum
+}
+
+// take adds one answer to p and to what the answers before it came to.
+func take[P Payload](s Spec, p P, sum, r Result) (P, Result) {
+	next, err := Apply(p, r.Changes)
+	if err != nil {
+		// A recorded result that no longer fits, as after an update of the program.
+		r, next = Failed(s, fmt.Errorf("its changes do not fit: %w", err)), p
+	}
+	return next, merge(sum, r)
 }

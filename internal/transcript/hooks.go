@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/window"
@@ -14,17 +16,31 @@ type Hook struct {
 	InFlight *td.Intent      // asked, and no answer was recorded
 	Attempts int             // times it was asked
 	Result   json.RawMessage // what it said
+	place    int             // of its answer among those of the turn
 }
 
 // hooks is the part of the fold that hooks need: what they said on the way to the next answer, so that
 // the same way, gone once more after a crash, does not ask them again.
 type hooks struct {
 	asked    map[td.StepKey]Hook
+	answers  int
 	injected map[td.StepKey]bool // whose words are in the conversation
 }
 
 // Hook is what is known of the hook asked under this key.
 func (t *Transcript) Hook(key td.StepKey) Hook { return t.hooks.asked[key] }
+
+// Heard are the keys under prefix of hooks whose answers are recorded, in the order of the answers.
+func (t *Transcript) Heard(prefix string) []td.StepKey {
+	var keys []td.StepKey
+	for key, h := range t.hooks.asked {
+		if h.Result != nil && strings.HasPrefix(string(key), prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b td.StepKey) int { return t.hooks.asked[a].place - t.hooks.asked[b].place })
+	return keys
+}
 
 // Injected reports whether the words that came from this step are in the conversation.
 func (t *Transcript) Injected(step td.StepKey) bool { return t.hooks.injected[step] }
@@ -45,12 +61,15 @@ func (h *hooks) apply(body td.Body) {
 		case b.Model != nil:
 			*h = hooks{} // a new turn, with keys of its own
 		case b.Hook != nil:
-			h.set(b.Key, Hook{Attempts: h.asked[b.Key].Attempts, Result: b.Hook})
+			h.answers++
+			h.set(b.Key, Hook{Attempts: h.asked[b.Key].Attempts, Result: b.Hook, place: h.answers})
 		}
 	case td.Said:
 		if b.Step != "" {
 			h.injected = with(h.injected, b.Step, true)
 		}
+	case td.Discarded:
+		h.overrule()
 	case td.Moved:
 		if b.Verb == td.VerbResume || b.Verb == td.VerbReset {
 			h.overrule()

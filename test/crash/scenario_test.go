@@ -304,6 +304,18 @@ turns:
   - tools: [{name: Complete, input: {summary: hooked}}]
 `,
 	},
+	{
+		name: "stopped by a hook", person: resumeStopped, points: []string{"engine.hook.before_pause", "engine.hook.ended"},
+		config: `
+hooks:
+  - {point: PermissionRequest, name: guard, command: "echo asked >> COUNTER; echo '{\"continue\": false, \"stopReason\": \"look at this\"}'"}
+`,
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo never >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: stopped once}}]
+`,
+	},
 	{name: "cancelled", yes: true, cut: true, person: cancelSlow, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
@@ -424,6 +436,18 @@ func pauseOnce(ctx context.Context, p *person, t td.Task) error {
 		return td.Errorf(td.Internal, "a paused task became %s without being resumed", t.Status.State)
 	case t.Turns >= 1 && t.Status.State == td.Running:
 		return p.once(ctx, "pause", string(t.ID), api.Command{Type: td.CmdPause})
+	}
+	return nil
+}
+
+// resumeStopped lets the task go on that a hook stopped after its first turn.
+func resumeStopped(ctx context.Context, p *person, t td.Task) error {
+	switch {
+	case t.Status.State == td.Paused:
+		p.done["seen"] = true
+		return p.once(ctx, "resume", string(t.ID), api.Command{Type: td.CmdResume})
+	case t.Turns > 1 && !p.done["seen"]:
+		return td.Errorf(td.Internal, "the hook's stop was forgotten")
 	}
 	return nil
 }
