@@ -29,6 +29,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Spool:       d.spool,
 		Models:      models(c),
 		Choose:      d.gate.Choose,
+		Chain:       d.gate.Chain,
 		Prices:      d.prices,
 		Escalate:    c.Limits.Escalate,
 		Environment: environment,

@@ -63,6 +63,7 @@ func TestLearnAtTheEnd(t *testing.T) {
 		<-ctx.Done()
 		return llm.Response{}, ctx.Err()
 	}
+	down := &llm.Error{Class: td.Network}
 	completes, fails := tells("Complete", `{"summary":"done"}`), tells("Fail", `{"reason":"no"}`)
 	for name, c := range map[string]struct {
 		plays   []any
@@ -77,7 +78,7 @@ func TestLearnAtTheEnd(t *testing.T) {
 		"refined at failure":  {[]any{fails, says(refined, td.EndTurn)}, ExtractRefined, nil, false, td.Failed, 2, "There are two clocks."},
 		"refined to nothing":  {[]any{completes, says(`{"learnings": []}`, td.EndTurn)}, ExtractRefined, nil, false, td.Completed, 1, ""},
 		"nonsense":            {[]any{completes, says("I think so, too.", td.EndTurn)}, ExtractRefined, nil, false, td.Completed, 1, ""},
-		"small model is down": {[]any{completes, &llm.Error{Class: td.Network}}, ExtractRefined, nil, false, td.Completed, 1, ""},
+		"small model is down": {[]any{completes, down, down, down, down}, ExtractRefined, nil, false, td.Completed, 1, ""},
 		"small model hangs":   {[]any{completes, hangs}, ExtractRefined, nil, false, td.Completed, 1, ""},
 		"kept":                {[]any{completes}, ExtractAll, nil, false, td.Completed, 1, "second clock in the cellar"},
 		"nothing wanted":      {[]any{completes}, ExtractNothing, nil, false, td.Completed, 0, ""},

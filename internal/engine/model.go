@@ -27,18 +27,18 @@ var (
 )
 
 // RetryTable says how long to wait before each further attempt of a failed model call (L-6); when a
-// class's waits are used up the task fails.
+// class's waits are used up the next model of the chain is asked, and without one the task fails.
 type RetryTable struct {
 	Network     []time.Duration
 	Overloaded  []time.Duration
 	RateLimited []time.Duration // when the provider names no time of its own
 }
 
-// after is when to try again after the failures so far, the newest of which is f.
-func (r RetryTable) after(f llm.Error, earlier []td.ModelFailure, now time.Time) time.Time {
+// after is when to ask the model again after the failures so far, the newest of which is f.
+func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, now time.Time) time.Time {
 	n := 0
 	for _, e := range earlier {
-		if e.Class == f.Class {
+		if e.Class == f.Class && e.Model == model {
 			n++
 		}
 	}
@@ -78,19 +78,21 @@ func (r *run) callModel(ctx context.Context) error {
 		})
 	}
 	if n := len(script.Model.Failures); n > 0 && !script.Model.InFlight {
-		last := script.Model.Failures[n-1]
-		if last.RetryAt.IsZero() {
-			return r.fail(ctx, td.FailedData{Error: last.Message, Hint: last.Hint, Recoverable: last.Class != td.BadRequest})
-		}
 		// A clock that was set back must not make the wait longer than it was meant to be.
-		if waited, err := r.wait(ctx, min(last.RetryAt.Sub(r.Now()), last.Wait)); err != nil || !waited {
-			return err
+		if last := script.Model.Failures[n-1]; !last.RetryAt.IsZero() {
+			if waited, err := r.wait(ctx, min(last.RetryAt.Sub(r.Now()), last.Wait)); err != nil || !waited {
+				return err
+			}
 		}
 	}
 	if raised, err := r.escalate(ctx); err != nil || raised {
 		return err
 	}
-	req, why, err := r.request(t)
+	model, why, ok := r.choose(r.model(t), script.Model.Failures)
+	if !ok {
+		return r.fail(ctx, gaveUp(script.Model.Failures))
+	}
+	req, err := r.request(t, model)
 	if err != nil {
 		return err
 	}
@@ -122,12 +124,8 @@ func (r *run) turnLimit(t td.Task) int {
 }
 
 // request is the call as the records have it: the same bytes in every life.
-func (r *run) request(t td.Task) (_ llm.Request, why string, _ error) {
+func (r *run) request(t td.Task, model string) (llm.Request, error) {
 	script := r.log.Transcript()
-	model := r.model(t)
-	if r.Choose != nil {
-		model, why = r.Choose(model)
-	}
 	req := llm.Request{
 		Model:     model,
 		Priority:  t.Priority,
@@ -144,11 +142,11 @@ func (r *run) request(t td.Task) (_ llm.Request, why string, _ error) {
 	}
 	if r.tools == nil {
 		if err := json.Unmarshal(script.Context.Tools, &r.tools); err != nil {
-			return llm.Request{}, "", fmt.Errorf("read the recorded tools: %w", err)
+			return llm.Request{}, fmt.Errorf("read the recorded tools: %w", err)
 		}
 	}
 	req.Tools = r.tools
-	return req, why, nil
+	return req, nil
 }
 
 // wire is what keeps the encoded history for the provider of a model.
@@ -221,10 +219,10 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.O
 			return td.Outcome{}, cause
 		}
 		fpFailed.Hit()
-		return td.Outcome{Failure: r.failure(err)}, nil
+		return td.Outcome{Failure: r.failure(req.Model, err, r.log.Transcript().Model.Failures)}, nil
 	}
 	fpAnswered.Hit()
-	cost, _ := r.Prices.Cost(resp.Model, resp.Usage)
+	cost, unpriced := r.cost(req.Model, resp)
 	prefix := r.prefix(req, resp)
 	return td.Outcome{Model: &td.ModelResult{
 		Prefix:     prefix,
@@ -233,6 +231,7 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.O
 		Model:      resp.Model,
 		Usage:      resp.Usage,
 		Cost:       cost,
+		Unpriced:   unpriced,
 		FirstToken: resp.FirstToken,
 		Cut:        resp.Cut,
 	}}, nil
@@ -262,14 +261,14 @@ func noInput(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &fields) == nil && len(fields) == 0
 }
 
-func (r *run) failure(err error) *td.ModelFailure {
+func (r *run) failure(model string, err error, earlier []td.ModelFailure) *td.ModelFailure {
 	var e *llm.Error
 	if !errors.As(err, &e) {
 		e = &llm.Error{Class: td.Network, Err: err}
 	}
-	f := &td.ModelFailure{Class: e.Class, Status: e.Status, Message: e.Error(), Hint: e.Hint}
+	f := &td.ModelFailure{Model: model, Class: e.Class, Status: e.Status, Message: e.Error(), Hint: e.Hint}
 	now := r.log.Now()
-	f.RetryAt = r.Retry.after(*e, r.log.Transcript().Model.Failures, now)
+	f.RetryAt = r.Retry.after(model, *e, earlier, now)
 	if !f.RetryAt.IsZero() {
 		f.Wait = f.RetryAt.Sub(now)
 	}

@@ -57,13 +57,13 @@ var Traits = []Trait{
 	},
 	{
 		Point: PreLLMCall, Group: Loop, Fires: true, Subject: "model", sample: samplePreLLMCall,
-		Doc:    "A request is about to be sent to the model.",
+		Doc:    "A request for the next answer of the conversation is about to be sent to the model. Calls beside it (summaries, digests, learnings) fire no hook.",
 		Block:  "nothing is sent; the task pauses with the reason",
 		Modify: []string{"model", "max_tokens", "thinking", "answer"},
 	},
 	{
 		Point: PostLLMCall, Group: Loop, Fires: true, Subject: "model", sample: samplePostLLMCall,
-		Doc:    "The model's answer is complete.",
+		Doc:    "The model's answer in the conversation is complete.",
 		Modify: []string{"message", "learn"},
 	},
 	{

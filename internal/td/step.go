@@ -90,7 +90,9 @@ type SideResult struct {
 	Model string `json:"model"`
 	Usage Usage  `json:"usage"`
 	Cost  Money  `json:"cost,omitempty"`
-	Error string `json:"error,omitempty"` // it gave no answer, and is not asked again
+	// Unpriced is set when the model's price is not known: what it cost is not in Cost.
+	Unpriced bool   `json:"unpriced,omitempty"`
+	Error    string `json:"error,omitempty"` // it gave no answer, and is not asked again
 }
 
 // ModelResult is a model's complete answer.
@@ -100,6 +102,7 @@ type ModelResult struct {
 	Model      string        `json:"model"`
 	Usage      Usage         `json:"usage"`
 	Cost       Money         `json:"cost,omitempty"`
+	Unpriced   bool          `json:"unpriced,omitempty"` // as in SideResult
 	FirstToken time.Duration `json:"first_token,omitempty"`
 	// Prefix says how much of the call the provider could have had in its cache (B-4).
 	Prefix *Prefix `json:"prefix,omitempty"`
@@ -130,11 +133,12 @@ const (
 
 // ModelFailure is a model call that gave no answer, and when to try again.
 type ModelFailure struct {
+	Model   string       `json:"model,omitempty"` // as it was asked for
 	Class   FailureClass `json:"class"`
 	Status  int          `json:"status,omitempty"`
 	Message string       `json:"message"`
 	Hint    string       `json:"hint,omitempty"`
-	RetryAt time.Time    `json:"retry_at,omitzero"` // zero: not retried
+	RetryAt time.Time    `json:"retry_at,omitzero"` // zero: this model is not asked again
 	// Wait is how long that was from the failure on.
 	Wait time.Duration `json:"wait,omitempty"`
 }

@@ -82,6 +82,12 @@ func (g *Gateway) Choose(model string) (use, why string) {
 	return model, why + "; so are those it falls back on, trying it all the same"
 }
 
+// Chain is the models to use in place of one, in this order.
+func (g *Gateway) Chain(model string) []string {
+	full, _ := g.fullName(model) // of one with no provider the call will say
+	return g.fallback[full]
+}
+
 // down says why a model should not be called, or nothing. Where it may be tried out it is kept for the
 // caller.
 func (g *Gateway) down(full string, now time.Time) string {

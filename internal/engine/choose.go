@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+// choose is the model for a call that failed like this so far: the one wanted, the one that stands in for it
+// while it is down, or, where the waits of those are used up, the next of the chain. It is not ok when there
+// is none left. Which models are down is all that does not come from the records.
+func (r *run) choose(model string, failed []td.ModelFailure) (use, why string, ok bool) {
+	var spent []string
+	for _, f := range failed {
+		if !f.RetryAt.IsZero() {
+			continue
+		}
+		if f.Class == td.BadRequest || f.Class == td.AuthFailed {
+			return "", "", false // not the model's fault: a person must look
+		}
+		spent = append(spent, f.Model)
+	}
+	use = model
+	if r.Choose != nil {
+		use, why = r.Choose(model)
+	}
+	if len(spent) == 0 {
+		return use, why, true
+	}
+	var chain []string
+	if r.Chain != nil {
+		chain = r.Chain(model)
+	}
+	if len(spent) > len(chain) { // also when a hook names the models
+		return "", "", false
+	}
+	for _, other := range append([]string{use, model}, chain...) {
+		if !slices.Contains(spent, other) {
+			return other, fmt.Sprintf("%s failed too often; using %s", strings.Join(spent, " and "), other), true
+		}
+	}
+	return "", "", false
+}
+
+// gaveUp says why no model is left to ask.
+func gaveUp(failed []td.ModelFailure) td.FailedData {
+	last := failed[len(failed)-1]
+	out := td.FailedData{Error: last.Message, Hint: last.Hint, Recoverable: last.Class != td.BadRequest}
+	var models []string
+	for _, f := range failed {
+		if !slices.Contains(models, f.Model) {
+			models = append(models, f.Model)
+		}
+	}
+	if len(models) > 1 {
+		out.Error = fmt.Sprintf("%s all failed, the last with: %s", strings.Join(models, ", "), last.Message)
+	}
+	return out
+}
+
+// cost is the price of an answer, by the name the model was asked for and then by the one that answered.
+// Unpriced is set when nobody knows; a rehearsal costs nothing.
+func (r *run) cost(asked string, resp llm.Response) (cost td.Money, unpriced bool) {
+	for _, name := range []string{asked, resp.Model} {
+		if cost, ok := r.Prices.Cost(name, resp.Usage); ok {
+			return cost, false
+		}
+	}
+	return 0, resp.Usage != td.Usage{} && !strings.HasPrefix(asked, llm.Rehearsal+"/")
+}

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"taskdaemon/internal/knowledge"
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+// falling gives the worker and the small model models to fall back on.
+func falling(_ *td.Spec, o *Options) {
+	o.Chain = func(model string) []string {
+		return map[string][]string{"worker-model": {"second", "third"}, "small-model": {"second"}}[model]
+	}
+}
+
+func (b *bench) asked() (models []string) {
+	for _, r := range b.model.requests {
+		models = append(models, r.Model)
+	}
+	return models
+}
+
+// A lone task fails too rarely to turn a model off: its own waits decide.
+func TestFallback(t *testing.T) {
+	network := &llm.Error{Class: td.Network, Err: errors.New("reset")}
+	overloaded := &llm.Error{Class: td.Overloaded, Status: 529, Err: errors.New("busy")}
+	auth := &llm.Error{Class: td.AuthFailed, Status: 401, Err: errors.New("who are you")}
+	done := calls("Complete", `{"summary":"ok"}`)
+	w, s, h := "worker-model", "second", "third"
+	for _, tc := range []struct {
+		name  string
+		plays []any
+		state td.State
+		asked []string
+		err   string
+	}{
+		{"none fails", []any{done}, td.Completed, []string{w}, ""},
+		{"the next is used", slices.Concat(slices.Repeat([]any{overloaded}, 4), []any{done}), td.Completed, []string{w, w, w, w, s}, ""},
+		{"it has waits of its own", slices.Concat(slices.Repeat([]any{network}, 7), []any{done}), td.Completed, []string{w, w, w, w, s, s, s, s}, ""},
+		{"the next answer is the first one's again", slices.Concat(slices.Repeat([]any{network}, 4), []any{calls("Look", `{}`), done}), td.Completed, []string{w, w, w, w, s, w}, ""},
+		{"all fail", slices.Repeat([]any{overloaded}, 12), td.Failed, []string{w, w, w, w, s, s, s, s, h, h, h, h}, "worker-model, second, third all failed, the last with: model: 529: busy"},
+		{"a bad key is no reason", []any{network, network, network, network, auth}, td.Failed, []string{w, w, w, w, s}, "who are you"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			play(t, tc.plays, falling, func(b *bench, id td.TaskID) {
+				task := b.until(id, tc.state)
+				if got := b.asked(); !slices.Equal(got, tc.asked) {
+					t.Errorf("asked %v, want %v", got, tc.asked)
+				}
+				if f := task.Status.Failed; f != nil && !strings.Contains(f.Error, tc.err) {
+					t.Errorf("it failed with %s", f.Error)
+				}
+			})
+		})
+	}
+}
+
+// A hook that names the model does not make the loop go round for ever.
+func TestFallbackEndsWhateverTheModelIs(t *testing.T) {
+	r := &run{Engine: New(Options{Chain: func(string) []string { return []string{"b"} }})}
+	spent := []td.ModelFailure{{Model: "x", Class: td.Network}}
+	if use, _, ok := r.choose("a", spent); !ok || use != "a" {
+		t.Error(use, ok)
+	}
+	if use, _, ok := r.choose("a", append(spent, spent...)); ok {
+		t.Error(use)
+	}
+}
+
+// Calls beside the conversation are as patient as those in it.
+func TestSideCallsTryAgainAndFallBack(t *testing.T) {
+	network := &llm.Error{Class: td.Network, Err: errors.New("reset")}
+	small, second := slices.Repeat([]string{"small-model"}, 4), slices.Repeat([]string{"second"}, 4)
+	for name, c := range map[string]struct {
+		failures int
+		asked    []string
+		learned  bool
+	}{
+		"at once":   {0, small[:1], true},
+		"again":     {1, small[:2], true},
+		"fall back": {4, slices.Concat(small, second[:1]), true},
+		"all fail":  {8, slices.Concat(small, second), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plays := slices.Concat([]any{tells("Complete", `{"summary":"done"}`)}, slices.Repeat([]any{network}, c.failures),
+				[]any{says(`{"learnings": [{"title": "Clocks", "text": "There are two clocks."}]}`, td.EndTurn)})
+			var dir string
+			play(t, plays, func(s *td.Spec, o *Options) {
+				falling(s, o)
+				dir, o.Knowledge, o.Extract = s.Dir, knowledge.New("", nil), ExtractRefined
+			}, func(b *bench, id td.TaskID) {
+				b.until(id, td.Completed)
+				if got := b.asked()[1:]; !slices.Equal(got, c.asked) {
+					t.Errorf("asked %v, want %v", got, c.asked)
+				}
+				if got := kept(t, dir); strings.Contains(got, "two clocks") != c.learned {
+					t.Errorf("kept %q", got)
+				}
+			})
+		})
+	}
+}
