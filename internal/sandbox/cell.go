@@ -38,6 +38,7 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 	go func() {
 		defer close(c.gone)
 		runtime.LockOSThread() // and never unlocked: nothing else may run on this thread
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
 		more, err := c.confine(p, is)
 		if missing = append(missing, more...); p.Required && err == nil && len(missing) > 0 {
 			err = fmt.Errorf("the sandbox is required, and this machine cannot enforce it: %w", errors.Join(missing...))
