@@ -48,11 +48,14 @@ func fireWithin[P hook.Payload](ctx context.Context, r *run, key td.StepKey, p P
 	})
 }
 
-// step is the context of a step that nothing but the daemon's leaving may cut short while commands are
-// being carried out: the urgent one is just being obeyed.
+// step is the context of a step. While commands are being carried out only the daemon's leaving ends it: the
+// urgent one is just being obeyed.
 func (r *run) step(ctx context.Context) (context.Context, func()) {
-	if r.ctl == nil || r.obeying {
+	switch {
+	case r.ctl == nil:
 		return ctx, func() {}
+	case r.obeying:
+		return r.ctl.Patient(ctx)
 	}
 	return r.ctl.Step(ctx)
 }

@@ -3,14 +3,17 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 )
 
 // hooked is a set of one function at each of the points.
@@ -233,6 +236,35 @@ func TestHookHearsThePerson(t *testing.T) {
 		b.wantSaid(id, "politely put", "and a note")
 		if said := b.conversation(id); strings.Contains(said, "password") || strings.Contains(said, "rude") {
 			t.Errorf("the model heard %s", said)
+		}
+	})
+}
+
+// A hook that is asked about a command is not cut short by the next command, but by a daemon that leaves.
+func TestHookLetsTheDaemonLeave(t *testing.T) {
+	var asked, ended chan error
+	set := hooked(t, func(ctx context.Context, _ hook.Payload) (hook.Result, error) {
+		asked <- nil
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return hook.Result{}, ctx.Err()
+	}, hook.TaskPaused)
+	play(t, []any{calls("Look", `{}`)}, func(_ *td.Spec, o *Options) {
+		o.Hooks = set
+		asked, ended = make(chan error, 1), make(chan error, 1)
+	}, func(b *bench, id td.TaskID) {
+		b.until(id, td.Running)
+		b.post(id, td.Command{Type: td.CmdPause, By: "ada"})
+		<-asked
+		b.post(id, td.Command{Type: td.CmdCancel, By: "ada"})
+		select {
+		case cause := <-ended:
+			t.Errorf("a command ended it: %v", cause)
+		case <-time.After(time.Second):
+		}
+		b.sched.Kill()
+		if cause := <-ended; !errors.Is(cause, tool.ErrDetach) {
+			t.Errorf("it ended by %v", cause)
 		}
 	})
 }

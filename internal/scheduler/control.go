@@ -17,8 +17,8 @@ type Control struct {
 
 	mu     sync.Mutex
 	halted bool
-	cause  error                   // set: steps must end
-	cancel context.CancelCauseFunc // of the step under way
+	cause  error       // set: steps must end
+	cancel func(error) // ends the step under way
 }
 
 func newControl() *Control { return &Control{wake: make(chan struct{}, 1)} }
@@ -35,14 +35,25 @@ func (c *Control) Halted() bool {
 
 // Step gives the context for one step: it ends when an urgent command comes or the daemon leaves.
 func (c *Control) Step(ctx context.Context) (context.Context, func()) {
+	return c.step(ctx, func(error) bool { return true })
+}
+
+// Patient is Step for what carries a command out: it ends only when the daemon leaves.
+func (c *Control) Patient(ctx context.Context) (context.Context, func()) {
+	return c.step(ctx, func(cause error) bool { return !errors.Is(cause, ErrUrgent) })
+}
+
+func (c *Control) step(ctx context.Context, ends func(error) bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	c.mu.Lock()
-	c.cancel = cancel
-	cause := c.cause
-	c.mu.Unlock()
-	if cause != nil {
-		cancel(cause)
+	end := func(cause error) {
+		if cause != nil && ends(cause) {
+			cancel(cause)
+		}
 	}
+	c.mu.Lock()
+	c.cancel = end
+	end(c.cause)
+	c.mu.Unlock()
 	return ctx, func() {
 		c.mu.Lock()
 		c.cancel = nil
@@ -83,7 +94,7 @@ func (c *Control) abandon() {
 func (c *Control) interrupt(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause == nil {
+	if c.cause == nil || errors.Is(cause, tool.ErrDetach) { // no command calls a daemon back that leaves
 		c.cause = cause
 	}
 	if c.cancel != nil {
