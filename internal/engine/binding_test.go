@@ -65,3 +65,28 @@ func TestBegunCallKeepsWhatHooksSaid(t *testing.T) {
 		}
 	})
 }
+
+// A hook's ask holds for every tool, also for those that do nothing to the workspace.
+func TestHookAsksForControls(t *testing.T) {
+	for name, plays := range map[string][]any{
+		"Complete": {calls("Complete", `{"summary":"ok"}`)},
+		"Fail":     {calls("Fail", `{"reason":"no"}`)},
+		"Task":     {calls("Task", `{"prompt":"work"}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := hook.New([]hook.Spec{{Point: hook.PreToolUse, Func: "f", Matcher: name}},
+				map[string]hook.Func{"f": says1(hook.Result{Permission: hook.Ask})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			play(t, plays, func(s *td.Spec, o *Options) { s.Yes, o.Hooks = true, set; withSubtasks(o) }, func(b *bench, id td.TaskID) {
+				req := b.until(id, td.Waiting).Requests[0]
+				if req.Tool != name || req.Kind != td.AskPermission {
+					t.Errorf("asked %+v", req)
+				}
+				b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: req.ID, Choice: td.Yes}})
+				b.until(id, map[string]td.State{"Complete": td.Completed, "Fail": td.Failed, "Task": td.Blocked}[name])
+			})
+		})
+	}
+}

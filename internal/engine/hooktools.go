@@ -76,7 +76,7 @@ func (r *run) stopping() (hook.Result, bool) {
 			continue // there a block is seen to at once
 		}
 		open := slices.ContainsFunc(script.Calls, func(c transcript.Call) bool {
-			return c.Key == td.StepKey(call) && c.Outcome == nil
+			return c.Outcome == nil && strings.HasPrefix(call+".", string(c.Key)+".")
 		})
 		if said := readResult(hook.Spec{Name: string(key)}, script.Hook(key).Result); said.Stop && !open {
 			return said, true
@@ -133,7 +133,8 @@ func (r *run) afterTool(ctx context.Context, c *transcript.Call, res td.ToolResu
 // requested fires PermissionRequest for a call that a person would be asked about.
 func (r *run) requested(ctx context.Context, c *transcript.Call, req td.Request) (td.Request, hook.Result, error) {
 	req.ID = td.NewRequestID()
-	p, said, err := fire(ctx, r, c.Key, hook.PermissionRequestPayload{
+	key := c.Key + td.StepKey(".in"+inputHash(c)) // another input is another question
+	p, said, err := fire(ctx, r, key, hook.PermissionRequestPayload{
 		Head: r.head(), ToolCall: toolCall(c), RequestID: req.ID, Prompt: req.Prompt,
 	})
 	req.Prompt = p.Prompt

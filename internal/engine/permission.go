@@ -70,6 +70,22 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 	return true, "request " + a.Request.Handle(), nil
 }
 
+// unforced is permitted for a call that needs no permission unless a hook says that a person is asked, until
+// it has begun. The model's own questions are asked of a person in any case.
+func (r *run) unforced(ctx context.Context, c *transcript.Call) (allowed bool, err error) {
+	if r.pre[c.Key].Permission != hook.Ask || c.Intent != nil || c.Validation.Intent != nil {
+		return true, nil
+	}
+	allowed, rule, err := r.permitted(ctx, c, tool.Call{})
+	if err != nil || !allowed {
+		return false, err
+	}
+	if err := r.granted(ctx, c, rule); err != nil {
+		return false, err
+	}
+	return true, r.log.Stage(td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
+}
+
 func (r *run) deny(ctx context.Context, c *transcript.Call, rule, why string) error {
 	if err := r.denied(ctx, c, rule); err != nil {
 		return err

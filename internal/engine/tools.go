@@ -96,6 +96,9 @@ func (r *run) useSome(ctx context.Context) error {
 	if done, err := r.beforeTool(ctx, last); err != nil || done {
 		return err
 	}
+	if allowed, err := r.unforced(ctx, last); err != nil || !allowed {
+		return err
+	}
 	return r.nominate(ctx, last)
 }
 
@@ -126,6 +129,9 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	case t.Control == tool.AskControl:
 		return r.question(ctx, c, t)
 	case t.Control == tool.TaskControl || t.Control == tool.ExploreControl:
+		if allowed, err := r.unforced(ctx, c); err != nil || !allowed {
+			return err
+		}
 		return r.subtask(ctx, c, t)
 	}
 	attempt := 0

@@ -76,7 +76,7 @@ var Traits = []Trait{
 	},
 	{
 		Point: PostToolUse, Group: Loop, Fires: true, Subject: "tool_name", sample: samplePostToolUse,
-		Doc:    "A tool call ended, well or not.",
+		Doc:    "A tool call ran and ended, well or not. One that was refused, denied or answered in its place did not run.",
 		Block:  "the call has run; the model is told the reason in place of its result",
 		Modify: []string{"tool_response", "learn"},
 		Inject: toModelAfter,
