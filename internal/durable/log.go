@@ -34,12 +34,15 @@ type Log struct {
 	staged []td.Event
 	then   []func() // called when what is staged is on disk
 
+	kept  td.Task // as it is on disk
+	freed func()
+
 	damaged error
 }
 
 // Open reads the task's events and folds them.
 func Open(ctx context.Context, j store.Streams, task td.Task, c td.Claim, now func() time.Time) (*Log, error) {
-	l := &Log{journal: j, claim: c, now: now, task: task, head: task.Head, script: &transcript.Transcript{}}
+	l := &Log{journal: j, claim: c, now: now, task: task, kept: task, head: task.Head, script: &transcript.Transcript{}}
 	next := uint64(1)
 	for ev, err := range j.Read(ctx, task.ID, 0) {
 		if err != nil {
@@ -75,6 +78,9 @@ func (l *Log) damage(seq uint64, why string) {
 			WithHint("taskdaemon doctor; taskdaemon task cancel %s", l.task.Handle)
 	}
 }
+
+// OnFree has f called when leases of the task, or its place in the queue for some, were given up on disk.
+func (l *Log) OnFree(f func()) { l.freed = f }
 
 // Task is the task with everything recorded and staged so far.
 func (l *Log) Task() td.Task { return l.task }
@@ -160,14 +166,51 @@ func (l *Log) Flush(ctx context.Context) error {
 	if len(l.staged) == 0 {
 		return nil
 	}
+	return l.write(ctx, l.staged)
+}
+
+// offer records bodies, and all that was staged before them, if the journal grants what they want. If it
+// does not, the error is a td.Busy, and what was staged before stays staged.
+func (l *Log) offer(ctx context.Context, bodies ...td.Body) error {
+	task, evs := l.task, l.staged[:len(l.staged):len(l.staged)]
+	var offered []td.Event
+	for _, b := range bodies {
+		sealed, err := td.Seal(b)
+		if err != nil {
+			return err
+		}
+		ev := td.Event{Task: task.ID, Seq: task.Head + 1, At: l.Now(), Body: sealed.Body}
+		if task, err = task.Apply(ev); err != nil {
+			return err
+		}
+		offered = append(offered, ev)
+		ev.Body = sealed
+		evs = append(evs, ev)
+	}
+	if err := l.write(ctx, evs); err != nil {
+		return err
+	}
+	l.task = task
+	for _, ev := range offered {
+		l.script.Apply(ev)
+	}
+	return nil
+}
+
+// write puts events on disk, which are or begin with what is staged.
+func (l *Log) write(ctx context.Context, evs []td.Event) error {
 	// A record that says what already happened must not be lost because the run is being stopped.
 	ctx = context.WithoutCancel(ctx)
 	fpBeforeAppend.Hit()
 	for try := 0; ; try++ {
-		task, err := l.journal.Append(ctx, l.claim, l.head, l.staged...)
+		task, err := l.journal.Append(ctx, l.claim, l.head, evs...)
 		if err == nil {
 			l.head, l.staged = task.Head, l.staged[:0]
 			fpAfterAppend.Hit()
+			if l.freed != nil && l.kept.Frees(task) {
+				l.freed()
+			}
+			l.kept = task
 			for _, f := range l.then {
 				f()
 			}

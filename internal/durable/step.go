@@ -47,8 +47,12 @@ type Step struct {
 
 // Do carries out one step: intent to disk, run, outcome. The outcome is folded when it returns; an opaque
 // one that is kept nowhere else is also on disk, others ride with the next append.
+//
+// A step whose intent wants resources is refused with td.Busy while they are not free. Nothing of it is
+// recorded then, and it may be done later. The same goes for one that reserves more than its budgets leave:
+// td.OverBudget.
 func (l *Log) Do(ctx context.Context, s Step) (td.Outcome, error) {
-	if err := l.Append(ctx, intents(s)...); err != nil {
+	if err := l.intend(ctx, intents(s)); err != nil {
 		return td.Outcome{}, err
 	}
 	fpIntended.Hit()
@@ -70,7 +74,7 @@ func (l *Log) DoAll(ctx context.Context, steps []Step) error {
 		}
 		bodies = append(bodies, intents(s)...)
 	}
-	if err := l.Append(ctx, bodies...); err != nil {
+	if err := l.intend(ctx, bodies); err != nil {
 		return err
 	}
 	fpAllIntent.Hit()
@@ -143,9 +147,20 @@ func (e *UnsureError) Error() string {
 	return fmt.Sprintf("it is not known what became of %s (%s)", e.Intent.Name, e.Intent.Key)
 }
 
+// intend records intents. Those that the journal may refuse are folded when it has taken them.
+func (l *Log) intend(ctx context.Context, bodies []td.Body) error {
+	for _, b := range bodies {
+		if in, is := b.(td.StepIntended); is && (len(in.Wants) > 0 || in.Reserve != nil && len(in.Reserve.Caps) > 0) {
+			return l.offer(ctx, bodies...)
+		}
+	}
+	return l.Append(ctx, bodies...)
+}
+
 func intents(s Step) []td.Body {
 	bodies := append([]td.Body{}, s.With...)
-	if !s.Again {
+	// A call that is made again may be paid for again: what it may cost is set aside once more.
+	if !s.Again || s.Intent.Reserve != nil && s.Intent.Reserve.Amount > 0 {
 		bodies = append(bodies, td.StepIntended{Intent: s.Intent})
 	}
 	return bodies

@@ -44,12 +44,16 @@ type Options struct {
 	Model   llm.Model
 	Tools   *tool.Registry
 	Spool   tool.Spool
+	// Sandbox is what the commands of tools may do in a workspace; nil: whatever the user may.
+	Sandbox func(workspace string) *sandbox.Profile
 	Models  map[td.Tier]string
 	// Choose says which model to call in place of one that is down, and why; nil: always the one wanted.
 	Choose func(model string) (use, why string)
 	// Chain is the models to use, in this order, when the waits of one are used up; nil: none.
 	Chain  func(model string) []string
 	Prices llm.Prices
+	// Budgets bound what models may cost.
+	Budgets Budgets
 	// Escalate is how many failed attempts it takes until the next tier does the work; zero: off.
 	Escalate int
 
@@ -100,6 +104,7 @@ type Engine struct {
 	// opening bounds how many journals are read at once: a thousand tasks that take up their work
 	// together would leave nothing for whoever asks meanwhile.
 	opening chan struct{}
+	warning sync.Mutex // held while people are told of a budget, so that they are told once
 }
 
 // New makes an engine.
@@ -200,6 +205,9 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 		}
 		return fmt.Sprintf("its subtask %s is %s", child.Handle, child.Status.State), nil
 	}
+	if b := t.Status.Blocked; b != nil && b.Budget != nil {
+		return e.room(ctx, t)
+	}
 	if !available(t.Dir) {
 		return "", nil
 	}
@@ -269,6 +277,9 @@ func (r *run) loop(ctx context.Context) error {
 		// without an outcome, which the next look at the records settles.
 		if errors.Is(err, scheduler.ErrUrgent) || errors.Is(err, sandbox.ErrLost) {
 			continue
+		}
+		if short := td.ShortageOf(err); short != nil {
+			err = r.outOfBudget(ctx, short)
 		}
 		if err != nil {
 			return err

@@ -138,10 +138,10 @@ func (r *run) refine(ctx context.Context, key td.StepKey, passages []memory.Cand
 		}
 		return out.Side.Text, nil
 	}
-	answer, err := r.side(ctx, key, refineSystem, memory.RefinePrompt(passages), refineLimit)
+	answer, err := r.side(ctx, key, td.CauseLearning, refineSystem, memory.RefinePrompt(passages), refineLimit)
 	var none *noAnswerError
-	if errors.As(err, &none) {
-		return "", nil
+	if errors.As(err, &none) || td.IsKind(err, td.OverBudget) {
+		return "", nil // the task's end does not wait for it
 	}
 	return answer, err
 }

@@ -100,11 +100,18 @@ func (r *run) callModel(ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
+	var reserve *td.Reserve
+	if answer == "" {
+		if err := r.warnBudget(ctx); err != nil {
+			return err
+		}
+		reserve = r.reserveTurn(req)
+	}
 	key := script.ModelKey()
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	_, err = r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt, Why: why},
+		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt, Why: why, Reserve: reserve},
 		Again:  script.Model.InFlight && script.Model.Intent.Name == req.Model,
 		Run: func(ctx context.Context) (td.Outcome, error) {
 			if answer != "" {

@@ -18,13 +18,13 @@ var fpSideAnswered = failpoint.New("engine.side.answered")
 // side asks the small model something beside the conversation: a summary, a digest. It is a step like any
 // other: recorded, paid for, and made again when a crash took its answer away. Whatever wants an answer must
 // be able to do without.
-func (r *run) side(ctx context.Context, key td.StepKey, system, prompt string, maxTokens int) (string, error) {
+func (r *run) side(ctx context.Context, key td.StepKey, why td.Cause, system, prompt string, maxTokens int) (string, error) {
 	t := r.log.Task()
 	model := r.smallModel(t)
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	out, err := r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: key, Kind: td.SideStep, Name: model, Effect: td.Pure},
+		Intent: td.Intent{Key: key, Kind: td.SideStep, Name: model, Effect: td.Pure, Reserve: r.reserveSide(system+prompt, maxTokens, why)},
 		Run: func(ctx context.Context) (td.Outcome, error) {
 			out, err := r.aside(ctx, system, prompt, maxTokens)
 			return td.Outcome{Side: &out}, err

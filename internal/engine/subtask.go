@@ -105,7 +105,7 @@ func childSpec(parent td.Task, t tool.Tool, input json.RawMessage, id td.TaskID)
 	}
 	s := td.Spec{
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask, Mode: td.Autonomous,
-		Parent: parent.ID, Depth: parent.Depth + 1, Dir: parent.Dir, Priority: parent.Priority, Yes: parent.Yes,
+		Parent: parent.ID, Root: parent.Tree(), Budget: parent.Budget, Depth: parent.Depth + 1, Dir: parent.Dir, Priority: parent.Priority, Yes: parent.Yes,
 		PermissionLimit: parent.PermissionLimit, Rehearsal: parent.Rehearsal, CreatedBy: "task " + parent.Handle,
 		Title: in.Title, Prompt: in.Prompt, Tier: parent.Tier, Model: parent.Spec.Model, Tools: parent.Tools,
 	}
@@ -128,7 +128,7 @@ const exploreText = "Find this out by looking through the workspace. You can onl
 
 // childResult is what the parent is told of a subtask that has ended.
 func childResult(t td.Task) *td.ToolResult {
-	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State, Usage: t.Usage, Cost: t.TreeCost()}}
+	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State, Usage: t.Usage, Cost: t.TreeCost(), Unpriced: t.Unpriced}}
 	switch {
 	case t.Status.Completed != nil:
 		out.Content = t.Status.Completed.Summary

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
@@ -34,7 +32,7 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
-	o := window.Options{NoSummary: script.NoSummary, Scale: script.Scale, Ours: ours}
+	o := window.Options{NoSummary: script.NoSummary, Scale: script.Scale}
 	budget := r.Budget()
 	if wanted {
 		budget = window.Budget{Window: script.Scale.Of(script.Wanted)}
@@ -83,7 +81,7 @@ func (r *run) compact(ctx context.Context, c td.Compaction) error {
 // summarise replaces old messages by what the small model makes of them. When it gives nothing, the next
 // plan does without.
 func (r *run) summarise(ctx context.Context, s window.Summary) error {
-	text, err := r.side(ctx, r.log.Transcript().SummaryKey(), summarySystem, s.Prompt, s.MaxTokens)
+	text, err := r.side(ctx, r.log.Transcript().SummaryKey(), td.CauseSummary, summarySystem, s.Prompt, s.MaxTokens)
 	var none *noAnswerError
 	if errors.As(err, &none) {
 		return nil // as the records say
@@ -99,8 +97,3 @@ func (r *run) summarise(ctx context.Context, s window.Summary) error {
 }
 
 const summarySystem = "You summarise conversations between a person and a coding agent, so that the agent can go on without the original."
-
-// ours reports whether taskdaemon said this itself.
-func ours(text string) bool {
-	return slices.Contains([]string{continueText, remindText}, text) || strings.HasPrefix(text, nudgeHead)
-}

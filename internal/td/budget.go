@@ -47,6 +47,7 @@ type Cap struct {
 // Reserve is what a call of a model may cost at most, set aside in the same record that says that the call
 // is about to be made.
 type Reserve struct {
+	Model  string `json:"model,omitempty"` // if it is not what the step is called
 	Amount Money  `json:"amount,omitempty"`
 	Input  Money  `json:"input,omitempty"` // the part of it that is for what is sent
 	Cause  Cause  `json:"cause"`
@@ -116,7 +117,7 @@ func Book(open []Reservation, ev Event) (next []Reservation, booked []Booking) {
 		}
 		r := b.Reserve
 		return append(rest, Reservation{
-			Step: b.Key, Model: b.Name, Amount: clampMoney(r.Amount), Input: clampMoney(r.Input),
+			Step: b.Key, Model: cmp.Or(r.Model, b.Name), Amount: clampMoney(r.Amount), Input: clampMoney(r.Input),
 			Cause: r.Cause, Day: r.Day, Unpriced: r.Unpriced,
 		}), booked
 	case StepEnded:
@@ -154,16 +155,19 @@ func bookingOf(o Outcome, at time.Time, reserved []Reservation) (Booking, bool) 
 	switch {
 	case o.Model != nil:
 		e.Model, e.Amount, e.Usage, e.Cause = o.Model.Model, o.Model.Cost, o.Model.Usage, CauseTurn
+		e.Unpriced = o.Model.Unpriced
 	case o.Side != nil:
 		e.Model, e.Amount, e.Usage, e.Cause = o.Side.Model, o.Side.Cost, o.Side.Usage, CauseSummary
+		e.Unpriced = o.Side.Unpriced
 	case o.Tool != nil && o.Tool.Side != nil:
 		s := o.Tool.Side
 		e.Model, e.Amount, e.Usage, e.Cause = s.Model, s.Cost, s.Usage, CauseDigest
+		e.Unpriced = s.Unpriced
 	default:
 		return Booking{}, false
 	}
 	for _, r := range reserved {
-		e.Day, e.Cause, e.Unpriced = r.Day, r.Cause, r.Unpriced && e.Amount == 0
+		e.Day, e.Cause = r.Day, r.Cause
 	}
 	e.Model, e.Amount, e.Usage = cmp.Or(e.Model, "unknown"), clampMoney(e.Amount), clampUsage(e.Usage)
 	return e, true

@@ -54,9 +54,17 @@ type Call struct {
 	Asks     bool            // needs a person's permission
 	Timeout  time.Duration   // what the call itself keeps to; zero: the Env's
 	Kept     bool            // it runs under a shim: its outcome is found again in the spool until it is recorded
+	// Side is the most that Env.Ask is given and may say; zero when the call does not use it.
+	Side Side
 	// Run does it. A result the tool itself calls an error is a ToolResult with IsError; an error
 	// returned is a failure to run at all, and is told to the model as well.
 	Run func(ctx context.Context) (td.ToolResult, error)
+}
+
+// Side bounds a question to the small model that is part of a call, so that its price can be set aside.
+type Side struct {
+	Prompt int // characters
+	Answer int // tokens
 }
 
 // Resolution is what Resolve found.
@@ -91,6 +99,8 @@ type Env struct {
 	Ask     func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error)
 	Now     func() time.Time
 	Timeout time.Duration // of this call
+	// Sandbox is what the commands of this call may do; nil: whatever the user may.
+	Sandbox *sandbox.Profile
 }
 
 // Spool starts and finds the processes of tools. The daemon gives a sandbox.Spool.

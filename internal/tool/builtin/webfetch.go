@@ -34,7 +34,8 @@ func webFetchTool(f *webfetch.Fetcher) tool.Tool {
 		}
 		return tool.Call{
 			Effect: td.Pure, Title: title("Fetch", u.String()), Asks: true,
-			Run: func(ctx context.Context) (td.ToolResult, error) { return fetch(ctx, f, env, in) },
+			Side: tool.Side{Prompt: webfetch.MaxText + len(in.Question) + 2000, Answer: digestTokens},
+			Run:  func(ctx context.Context) (td.ToolResult, error) { return fetch(ctx, f, env, in) },
 		}, nil
 	}, nil)
 }

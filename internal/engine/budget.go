@@ -1,0 +1,175 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/window"
+)
+
+var (
+	fpBudgetWarned = failpoint.New("engine.budget.warned")
+	fpBudgetShort  = failpoint.New("engine.budget.before_stop")
+)
+
+// Budgets bound what models may cost (G-8). Zero is no bound.
+type Budgets struct {
+	Task, Tree, Day, Month td.Money
+	// Zone is where days begin; nil: the daemon's.
+	Zone *time.Location
+}
+
+// day is the key of the day it is.
+func (b Budgets) day(now time.Time) string {
+	if b.Zone != nil {
+		return td.Day(now.In(b.Zone))
+	}
+	return td.Day(now.Local())
+}
+
+// Caps are the bounds of everything at this time.
+func (b Budgets) Caps(now time.Time) (caps []td.Cap) {
+	day := b.day(now)
+	if b.Day > 0 {
+		caps = append(caps, td.Cap{Scope: td.OfDay, Key: day, Limit: b.Day})
+	}
+	if b.Month > 0 {
+		caps = append(caps, td.Cap{Scope: td.OfMonth, Key: td.Month(day), Limit: b.Month})
+	}
+	return caps
+}
+
+// Of are the bounds of a task's calls, the narrowest first. What a task was added with counts in place of
+// what the config says of tasks and trees.
+func (b Budgets) Of(t td.Task, now time.Time) (caps []td.Cap) {
+	tree := b.Tree
+	if t.Budget > 0 {
+		tree = t.Budget
+	} else if b.Task > 0 {
+		caps = append(caps, td.Cap{Scope: td.OfTask, Key: string(t.ID), Limit: b.Task})
+	}
+	if tree > 0 {
+		caps = append(caps, td.Cap{Scope: td.OfTree, Key: string(t.Tree()), Limit: tree})
+	}
+	return append(caps, b.Caps(now)...)
+}
+
+// reserve is what a call may cost at most: all that is sent, as if no cache had it, and the longest answer.
+func (r *run) reserve(model string, sent, answer int, why td.Cause) *td.Reserve {
+	now := r.log.Now()
+	out := &td.Reserve{Cause: why, Day: r.Budgets.day(now)}
+	for _, u := range []td.Usage{{Input: int64(sent)}, {CacheWrite: int64(sent)}} {
+		input, priced := r.Prices.Cost(model, u)
+		if !priced {
+			out.Unpriced = !strings.HasPrefix(model, llm.Rehearsal+"/")
+			return out
+		}
+		u.Output = int64(answer)
+		whole, _ := r.Prices.Cost(model, u)
+		out.Input, out.Amount = max(out.Input, input), max(out.Amount, whole)
+	}
+	if out.Amount > 0 {
+		out.Caps = r.Budgets.Of(r.log.Task(), now)
+	}
+	return out
+}
+
+// reserveTurn is reserve for the next answer of the conversation.
+func (r *run) reserveTurn(req llm.Request) *td.Reserve {
+	script := r.log.Transcript()
+	return r.reserve(req.Model, script.Scale.Of(script.Estimate()), req.MaxTokens, td.CauseTurn)
+}
+
+// reserveSide is reserve for a call of the small model beside the conversation.
+func (r *run) reserveSide(prompt string, answer int, why td.Cause) *td.Reserve {
+	return r.reserve(r.smallModel(r.log.Task()), window.Tokens(prompt), answer, why)
+}
+
+// reserveCall is reserve for what a tool may ask the small model; nil when it asks nothing.
+func (r *run) reserveCall(s tool.Side) *td.Reserve {
+	if s == (tool.Side{}) {
+		return nil
+	}
+	model := r.smallModel(r.log.Task())
+	out := r.reserve(model, s.Prompt/2, s.Answer, td.CauseDigest)
+	out.Model, out.Input = model, 0 // how much of it was sent nobody knows
+	return out
+}
+
+// warnBudget tells people, before a call, how much of a budget is spent: once for each share of it, whoever
+// finds it out first.
+func (r *run) warnBudget(ctx context.Context) error {
+	caps := r.Budgets.Of(r.log.Task(), r.log.Now())
+	if len(caps) == 0 {
+		return nil
+	}
+	if due, err := r.dueWarnings(ctx, caps); err != nil || len(due) == 0 {
+		return err
+	}
+	r.warning.Lock()
+	defer r.warning.Unlock()
+	due, err := r.dueWarnings(ctx, caps)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	err = r.log.Append(ctx, due...)
+	fpBudgetWarned.Hit()
+	return err
+}
+
+func (r *run) dueWarnings(ctx context.Context, caps []td.Cap) (due []td.Body, err error) {
+	balances, err := r.Journal.Balances(ctx, caps...)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range balances {
+		if p := b.Warning(); p > 0 {
+			due = append(due, td.BudgetWarned{Scope: b.Scope, Key: b.Key, Percent: p, Spent: b.Spent, Limit: b.Limit})
+		}
+	}
+	return due, nil
+}
+
+// outOfBudget stops a task whose next call might cost more than a budget leaves. Where only calls under way
+// stand in the way, and where the budget is everybody's, it waits for room: a new day or a person who raises
+// it brings that. Of its own budget a person is asked.
+func (r *run) outOfBudget(ctx context.Context, short *td.Shortage) error {
+	fpBudgetShort.Hit()
+	t := r.log.Task()
+	if short.Scope == td.OfDay || short.Scope == td.OfMonth || short.Passes() {
+		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+			return td.BlockOn(t, td.BlockedData{
+				Cause: short.Error(), Resource: fmt.Sprintf("budget %s %s", short.Scope, short.Key), Budget: short,
+			}, at)
+		})
+	}
+	if i := slices.IndexFunc(t.Requests, func(q td.Request) bool { return q.About == td.AboutBudget }); i >= 0 {
+		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, t.Requests[i], at) })
+	}
+	return r.ask(ctx, td.Request{
+		Kind: td.AskQuestion, About: td.AboutBudget, Options: []string{td.Yes, td.No}, Budget: short,
+		Prompt: fmt.Sprintf("%s is at the end of its budget: %s. Raise it to %s?", t.Handle, short, short.Raise()),
+		Detail: fmt.Sprintf("yes raises it to %s, an amount like %.2f to that; no pauses the task", short.Raise(), 2*short.Raise().Dollars()),
+	})
+}
+
+// room says why a task that waited for a budget may go on, or nothing.
+func (e *Engine) room(ctx context.Context, t td.Task) (string, error) {
+	balances, err := e.Journal.Balances(ctx, e.Budgets.Of(t, e.Now())...)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range balances {
+		if b.Short(t.Status.Blocked.Budget.Want) != nil {
+			return "", nil
+		}
+	}
+	return "there is room in the budget again", nil
+}
