@@ -54,6 +54,8 @@ type Options struct {
 	// Retry is how long a task rests after its run could not record what it did, or while it is
 	// blocked, before it is tried again.
 	Retry time.Duration
+	// Wait is how long a task may be blocked on leases.
+	Wait time.Duration
 }
 
 // Scheduler decides what runs.
@@ -61,6 +63,7 @@ type Scheduler struct {
 	Options
 	wakes chan wake
 	done  chan ended
+	freed chan struct{} // leases were given back
 	stop  chan struct{} // closed: start nothing more
 	kill  chan struct{} // closed: leave everything
 
@@ -103,6 +106,7 @@ func New(o Options) *Scheduler {
 		Options: o,
 		wakes:   make(chan wake, 64),
 		done:    make(chan ended),
+		freed:   make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		kill:    make(chan struct{}),
 		running: map[td.TaskID]*Control{},
@@ -165,6 +169,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			s.take(ctx, w)
 		case e := <-s.done:
 			s.finish(ctx, e)
+		case <-s.freed:
+			s.callWaiters(ctx)
 		case <-stop:
 			stopping, stop = true, nil
 			s.each(func(c *Control) { c.halt() })
@@ -250,7 +256,7 @@ func (s *Scheduler) put(ctx context.Context, t td.Task, inbox bool) {
 func brief(t td.Task) td.Task {
 	return td.Task{
 		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Priority: t.Priority, CreatedAt: t.CreatedAt},
-		Live: td.Live{Status: td.Status{State: t.Status.State}, Head: t.Head, Requests: t.Requests},
+		Live: td.Live{Status: td.Status{State: t.Status.State}, Head: t.Head, Requests: t.Requests, Place: t.Place},
 	}
 }
 
@@ -278,15 +284,15 @@ func (s *Scheduler) arm(ctx context.Context, e *entry) {
 			}
 		}
 	case td.Blocked:
-		s.rest(ctx, e)
+		s.rest(ctx, e, s.restFor(e.task))
 	}
 }
 
 // rest looks at a task again after a while.
-func (s *Scheduler) rest(ctx context.Context, e *entry) {
+func (s *Scheduler) rest(ctx context.Context, e *entry, d time.Duration) {
 	t := e.task
 	e.resting = true
-	e.timer = time.AfterFunc(s.Retry, func() { s.Wake(ctx, t, false) })
+	e.timer = time.AfterFunc(d, func() { s.Wake(ctx, t, false) })
 }
 
 func (s *Scheduler) expire(ctx context.Context, t td.Task, r td.Request) {
@@ -389,8 +395,8 @@ func (s *Scheduler) crashed(ctx context.Context, held *coord.Held, panicked stri
 	return s.Runner.Crashed(ctx, held, panicked)
 }
 
-// tellParent looks at a task again that may wait for a subtask, at once or after whoever works on it.
-func (s *Scheduler) tellParent(ctx context.Context, id td.TaskID) {
+// again looks at a task that may wait for what has just happened, at once or after whoever works on it.
+func (s *Scheduler) again(ctx context.Context, id td.TaskID) {
 	switch p := s.tasks[id]; {
 	case p == nil:
 	case p.ctl != nil:
@@ -420,7 +426,7 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 			level = slog.LevelDebug // another process has it, or this one is leaving it
 		}
 		s.Log.Log(ctx, level, "task rests", "task", e.task.Handle, "for", s.Retry, "err", d.err)
-		s.rest(ctx, e)
+		s.rest(ctx, e, s.Retry)
 		return
 	}
 	if d.task.Status.State.Terminal() && !e.inbox {
@@ -429,10 +435,10 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		}
 		e.task = brief(d.task) // it may still stand in the queue
 		delete(s.tasks, d.task.ID)
-		s.tellParent(ctx, d.task.Parent)
+		s.again(ctx, d.task.Parent)
 		return
 	}
-	// A subtask may have ended while its parent lay down to wait for it.
+	// What it lay down to wait for may have come meanwhile.
 	b := d.task.Status.Blocked
-	s.put(ctx, d.task, d.ran && b != nil && b.Child != "")
+	s.put(ctx, d.task, d.ran && b != nil && (b.Child != "" || len(b.Wants) > 0))
 }

@@ -107,6 +107,11 @@ type (
 		Jobs []JobID `json:"jobs"`
 		Why  string  `json:"why,omitempty"`
 	}
+	// LeasesReturned gives back what background jobs had leased that have ended, though nobody looked at what
+	// they left yet.
+	LeasesReturned struct {
+		Jobs []JobID `json:"jobs"`
+	}
 	// Escalated lets a stronger class of model do the work from the next call on.
 	Escalated struct {
 		Tier Tier   `json:"tier"`
@@ -242,6 +247,7 @@ func (RequestAskedAgain) Type() EventType { return "request_asked_again" }
 func (RequestAnswered) Type() EventType   { return "request_answered" }
 func (RequestExpired) Type() EventType    { return "request_expired" }
 func (JobsEnded) Type() EventType         { return "jobs_ended" }
+func (LeasesReturned) Type() EventType    { return "leases_returned" }
 func (Escalated) Type() EventType         { return "escalated" }
 func (Compacted) Type() EventType         { return "compacted" }
 func (CompactionWanted) Type() EventType  { return "compaction_wanted" }
@@ -293,6 +299,7 @@ func init() {
 	register[RequestAnswered]()
 	register[RequestExpired]()
 	register[JobsEnded]()
+	register[LeasesReturned]()
 	register[Escalated]()
 	register[Compacted]()
 	register[CompactionWanted]()

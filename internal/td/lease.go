@@ -164,6 +164,31 @@ func (t *Task) giveBack(step StepKey) {
 	}
 }
 
+// returnLeases ends the leases of jobs that have ended.
+func (t *Task) returnLeases(ids []JobID) {
+	t.Jobs = slices.Clone(t.Jobs)
+	for i, j := range t.Jobs {
+		if slices.Contains(ids, j.ID) {
+			t.Jobs[i].Wants, t.Jobs[i].Step, t.Jobs[i].Tool = nil, "", ""
+		}
+	}
+}
+
+// Frees reports whether others may have what they could not have before, now that the task has become next.
+func (t Task) Frees(next Task) bool {
+	if t.Place != nil && (next.Place == nil || next.Place.Step != t.Place.Step) {
+		return true
+	}
+	had := t.Leases()
+	if len(had) == 0 {
+		return false
+	}
+	has := next.Leases()
+	return slices.ContainsFunc(had, func(l Lease) bool {
+		return !slices.ContainsFunc(has, func(n Lease) bool { return n.Resource == l.Resource && n.Step == l.Step })
+	})
+}
+
 func (t *Task) inFlight(step StepKey) StepRef {
 	for _, s := range t.InFlight {
 		if s.Key == step {

@@ -85,6 +85,7 @@ type Live struct {
 	Usage         Usage      `json:"usage"`
 	Cost          Money      `json:"cost"`
 	SubtaskCost   Money      `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
+	Unpriced      int        `json:"unpriced,omitempty"`       // calls, of subtasks too, that cost nobody knows what
 	LastModel     string     `json:"last_model,omitempty"`     // the model that answered last
 	ModelOverride string     `json:"model_override,omitempty"` // set by /model
 	Raised        Tier       `json:"raised,omitempty"`         // the tier after escalation
@@ -198,6 +199,8 @@ func (t Task) Apply(ev Event) (Task, error) {
 		}
 	case Escalated:
 		t.Raised = b.Tier
+	case LeasesReturned:
+		t.returnLeases(b.Jobs)
 	case JobsEnded:
 		t.endJobs(b.Jobs)
 	}
@@ -234,11 +237,13 @@ func (t *Task) ended(o Outcome) {
 		t.Turns++
 		t.Usage = t.Usage.Add(o.Model.Usage)
 		t.Cost += o.Model.Cost
+		t.unpriced(o.Model.Unpriced)
 		t.LastModel = cmp.Or(o.Model.Model, t.LastModel) // none: a hook answered
 		t.phase(Processing, "")
 	case o.Side != nil:
 		t.Usage = t.Usage.Add(o.Side.Usage)
 		t.Cost += o.Side.Cost
+		t.unpriced(o.Side.Unpriced)
 	case o.Failure != nil:
 		if !o.Failure.RetryAt.IsZero() {
 			t.Retrying = o.Failure
@@ -255,10 +260,18 @@ func (t *Task) ended(o Outcome) {
 		t.endJobs(o.Tool.Killed)
 		if s := o.Tool.Side; s != nil {
 			t.Usage, t.Cost = t.Usage.Add(s.Usage), t.Cost+s.Cost
+			t.unpriced(s.Unpriced)
 		}
 		if o.Tool.Child != nil {
 			t.SubtaskCost += o.Tool.Child.Cost
+			t.Unpriced += o.Tool.Child.Unpriced
 		}
+	}
+}
+
+func (t *Task) unpriced(is bool) {
+	if is {
+		t.Unpriced++
 	}
 }
 
