@@ -44,7 +44,4 @@ func (r *run) drifting(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// nudgeHead is how taskdaemon begins when it speaks of drift.
-const nudgeHead = "Notice from taskdaemon: "
-
-const nudgeText = nudgeHead + "%s. Look at what you know, and try something else; if you cannot get further, call Fail with the reason or Ask."
+const nudgeText = "Notice from taskdaemon: %s. Look at what you know, and try something else; if you cannot get further, call Fail with the reason or Ask."

@@ -28,6 +28,9 @@ type Block struct {
 	Type BlockType `json:"type"`
 
 	Text string `json:"text,omitempty"` // text, thinking, and the content of a tool_result
+	// Aside marks text in a user message that no person said but taskdaemon or a hook: it need not outlive a
+	// compaction. No provider is told.
+	Aside bool `json:"aside,omitempty"`
 
 	Signature string `json:"signature,omitempty"` // thinking: the provider's seal, for its own round trip
 	Data      string `json:"data,omitempty"`      // redacted_thinking

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 func message(role td.Role, text string) td.Message {
@@ -101,5 +102,38 @@ func TestNoSummaryIsRemembered(t *testing.T) {
 	}
 	if tr.Apply(td.Event{At: at, Body: answeredWith(td.ModelResult{})}); tr.NoSummary {
 		t.Error("it is never asked again")
+	}
+}
+
+// What hooks and taskdaemon itself say is nobody's word: a compaction need not keep it.
+func TestInjectedWordsAreAsides(t *testing.T) {
+	tr, _ := play(
+		td.ContextSet{Iteration: 1, Opening: message(td.User, "do it")},
+		td.Said{Text: "the tests are red", By: "hook", Why: td.Inject},
+		td.Said{Text: "make it blue", By: "me"},
+	)
+	for _, b := range tr.Messages[0].Blocks {
+		if b.Aside != (b.Text == "the tests are red") {
+			t.Errorf("%+v", b)
+		}
+	}
+	for range 20 {
+		tr.Apply(td.Event{Body: answeredWith(td.ModelResult{Message: message(td.Assistant, strings.Repeat("many words ", 100))})})
+		tr.Apply(td.Event{Body: td.Said{Text: "the tests are red", By: "hook", Why: td.Inject}})
+		tr.Apply(td.Event{Body: td.Said{Text: "go on", By: "me"}})
+	}
+	d := window.Plan(tr.Messages, window.Parts{}, window.Budget{Window: 4000}, window.Options{NoSummary: true})
+	msgs, err := window.Apply(tr.Messages, d.Compaction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, m := range msgs {
+		for _, b := range m.Blocks {
+			count[b.Text]++
+		}
+	}
+	if count["go on"] != 20 || count["the tests are red"] > 10 {
+		t.Errorf("a person spoke 20 times, left are %d; a hook 21 times, left are %d", count["go on"], count["the tests are red"])
 	}
 }

@@ -149,7 +149,7 @@ func (t *Transcript) Apply(ev td.Event) {
 		if t.Context == nil && b.Why == "" {
 			t.early = append(t.early, td.Block{Type: td.TextBlock, Text: b.Text})
 		}
-		t.say(td.Block{Type: td.TextBlock, Text: b.Text})
+		t.say(td.Block{Type: td.TextBlock, Text: b.Text, Aside: b.Why != ""})
 	case td.Compacted:
 		t.compact(b.Compaction)
 	case td.CompactionWanted:

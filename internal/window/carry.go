@@ -67,7 +67,7 @@ func (p *plan) carry(from, to int) carried {
 		}
 		for _, m := range msgs[1:] {
 			for _, b := range m.Blocks {
-				if p.isSaid(b) {
+				if isSaid(b) {
 					c.said = append(c.said, b)
 				}
 			}
@@ -77,8 +77,8 @@ func (p *plan) carry(from, to int) carried {
 }
 
 // isSaid reports whether a block of a user message is what a person said.
-func (p *plan) isSaid(b td.Block) bool {
-	return b.Type == td.TextBlock && b.Text != goOn && (p.Ours == nil || !p.Ours(b.Text))
+func isSaid(b td.Block) bool {
+	return b.Type == td.TextBlock && !b.Aside
 }
 
 // add takes a call in. Calls of several answers come to stand in one, where their ids must differ; not
@@ -106,7 +106,7 @@ func (c *carried) stub(text string) []td.Message {
 	answer := append([]td.Block{{Type: td.TextBlock, Text: text}}, c.calls...)
 	reply := append(append([]td.Block{}, c.results...), c.said...)
 	if len(reply) == 0 {
-		reply = []td.Block{{Type: td.TextBlock, Text: goOn}}
+		reply = []td.Block{{Type: td.TextBlock, Text: goOn, Aside: true}}
 	}
 	return []td.Message{{Role: td.Assistant, Blocks: answer}, {Role: td.User, Blocks: reply}}
 }

@@ -14,8 +14,6 @@ import (
 // remind is what taskdaemon itself says in tests.
 const remind = "You ended your turn. Go on."
 
-func ours(text string) bool { return text == remind }
-
 // conversations are random ones that keep the API's rules, from one message to some hundred, of blocks from a
 // word to more than any window in these tests.
 func conversations(t *rapid.T) []td.Message {
@@ -54,10 +52,10 @@ func conversations(t *rapid.T) []td.Message {
 		case 0, 1:
 			reply.Blocks = append(reply.Blocks, td.Block{Type: td.TextBlock, Text: unique("a person says") + filler(t, 200)})
 		case 2:
-			reply.Blocks = append(reply.Blocks, td.Block{Type: td.TextBlock, Text: remind})
+			reply.Blocks = append(reply.Blocks, td.Block{Type: td.TextBlock, Text: remind, Aside: true})
 		}
 		if len(reply.Blocks) == 0 {
-			reply.Blocks = []td.Block{{Type: td.TextBlock, Text: remind}}
+			reply.Blocks = []td.Block{{Type: td.TextBlock, Text: remind, Aside: true}}
 		}
 		reply.Role = td.User
 		msgs = append(msgs, reply)
@@ -102,7 +100,7 @@ func precious(msgs []td.Message) []string {
 	var todos string
 	for i, m := range msgs {
 		for _, b := range m.Blocks {
-			if m.Role == td.User && b.Type == td.TextBlock && b.Text != remind && b.Text != goOn {
+			if m.Role == td.User && b.Type == td.TextBlock && !b.Aside {
 				keep = append(keep, "said "+b.Text)
 			}
 			if b.Type != td.ToolUseBlock {

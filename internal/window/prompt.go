@@ -54,6 +54,8 @@ func render(msgs []td.Message, each int) string {
 		}
 		for _, block := range msgs[i].Blocks {
 			switch {
+			case block.Aside:
+				entry("note", cut(block.Text, each))
 			case block.Type == td.TextBlock && msgs[i].Role == td.User:
 				entry("person", cut(block.Text, each))
 			case block.Type == td.TextBlock && !strings.HasPrefix(block.Text, summaryHead):

@@ -31,7 +31,6 @@ func TestPlanProperties(t *testing.T) {
 			Target:    rapid.Float64Range(0, 1).Draw(t, "target"),
 			Prompt:    rapid.IntRange(0, 5000).Draw(t, "prompt"),
 			NoSummary: rapid.Bool().Draw(t, "no summary"),
-			Ours:      ours,
 			Scale: Calibrate(td.Usage{Input: rapid.Int64Range(0, 50000).Draw(t, "counted")},
 				rapid.IntRange(1, 50000).Draw(t, "estimated")),
 		}
@@ -154,7 +153,7 @@ func lastAnswer(msgs []td.Message) int {
 func TestNewestUntouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		msgs := conversations(t)
-		p := newPlan(msgs, Parts{}, Budget{Window: 500}, Options{Newest: rapid.IntRange(1, 12).Draw(t, "newest"), Ours: ours})
+		p := newPlan(msgs, Parts{}, Budget{Window: 500}, Options{Newest: rapid.IntRange(1, 12).Draw(t, "newest")})
 		p.findTodos()
 		s, ok := p.summarise()
 		d, _ := p.drop()
@@ -181,7 +180,7 @@ func TestPlanOnBroken(t *testing.T) {
 				msgs = slices.Delete(msgs, i, i+1)
 			}
 		}
-		d := Plan(msgs, Parts{}, Budget{Window: rapid.IntRange(-5, 3000).Draw(t, "window")}, Options{Ours: ours})
+		d := Plan(msgs, Parts{}, Budget{Window: rapid.IntRange(-5, 3000).Draw(t, "window")}, Options{})
 		switch err := Check(msgs); {
 		case err == nil || d.Do == Fits:
 		case d.Do != TooLarge || !td.IsKind(d.Err, td.Corrupt):

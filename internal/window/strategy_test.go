@@ -116,12 +116,12 @@ func long() []td.Message {
 
 func TestSummarise(t *testing.T) {
 	msgs := long()
-	msgs[10].Blocks = append(msgs[10].Blocks, td.Block{Type: td.TextBlock, Text: "use tabs"}, td.Block{Type: td.TextBlock, Text: remind})
+	msgs[10].Blocks = append(msgs[10].Blocks, td.Block{Type: td.TextBlock, Text: "use tabs"}, td.Block{Type: td.TextBlock, Text: remind, Aside: true})
 	msgs[5].Blocks = append(msgs[5].Blocks, td.Block{Type: td.ToolUseBlock, ID: "todo", Name: "Todo", Input: []byte(`{"todos":[{"text":"tidy up","status":"pending"}]}`)})
 	msgs[6].Blocks = append(msgs[6].Blocks, td.Block{Type: td.ToolResultBlock, ID: "todo", Text: "[ ] tidy up"})
 	msgs[15].Blocks = append(msgs[15].Blocks, td.Block{Type: td.ToolUseBlock, ID: "ask", Name: "Ask", Input: []byte(`{"question":"which?"}`)})
 	msgs[16].Blocks = append(msgs[16].Blocks, td.Block{Type: td.ToolResultBlock, ID: "ask", Text: "the blue one"})
-	o := Options{Ours: ours}
+	o := Options{}
 	d := Plan(msgs, Parts{}, Budget{Window: 5000}, o)
 	if d.Do != Summarise || d.Summary.From != 1 || d.Summary.To%2 != 1 || len(msgs)-d.Summary.To < 4 {
 		t.Fatalf("%s %d to %d", d.Do, d.Summary.From, d.Summary.To)
@@ -148,7 +148,7 @@ func TestSummarise(t *testing.T) {
 	}
 	// The next summary takes the first one in whole.
 	next = append(next, long()[1:]...)
-	next[4].Blocks = append(next[4].Blocks, td.Block{Type: td.TextBlock, Text: goOn})
+	next[4].Blocks = append(next[4].Blocks, td.Block{Type: td.TextBlock, Text: goOn, Aside: true})
 	d = Plan(next, Parts{}, Budget{Window: 5000}, o)
 	if d.Do != Summarise || d.Summary.From != 1 || !strings.Contains(d.Summary.Prompt, "summary of what came before: Read sixty files.\n") {
 		t.Errorf("%s: %s", d.Do, d.Summary.Prompt)
@@ -199,7 +199,7 @@ func TestDropLeastRelevantFirst(t *testing.T) {
 
 // What is smaller than the line it would leave behind stays; an earlier line takes up what goes after it.
 func TestDropJoins(t *testing.T) {
-	msgs := append([]td.Message{user("do it"), assistant(leftOut(2)), user(goOn)}, run("", lines(60), "a", "b")[1:]...)
+	msgs := append([]td.Message{user("do it"), assistant(leftOut(2)), td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: goOn, Aside: true}}}}, run("", lines(60), "a", "b")[1:]...)
 	d := Plan(msgs, Parts{}, Budget{Window: Count("", nil, msgs).Total() - 1}, Options{NoSummary: true, Target: 1})
 	if d.Do != Compact {
 		t.Fatal(d.Err)

@@ -70,9 +70,6 @@ type Options struct {
 	Prompt int
 	// NoSummary leaves summaries out: there is no model for them, or it gave none.
 	NoSummary bool
-	// Ours reports whether a text in a user message is taskdaemon's own, such as a reminder, and need not
-	// outlive a compaction. Nil: none is, all counts as said by a person.
-	Ours func(text string) bool
 	// Scale corrects the estimates.
 	Scale Scale
 }
