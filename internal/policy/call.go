@@ -1,0 +1,254 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call is a simple command that is being judged.
+type call struct {
+	name string   // base name of the program
+	args []string // the words after it
+	at   int      // its index in the report
+}
+
+// call judges a simple command: its assignments, then its words.
+func (w *walker) call(c *syntax.CallExpr) {
+	for _, a := range c.Assigns {
+		w.assign(a, len(c.Args) == 0)
+	}
+	var words []string
+	for _, arg := range c.Args {
+		words = append(words, w.fields(arg)...)
+	}
+	if len(c.Args) > 0 {
+		w.exec(words)
+	}
+}
+
+// assign judges an assignment, and keeps it when it is for the shell itself.
+func (w *walker) assign(a *syntax.Assign, keep bool) {
+	if a.Name == nil {
+		w.value(a.Value)
+		return
+	}
+	name := a.Name.Value
+	val := w.value(a.Value)
+	known := a.Array == nil && a.Index == nil && !a.Append
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			w.value(e.Value)
+			w.arithm(e.Index)
+		}
+	}
+	w.arithm(a.Index)
+	if a.Naked {
+		return
+	}
+	w.setting(name, val)
+	switch {
+	case !keep:
+	case known:
+		w.vars[name] = val
+	default:
+		delete(w.vars, name)
+	}
+	if name == "IFS" && keep {
+		w.oddIFS = true
+	}
+}
+
+// steering are the variables by which a program is made to run another one, or to find another one.
+var steering = []string{
+	"PATH", "LD_*", "DYLD_*", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "BASH_FUNC_*", "CDPATH", "GLOBIGNORE", "SHELL",
+	"GIT_*", "SSH_ASKPASS", "SUDO_ASKPASS", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "LESSOPEN", "LESSCLOSE", "PYTHON*", "PERL5*", "PERLLIB", "RUBYOPT",
+	"RUBYLIB", "NODE_OPTIONS", "NODE_PATH", "GOFLAGS", "GOTOOLDIR", "GOROOT", "GOPROXY", "GONOSUMDB", "GOSUMDB", "CC", "CXX", "CGO_*", "RUSTC_WRAPPER", "RUSTC", "CARGO_*",
+	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAKEFLAGS", "MAKEFILES", "TAR_OPTIONS", "GREP_OPTIONS", "RIPGREP_CONFIG_PATH", "GZIP",
+	"XDG_*", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "TASKDAEMON_*", "SSL_CERT_*", "CURL_HOME", "AWK*", "EXINIT", "VIMINIT", "INPUTRC", "TERMINFO",
+	"npm_config_*", "PIP_*", "DOCKER_HOST", "KUBECONFIG", "GNUPGHOME", "AWS_*", "NETRC", "HISTFILE",
+}
+
+// setting judges that a variable is given to commands.
+func (w *walker) setting(name, val string) {
+	switch name {
+	case "PAGER", "GIT_PAGER", "MANPAGER":
+		if val == "" || val == "cat" {
+			return
+		}
+	case "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_EDITOR", "EDITOR":
+		if slices.Contains([]string{"", "0", "1", "true", ":"}, val) {
+			return
+		}
+	case "CGO_ENABLED", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "CARGO_TERM_COLOR", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL",
+		"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE":
+		return
+	}
+	for _, s := range steering {
+		if ok, _ := path.Match(s, name); ok {
+			w.r.add(Ask, askEnv, "%s=%s changes which programs run, or how.", name, shorten(readable(val)))
+			return
+		}
+	}
+}
+
+func (w *walker) declClause(c *syntax.DeclClause) {
+	for _, a := range c.Args {
+		if a.Naked && a.Name == nil && a.Value != nil {
+			switch opt := w.value(a.Value); {
+			case strings.HasPrefix(opt, "-") && strings.Contains(opt, "n") && c.Variant.Value != "export", unknown(opt):
+				w.r.add(Ask, askEnv, "A variable is made to stand for another one.") // declare -n
+			}
+			continue
+		}
+		w.assign(a, true)
+	}
+}
+
+// redirections judges what a statement reads and writes besides its words.
+func (w *walker) redirections(list []*syntax.Redirect) {
+	for _, rd := range list {
+		switch rd.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			text := w.heredoc(rd)
+			w.piped, w.fed = true, &text
+		case syntax.WordHdoc:
+			text := w.value(rd.Word)
+			w.piped, w.fed = true, &text
+		case syntax.DplIn, syntax.DplOut:
+			to := w.value(rd.Word)
+			if to == "-" || to != "" && strings.Trim(to, "0123456789-") == "" {
+				continue
+			}
+			w.redirect(to, Write)
+		case syntax.RdrIn:
+			w.piped, w.fed = true, nil
+			w.redirect(w.target(rd.Word), Read)
+		default:
+			w.redirect(w.target(rd.Word), Write)
+		}
+	}
+}
+
+// target is the file of a redirection: its globs are expanded.
+func (w *walker) target(word *syntax.Word) string {
+	if fs := w.fields(word); len(fs) == 1 {
+		return fs[0]
+	}
+	return string(markValue)
+}
+
+func (w *walker) redirect(to string, access Access) {
+	if rest, ok := strings.CutPrefix(to, "/dev/tcp/"); ok || strings.HasPrefix(to, "/dev/udp/") {
+		host, _, _ := strings.Cut(strings.TrimPrefix(rest, "/dev/udp/"), "/")
+		w.r.host(readable(host))
+		w.r.add(Ask, askUnknown, "It opens a connection to %s.", readable(host))
+		return
+	}
+	w.touch(to, access, len(w.r.cmds), true, false)
+}
+
+// heredoc is the text of a here-document. With a quoted delimiter nothing in it is expanded.
+func (w *walker) heredoc(rd *syntax.Redirect) string {
+	if rd.Hdoc == nil {
+		return ""
+	}
+	quoted := slices.ContainsFunc(rd.Word.Parts, func(p syntax.WordPart) bool {
+		lit, ok := p.(*syntax.Lit)
+		return !ok || strings.Contains(lit.Value, `\`)
+	})
+	b := builder{quotedAll: true}
+	if !quoted {
+		w.parts(&b, rd.Hdoc.Parts, true)
+		return b.joined()
+	}
+	for _, p := range rd.Hdoc.Parts {
+		if lit, ok := p.(*syntax.Lit); ok {
+			b.add(lit.Value)
+		}
+	}
+	return b.joined()
+}
+
+// touch judges the use of a path that a word names.
+func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool) {
+	if word == "" {
+		return
+	}
+	if unknown(word) {
+		w.r.add(Ask, askUnknown, "The path %s is known only when it runs.", readable(word))
+		i := strings.IndexAny(word, "\x00\x01")
+		slash := strings.LastIndexByte(word[:i], '/')
+		if slash < 0 {
+			return
+		}
+		word, destroys = word[:slash+1], false // what it begins with is known
+	}
+	for i, dir := range w.dirs {
+		if unknown(dir) && !strings.HasPrefix(word, "/") {
+			w.r.add(Ask, askUnknown, "The folder in which %s lies is known only when it runs.", readable(word))
+			continue
+		}
+		at := w.p.canonical(dir, word, w.links)
+		w.p.judgePath(w.r, use{path: at, access: access, redir: redir, cmd: cmd}, destroys, i > 0)
+		if strings.HasPrefix(word, "/") {
+			break
+		}
+	}
+}
+
+// suspect judges a word of a command nobody knows: if it is or contains the path of something that is
+// kept, it is denied.
+func (w *walker) suspect(word string) {
+	for _, cand := range w.candidates(word) {
+		for i, dir := range w.dirs {
+			if unknown(dir) && !strings.HasPrefix(cand, "/") {
+				continue
+			}
+			at := w.p.canonical(dir, cand, w.links)
+			f, ok := w.p.floorPath(at, Write, false)
+			if !ok {
+				continue
+			}
+			if i > 0 || f.rule == floorDisk {
+				f.verdict = Ask
+			}
+			w.r.add(f.verdict, f.rule, "%s", f.why)
+		}
+	}
+}
+
+// candidates are the paths that may be in a word: the word, the value of a flag, the parts of a list.
+func (w *walker) candidates(word string) []string {
+	out := []string{}
+	add := func(s string) {
+		s = strings.TrimPrefix(strings.TrimPrefix(s, "@"), "file://")
+		if rest, ok := strings.CutPrefix(s, "~/"); ok {
+			s = w.p.place.Home + "/" + rest
+		}
+		if i := strings.IndexAny(s, "\x00\x01"); i >= 0 {
+			s = s[:strings.LastIndexByte(s[:i], '/')+1]
+		}
+		if s != "" && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	if !strings.HasPrefix(word, "-") {
+		add(word)
+	} else if !strings.HasPrefix(word, "--") && len(word) > 2 {
+		add(word[2:])
+	}
+	if _, val, ok := strings.Cut(word, "="); ok {
+		add(val)
+	}
+	for _, sep := range []string{"=", ":", ",", "@", "file://"} {
+		for i, part := range strings.Split(word, sep) {
+			if i < 8 && (strings.HasPrefix(part, "/") || strings.HasPrefix(part, "~/") || strings.Contains(part, "/.")) {
+				add(part)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// changers are the commands that change files.
+func changers() map[string]handler {
+	return map[string]handler{
+		"rm": remove, "rmdir": remove, "unlink": remove, "shred": remove, "srm": remove, "trash": remove, "mv": move,
+		"chmod": rights, "chown": rights, "chgrp": rights, "setfacl": rights, "chattr": rights,
+		"truncate": writeAll, "touch": writeAll, "mkdir": writeAll, "tee": writeAll, "mkfifo": writeAll, "mknod": writeAll, "patch": writeAll, "sponge": writeAll, "split": writeAll,
+		"cp": copyTo, "install": copyTo, "ln": link, "rsync": copyTo, "scp": copyTo, "dd": dd,
+		"gofmt": formats("w", "-w"), "goimports": formats("w", "-w"), "gofumpt": formats("w", "-w"), "prettier": formats("w", "--write"),
+		"cd": cd, "pushd": cd, "popd": lost, "read": reads, "mapfile": reads, "readarray": reads, "getopts": reads, "unset": reads, "printf": printf, "shopt": options, "set": options, "enable": options, "hash": options,
+		"mkfs": disk, "wipefs": disk, "fdisk": disk, "sfdisk": disk, "cfdisk": disk, "sgdisk": disk, "gdisk": disk, "parted": disk, "blkdiscard": disk, "mkswap": disk, "badblocks": disk, "hdparm": disk, "cryptsetup": disk, "lvremove": disk, "vgremove": disk, "pvremove": disk, "mdadm": disk, "zpool": disk, "zfs": disk,
+	}
+}
+
+// destroyed judges paths that would be gone or unusable.
+func (w *walker) destroyed(c *call, paths []string) {
+	for _, a := range paths {
+		w.touch(a, Write, c.at, false, true)
+	}
+}
+
+func remove(w *walker, c *call) bool {
+	w.guardFlags(c)
+	w.destroyed(c, positional(c.args))
+	return false
+}
+
+// guardFlags asks when a word may be anything.
+func (w *walker) guardFlags(c *call) {
+	for _, a := range c.args {
+		if strings.ContainsRune(a, markWords) {
+			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(readable(a)))
+		}
+	}
+}
+
+func move(w *walker, c *call) bool {
+	w.guardFlags(c)
+	pos := positional(c.args)
+	if !flag(c.args, "t", "--target-directory") && len(pos) > 1 {
+		w.destroyed(c, pos[:len(pos)-1])
+		w.into(c, pos[:len(pos)-1], pos[len(pos)-1])
+		return false
+	}
+	w.destroyed(c, pos)
+	w.suspectAll(c)
+	return false
+}
+
+// into judges files that are put to a place, which may be a folder.
+func (w *walker) into(c *call, from []string, to string) {
+	w.touch(to, Write, c.at, false, false)
+	for _, f := range from {
+		if !unknown(to) && !unknown(f) {
+			w.touch(strings.TrimSuffix(to, "/")+"/"+path.Base(f), Write, c.at, false, false)
+		}
+	}
+}
+
+func (w *walker) suspectAll(c *call) {
+	for _, a := range c.args {
+		w.suspect(a)
+	}
+}
+
+// rights are taken or given. A whole workspace may be given other rights; a home or the system may not.
+func rights(w *walker, c *call) bool {
+	w.guardFlags(c)
+	pos := positional(c.args)
+	if len(pos) > 0 && !flag(c.args, "", "--reference") {
+		pos = pos[1:]
+	}
+	for _, a := range pos {
+		own := !unknown(a) && w.p.canonical(w.dirs[0], a, w.links) == w.p.place.Workspace
+		w.touch(a, Write, c.at, false, !own)
+	}
+	return false
+}
+
+func writeAll(w *walker, c *call) bool {
+	w.guardFlags(c)
+	for _, a := range positional(c.args) {
+		w.touch(a, Write, c.at, false, c.name == "truncate")
+	}
+	w.suspectAll(c)
+	return false
+}
+
+func copyTo(w *walker, c *call) bool {
+	w.guardFlags(c)
+	pos := positional(c.args)
+	for _, a := range pos {
+		if host, _, ok := strings.Cut(a, ":"); ok && !strings.Contains(host, "/") && c.name != "cp" && c.name != "install" {
+			if _, h, at := strings.Cut(host, "@"); at {
+				host = h
+			}
+			w.r.host(readable(host))
+		}
+	}
+	if c.name == "rsync" && flag(c.args, "e", "--rsh", "--rsync-path") {
+		w.r.add(Ask, askRuns, "rsync is told which command to run.")
+		for _, a := range pos {
+			w.inner(func() { w.sourceIfCommand(a) })
+		}
+	}
+	if len(pos) < 2 || flag(c.args, "t", "--target-directory") && c.name != "rsync" {
+		for _, a := range pos {
+			w.touch(a, Write, c.at, false, false)
+		}
+		w.suspectAll(c)
+		return false
+	}
+	last := pos[len(pos)-1]
+	for _, a := range pos[:len(pos)-1] {
+		w.touch(a, Read, c.at, false, false)
+	}
+	w.into(c, pos[:len(pos)-1], last)
+	if flag(c.args, "", "--delete", "--delete-after", "--delete-before", "--remove-source-files") {
+		w.destroyed(c, pos)
+	}
+	w.suspectAll(c)
+	return false
+}
+
+// link judges both ends: what a link leads to can be reached through it.
+func link(w *walker, c *call) bool {
+	w.guardFlags(c)
+	pos := positional(c.args)
+	for _, a := range pos {
+		w.touch(a, Write, c.at, false, false)
+	}
+	if len(pos) == 2 && certain(pos[0]) && certain(pos[1]) && !unknown(w.dirs[0]) {
+		to := w.p.canonical(w.dirs[0], pos[0], w.links)
+		at := w.p.canonical(w.dirs[0], pos[1], w.links)
+		w.links[at] = to
+		w.links[path.Join(at, path.Base(to))] = to
+	}
+	return false
+}
+
+func dd(w *walker, c *call) bool {
+	w.guard(c, c.args)
+	for _, a := range c.args {
+		switch name, val, _ := strings.Cut(a, "="); name {
+		case "of":
+			w.touch(w.tilde(val), Write, c.at, false, false)
+		case "if":
+			w.touch(w.tilde(val), Read, c.at, false, false)
+		}
+	}
+	return false
+}
+
+func (w *walker) tilde(s string) string {
+	if s == "~" || strings.HasPrefix(s, "~/") {
+		return w.p.place.Home + s[1:]
+	}
+	return s
+}
+
+// formats are tools that show what they would write, unless they are told to write it.
+func formats(letters, long string) handler {
+	return func(w *walker, c *call) bool {
+		w.guard(c, c.args)
+		access := Read
+		if slices.Contains(c.args, long) || flag(c.args, letters, long, "--write") || c.name == "prettier" && flag(c.args, "", "--plugin", "--config") {
+			access = Write
+		}
+		for _, a := range positional(c.args) {
+			w.touch(a, access, c.at, false, false)
+		}
+		return access == Read && !flag(c.args, "", "-cpuprofile", "--cpuprofile") && !slices.Contains(c.args, "-cpuprofile")
+	}
+}
+
+// cd follows the shell into another folder. It may fail, and what follows then runs where it was.
+func cd(w *walker, c *call) bool {
+	pos := positional(c.args)
+	to := string(markValue)
+	switch {
+	case len(pos) == 0:
+		if home, ok := w.vars["HOME"]; ok {
+			to = home
+		}
+	case len(pos) == 1 && pos[0] != "-" && certain(pos[0]) && !unknown(w.dirs[0]):
+		to = w.p.canonical(w.dirs[0], pos[0], w.links)
+	case len(pos) == 1 && certain(pos[0]) && strings.HasPrefix(pos[0], "/"):
+		to = w.p.canonical("/", pos[0], w.links)
+	}
+	if _, ok := w.vars["CDPATH"]; ok || c.name == "pushd" && len(pos) == 0 {
+		to = string(markValue)
+	}
+	w.dirs = mergeDirs([]string{to}, w.dirs)
+	delete(w.vars, "OLDPWD")
+	w.vars["PWD"] = to
+	return true
+}
+
+func lost(w *walker, _ *call) bool {
+	w.dirs = []string{string(markValue)}
+	delete(w.vars, "PWD")
+	return true
+}
+
+// reads sets variables to what is known only when it runs.
+func reads(w *walker, c *call) bool {
+	for _, a := range c.args {
+		if unknown(a) {
+			w.forget()
+		}
+		name, _, _ := strings.Cut(a, "[")
+		delete(w.vars, name)
+		if name == "IFS" {
+			w.oddIFS = true
+		}
+	}
+	if len(c.args) == 0 {
+		delete(w.vars, "REPLY")
+	}
+	if c.name == "mapfile" && flag(c.args, "C") || c.name == "readarray" && flag(c.args, "C") {
+		w.r.add(Ask, askRuns, "%s runs a command on each line.", c.name)
+	}
+	return true
+}
+
+func printf(w *walker, c *call) bool {
+	if len(c.args) > 1 && strings.HasPrefix(c.args[0], "-v") {
+		delete(w.vars, c.args[1])
+		delete(w.vars, strings.TrimPrefix(c.args[0], "-v"))
+	}
+	if len(c.args) > 0 && maybeFlag(c.args[0]) {
+		w.r.add(Ask, askUnknown, "What printf prints or sets is known only when it runs.")
+	}
+	return true
+}
+
+// options change how the shell reads what follows.
+func options(w *walker, c *call) bool {
+	for _, a := range c.args {
+		if strings.HasPrefix(a, "-") && strings.Trim(a, "-euxo") == "" || a == "pipefail" || a == "errexit" || a == "nounset" || a == "xtrace" {
+			continue
+		}
+		w.r.add(Ask, askEnv, "%s %s changes how the shell reads the rest.", c.name, readable(a))
+	}
+	return true
+}
+
+func disk(w *walker, c *call) bool {
+	if len(c.args) > 0 && slices.Contains([]string{"-l", "--list", "list", "status", "--version", "--help", "get"}, c.args[0]) {
+		return false
+	}
+	for _, a := range c.args {
+		if strings.HasPrefix(a, "/dev/") || unknown(a) {
+			w.r.add(Deny, floorDisk, "%s changes a whole disk.", c.name)
+			return false
+		}
+	}
+	switch c.name {
+	case "zpool", "zfs", "lvremove", "vgremove", "pvremove", "mdadm", "cryptsetup", "parted":
+		w.r.add(Deny, floorDisk, "%s changes whole disks.", c.name)
+	}
+	w.judgeArgs(*c)
+	return false
+}

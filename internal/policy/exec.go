@@ -1,0 +1,160 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// programs are the folders whose programs are what their names say.
+var programs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/usr/local/go/bin"}
+
+// exec judges a command by its resolved words.
+func (w *walker) exec(words []string) {
+	if len(words) == 0 {
+		return
+	}
+	c := call{args: words[1:], at: len(w.r.cmds)}
+	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via})
+	first := words[0]
+	switch {
+	case first == "":
+		w.r.add(Ask, askUnknown, "The name of a command is empty.")
+		return
+	case !certain(first):
+		w.r.add(Ask, askUnknown, "Which program %s is, is known only when it runs.", readable(first))
+		w.judgeArgs(c)
+		return
+	case strings.ContainsFunc(first, func(r rune) bool { return r > 0x7e || r <= ' ' }):
+		w.r.add(Ask, askHidden, "The command %q is written with characters that look like others.", first)
+		return
+	}
+	c.name = path.Base(first)
+	if strings.Contains(first, "/") {
+		at := w.p.canonical(w.dirs[0], first, w.links)
+		own := !unknown(w.dirs[0]) && slices.Contains(programs, path.Dir(at)) || slices.Contains(programs, path.Dir(first))
+		w.run(c, own)
+		return
+	}
+	if len(w.funcs[first]) > 0 {
+		sure := len(w.funcs[first]) == 1 && w.maybe == 0
+		w.r.cmds[c.at].looks, w.r.cmds[c.at].plain = sure, sure
+		w.invoke(first, c.args)
+		if sure {
+			return
+		}
+	}
+	w.run(c, true)
+}
+
+// run judges a program by its name. Own says that the program is the one its name promises; another
+// program of that name is held to the same floor, and is never known to only look.
+func (w *walker) run(c call, own bool) {
+	if h, ok := handlers[c.name]; ok {
+		looks := h(w, &c)
+		w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own
+		return
+	}
+	for prefix, h := range handlersByPrefix {
+		if strings.HasPrefix(c.name, prefix) {
+			w.r.cmds[c.at].looks = h(w, &c) && own
+			return
+		}
+	}
+	if l, ok := looking[c.name]; ok {
+		looks := l.judge(w, &c)
+		w.r.cmds[c.at].looks = looks && own
+		return
+	}
+	w.judgeArgs(c)
+}
+
+// judgeArgs judges the words of a command nobody knows.
+func (w *walker) judgeArgs(c call) {
+	for _, a := range c.args {
+		if unknown(a) {
+			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", readable(c.name), shorten(readable(a)))
+		}
+		w.suspect(a)
+	}
+}
+
+// nested runs f with the name of the command through which it runs.
+func (w *walker) nested(c *call, f func()) {
+	via := w.via
+	w.via = c.name
+	if w.depth < maxDepth {
+		w.depth++
+		f()
+		w.depth--
+	} else {
+		w.r.add(Ask, askUnparsed, "Commands are nested too deeply to be judged.")
+	}
+	w.via = via
+}
+
+// plain marks a command that is nothing but the one it runs: a rule for that one is enough.
+func (w *walker) plain(c *call) {
+	w.r.cmds[c.at].plain, w.r.cmds[c.at].looks = true, true
+}
+
+// flag reports whether args contain a flag: a letter in any group of letters, or a long name, which may be
+// shortened or have a value.
+func flag(args []string, letters string, longs ...string) bool {
+	for _, a := range args {
+		if a == "--" {
+			return false
+		}
+		if len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a[1:], letters) {
+			return true
+		}
+		if !strings.HasPrefix(a, "--") {
+			continue
+		}
+		name, _, _ := strings.Cut(a, "=")
+		for _, l := range longs {
+			if strings.HasPrefix(l, name) && len(name) > 3 || name == l {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// positional are the words that are not flags. Values of flags are among them: to take one for a path is
+// harmless.
+func positional(args []string) []string {
+	var out []string
+	rest := false
+	for _, a := range args {
+		switch {
+		case rest || a == "" || a[0] != '-' || a == "-":
+			out = append(out, a)
+		case a == "--":
+			rest = true
+		}
+	}
+	return out
+}
+
+// operands skips flags, with the values of those that take one as a word of their own, and gives the rest
+// as it is.
+func operands(args []string, valued ...string) []string {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			return args[i+1:]
+		case slices.Contains(valued, a):
+			i++
+		case len(a) < 2 || a[0] != '-':
+			return args[i:]
+		}
+	}
+	return nil
+}
+
+// maybeFlag reports whether a word may turn out to be a flag.
+func maybeFlag(word string) bool {
+	return strings.ContainsRune(word, markWords) || word != "" && strings.ContainsRune("\x00\x02\x03", rune(word[0]))
+}

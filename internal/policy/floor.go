@@ -1,0 +1,196 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Names of what the floor keeps. They are shown to people and written to the journal.
+const (
+	floorDestroy     = "destroying a home, a workspace or the system"
+	floorDisk        = "raw disks and memory"
+	floorOwn         = "taskdaemon's own files"
+	floorAnswer      = "a run may not answer itself"
+	floorCredentials = "credentials"
+	floorHooks       = "git hooks and settings that run commands"
+	floorPush        = "force-push to a protected branch"
+	floorMachine     = "stopping the machine or taskdaemon"
+	floorBomb        = "fork bomb"
+)
+
+// The rules of what cannot be foreseen.
+const (
+	askUnparsed = "not understood"
+	askUnknown  = "known only when it runs"
+	askHidden   = "hidden or look-alike characters"
+	askRuns     = "runs what it is given"
+	askEnv      = "changes how other commands run"
+	askSecrets  = "tells a secret"
+)
+
+// homeCredentials are files and folders of a home that prove who a person is, or hold what proves it.
+var homeCredentials = []string{
+	".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".kube", ".oci", ".netrc", "_netrc", ".authinfo", ".authinfo.gpg",
+	".docker/config.json", ".config/containers/auth.json", ".npmrc", ".yarnrc.yml", ".pypirc", ".gem/credentials", ".cargo/credentials",
+	".cargo/credentials.toml", ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".composer/auth.json",
+	".git-credentials", ".config/git/credentials", ".config/gh/hosts.yml", ".config/hub", ".config/glab-cli", ".pgpass", ".my.cnf",
+	".mylogin.cnf", ".vault-token", ".terraform.d/credentials.tfrc.json", ".terraformrc", ".config/doctl", ".config/op", ".op",
+	".password-store", ".local/share/keyrings", ".local/share/kwalletd", ".config/keepassxc", ".mozilla", ".config/google-chrome",
+	".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".thunderbird", ".claude/.credentials.json",
+	".codex/auth.json", ".config/anthropic", ".config/openai", ".bash_history", ".zsh_history", ".python_history", ".psql_history",
+	"Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox", "snap/firefox", "snap/chromium",
+}
+
+// systemCredentials are those of the machine.
+var systemCredentials = []string{
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/ssh/ssh_host_*_key",
+	"/etc/krb5.keytab", "/etc/security/opasswd", "/etc/kubernetes", "/var/lib/kubelet", "/var/run/secrets", "/run/secrets", "/var/run/docker.sock",
+	"/run/docker.sock", "/run/containerd", "/proc/*/environ", "/proc/*/mem", "/proc/*/task/*/environ", "/proc/*/task/*/mem", "/proc/kcore",
+	"/run/user/*/keyring", "/run/user/*/gnupg",
+}
+
+// homes are where homes of people are, besides the one of the place.
+var homes = []string{"/root", "/home/*", "/Users/*"}
+
+// systemFolders must not be removed, moved or given other rights.
+var systemFolders = []string{
+	"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr",
+	"/usr/bin", "/usr/lib", "/usr/lib64", "/usr/sbin", "/usr/share", "/usr/include", "/usr/local", "/usr/local/bin", "/usr/local/lib", "/var", "/var/lib",
+	"/var/log", "/var/spool", "/Users", "/System", "/Library", "/Applications", "/mnt", "/media", "/nix", "/snap",
+}
+
+// loginFiles decide who may enter a machine and what it starts.
+var loginFiles = []string{"/etc/passwd", "/etc/group", "/etc/pam.d", "/etc/ld.so.preload", "/etc/crontab", "/etc/cron.*", "/boot", "/etc/fstab"}
+
+// rawDevices are below /dev.
+var rawDevices = []string{
+	"sd[a-z]*", "hd[a-z]*", "vd[a-z]*", "xvd[a-z]*", "nvme*", "mmcblk*", "mapper", "dm-*", "md[0-9]*", "loop*", "nbd*", "sr[0-9]*", "zram*", "ram[0-9]*",
+	"disk", "block", "mem", "kmem", "port", "mtd*", "bcache*", "rbd*", "drbd*",
+}
+
+// gitRuns are the files of a repository from which git runs commands.
+var gitRuns = []string{"hooks", "config", "config.worktree", "info/attributes", "modules/*/hooks", "modules/*/config", "worktrees/*/config.worktree"}
+
+// floorPath is what the floor says of a path: a deny when the path is kept, an ask when it may be.
+func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, bool) {
+	f := finding{verdict: Deny}
+	m := no
+	consider := func(with match, rule, format string, args ...any) {
+		if with > m {
+			m, f.rule, f.why = with, rule, fmt.Sprintf(format, args...)
+		}
+	}
+	if destroys {
+		p.floorDestroys(path, consider)
+	}
+	p.floorCredentials(path, consider)
+	p.floorDevices(path, consider)
+	if access == Write {
+		p.floorOwned(path, destroys, consider)
+		p.floorGit(path, destroys, consider)
+		for _, l := range loginFiles {
+			consider(under(path, l), floorDestroy, "%s decides how this machine starts and who may enter it.", readable(path))
+		}
+	}
+	if m == could {
+		f.verdict = Ask
+		f.why = fmt.Sprintf("%s may stand for what is kept: %s", readable(path), f.why)
+	}
+	return f, m != no
+}
+
+type considering func(with match, rule, format string, args ...any)
+
+func (p *Policy) floorDestroys(path string, consider considering) {
+	shown := readable(path)
+	for _, s := range systemFolders {
+		consider(above(path, s), floorDestroy, "%s is a folder of the system.", shown)
+	}
+	consider(above(path, p.place.Home), floorDestroy, "%s is a home, or holds one.", shown)
+	for _, h := range homes {
+		consider(aboveGlob(path, h), floorDestroy, "%s is a home, or holds one.", shown)
+	}
+	consider(above(path, p.place.Workspace), floorDestroy, "%s is the workspace, or holds it.", shown)
+}
+
+// aboveGlob is above for a base with a glob in it.
+func aboveGlob(path, base string) match {
+	for strings.HasSuffix(path, "/\x02") || strings.HasSuffix(path, "/\x04") {
+		path = path[:len(path)-2]
+	}
+	if len(segments(path)) != len(segments(base)) {
+		return no
+	}
+	return under(path, base)
+}
+
+func (p *Policy) floorCredentials(path string, consider considering) {
+	shown := readable(path)
+	if strings.HasSuffix(path, ".pub") && certain(path) || under(path, p.place.Home+"/.ssh/known_hosts") == yes {
+		return
+	}
+	for _, home := range append([]string{p.place.Home}, homes...) {
+		at := under(path, home)
+		if at == no {
+			continue
+		}
+		for _, c := range homeCredentials {
+			consider(under(path, home+"/"+c), floorCredentials, "%s holds credentials.", shown)
+		}
+	}
+	for _, c := range systemCredentials {
+		consider(under(path, c), floorCredentials, "%s holds secrets of this machine.", shown)
+	}
+}
+
+func (p *Policy) floorDevices(path string, consider considering) {
+	if under(path, "/dev") == no {
+		return
+	}
+	for _, d := range rawDevices {
+		consider(under(path, "/dev/"+d), floorDisk, "%s is a raw device: it goes past every file and its owner.", readable(path))
+	}
+}
+
+func (p *Policy) floorOwned(path string, destroys bool, consider considering) {
+	const why = "%s belongs to taskdaemon, which watches over this run."
+	shown := readable(path)
+	for _, own := range p.place.Own {
+		consider(under(path, own), floorOwn, why, shown)
+		if destroys {
+			consider(above(path, own), floorOwn, why, shown)
+		}
+	}
+	if p.inWorkspace(path) && under(p.place.Workspace, p.place.State) == yes {
+		return // worktrees may lie in the state folder
+	}
+	consider(under(path, p.place.State), floorOwn, why, shown)
+	if destroys {
+		consider(above(path, p.place.State), floorOwn, why, shown)
+	}
+}
+
+func (p *Policy) floorGit(file string, destroys bool, consider considering) {
+	ps := segments(file)
+	for i, s := range ps {
+		git := s == ".git" || strings.HasSuffix(s, ".git") && i < len(ps)-1
+		if !git && globbed(s) {
+			git = globMatches(s, ".git")
+		}
+		if !git {
+			continue
+		}
+		base := "/" + strings.Join(ps[:i+1], "/")
+		for _, g := range gitRuns {
+			consider(under(file, base+"/"+g), floorHooks, "git runs commands that %s names.", readable(file))
+		}
+		if destroys && i == len(ps)-1 && s == ".git" && path.Dir(file) == p.place.Workspace {
+			consider(yes, floorDestroy, "%s is the history of the workspace.", readable(file))
+		}
+	}
+	for _, f := range []string{".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/hooks"} {
+		consider(under(file, p.place.Home+"/"+f), floorHooks, "git runs commands that %s names.", readable(file))
+	}
+	consider(under(file, "/etc/gitconfig"), floorHooks, "git runs commands that %s names.", readable(file))
+}

@@ -1,0 +1,333 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// gitLooks are the subcommands that only look, whatever their words are, apart from flags checked apart.
+var gitLooks = []string{
+	"status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "cat-file", "describe", "shortlog", "rev-list", "merge-base", "name-rev", "show-ref",
+	"for-each-ref", "grep", "count-objects", "check-ignore", "check-attr", "version", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff", "cherry", "show-branch", "merge-tree", "help", "var", "--version", "--help", "verify-commit",
+}
+
+// gitRunning are settings by which git runs a command or reads settings from elsewhere.
+var gitRunning = []string{
+	"core.hookspath", "core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.askpass", "core.gitproxy", "core.attributesfile", "core.worktree", "core.alternaterefscommand", "sequence.editor", "alias.*", "pager.*", "credential.*", "diff.external", "diff.*.command", "diff.*.textconv",
+	"difftool.*", "mergetool.*", "merge.*.driver", "filter.*", "gpg.program", "gpg.*.program", "gpg.ssh.defaultkeycommand", "include.path", "includeif.*", "init.templatedir", "protocol.*", "remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs", "remote.*.proxy", "uploadpack.*", "receive.*", "submodule.*.update", "url.*", "http.proxy", "http.*.proxy", "http.sslverify", "http.cookiefile",
+	"man.*", "browser.*", "web.browser", "help.browser", "interactive.difffilter", "trailer.*", "sendemail.*", "instaweb.*", "guitool.*", "imap.*", "notes.*", "tar.*", "ssh.variant", "safe.directory", "extensions.*", "core.repositoryformatversion",
+}
+
+// gitHarmless are settings that change only how things look, or who commits.
+var gitHarmless = []string{"color.*", "user.*", "advice.*", "log.*", "core.quotepath", "core.autocrlf", "core.abbrev", "core.eol", "commit.gpgsign", "tag.gpgsign", "init.defaultbranch", "diff.*", "merge.*", "pull.*", "rebase.*", "column.*", "format.*", "status.*", "core.ignorecase", "core.filemode", "core.precomposeunicode", "gc.*", "maintenance.*", "fetch.*", "rerere.*", "blame.*", "grep.*", "push.default", "branch.*"}
+
+func matchesAny(globs []string, s string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool {
+		ok, _ := path.Match(g, strings.ReplaceAll(s, "/", "_"))
+		return ok
+	})
+}
+
+// gitSetting judges a setting that is given or stored. An alias is a command as well.
+func (w *walker) gitSetting(key, val string, c *call) {
+	key = strings.ToLower(key)
+	switch {
+	case !certain(key):
+		w.r.add(Ask, askUnknown, "Which setting of git %s is, is known only when it runs.", readable(key))
+	case key == "core.pager" && (val == "cat" || val == ""), key == "core.editor" && (val == "true" || val == ":"), strings.HasPrefix(key, "pager.") && (val == "false" || val == "cat"), key == "core.fsmonitor" && val == "false", key == "core.hookspath" && val == "/dev/null":
+	case matchesAny(gitRunning, key):
+		w.r.add(Deny, floorHooks, "By %s git runs a command, or trusts what it should not.", key)
+		w.inner(func() { w.sourceIfCommand(strings.TrimPrefix(val, "!")) })
+	case !matchesAny(gitHarmless, key):
+		w.r.add(Ask, askEnv, "The setting %s of git is not known to be harmless.", shorten(key))
+	}
+}
+
+func gitCommand(w *walker, c *call) bool {
+	args := c.args
+	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+		a := args[0]
+		w.guard(c, args[:1])
+		name, val, eq := strings.Cut(a, "=")
+		step := 1
+		if !eq && len(args) > 1 && slices.Contains([]string{"-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix", "--attr-source"}, a) {
+			val, step = args[1], 2
+		}
+		switch {
+		case a == "-C":
+			dirs := w.dirs
+			defer func() { w.dirs = dirs }()
+			if !certain(val) || unknown(dirs[0]) {
+				w.r.add(Ask, askUnknown, "The folder %s is known only when it runs.", readable(val))
+			} else {
+				w.dirs = []string{w.p.canonical(dirs[0], val, w.links)}
+				w.touch(val, Read, c.at, false, false)
+			}
+		case a == "-c":
+			key, v, _ := strings.Cut(val, "=")
+			w.gitSetting(key, v, c)
+		case strings.HasPrefix(a, "-c") && len(a) > 2:
+			key, v, _ := strings.Cut(a[2:], "=")
+			w.gitSetting(key, v, c)
+		case name == "--exec-path" && (eq || step == 2):
+			w.r.add(Deny, floorHooks, "--exec-path makes git run other programs in place of its own.")
+		case name == "--config-env":
+			key, _, _ := strings.Cut(val, "=")
+			w.gitSetting(key, string(markValue), c)
+		case name == "--git-dir" || name == "--work-tree" || name == "--namespace" || name == "--attr-source":
+			w.r.add(Ask, askEnv, "git %s works on another repository.", a)
+			w.suspect(val)
+		case slices.Contains([]string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects", "--bare", "--version", "--help", "-h", "-v", "--glob-pathspecs", "--icase-pathspecs", "--exec-path", "--html-path", "--man-path", "--info-path"}, a):
+		default:
+			w.r.add(Ask, askEnv, "The flag %s of git is not known to be harmless.", readable(a))
+		}
+		args = args[step:]
+	}
+	if len(args) == 0 {
+		return true
+	}
+	sub, rest := args[0], args[1:]
+	if !certain(sub) {
+		w.r.add(Ask, askUnknown, "What git is told by %s is known only when it runs.", readable(sub))
+		return false
+	}
+	return w.gitSub(c, sub, rest)
+}
+
+func (w *walker) gitSub(c *call, sub string, args []string) bool {
+	w.gitRunners(c, sub, args)
+	first := ""
+	if pos := positional(args); len(pos) > 0 {
+		first = pos[0]
+	}
+	for _, a := range args {
+		if unknown(a) && (maybeFlag(a) || sub == "push" || sub == "config") {
+			w.r.add(Ask, askUnknown, "git %s is given %s, which is known only when it runs.", sub, shorten(readable(a)))
+		}
+	}
+	switch sub {
+	case "push":
+		w.push(args)
+		return false
+	case "config":
+		return w.gitConfig(c, args)
+	case "branch", "tag":
+		return w.gitRefs(sub, args)
+	case "remote":
+		return len(positional(args)) == 0 || first == "get-url"
+	case "stash":
+		return first == "list" || first == "show"
+	case "worktree", "notes", "bundle":
+		return first == "list" || first == "verify"
+	case "reflog":
+		return first == "" || first == "show" || !slices.Contains([]string{"expire", "delete", "drop", "write"}, first)
+	case "submodule":
+		return first == "status" || first == "summary"
+	case "symbolic-ref":
+		return len(positional(args)) == 1 && !flag(args, "dm", "--delete")
+	case "credential", "credential-store", "credential-cache":
+		w.r.add(Deny, floorCredentials, "git %s tells a password, or stores one.", sub)
+		return false
+	case "daemon", "upload-pack", "receive-pack", "shell", "send-email", "fast-import":
+		w.r.add(Ask, askRuns, "git %s speaks to others.", sub)
+	case "clone", "fetch", "pull", "ls-remote":
+		for _, a := range positional(args) {
+			w.gitHost(a)
+		}
+	}
+	if !slices.Contains(gitLooks, sub) {
+		for _, a := range args {
+			w.suspect(a)
+		}
+		return false
+	}
+	if flag(args, "", "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--no-index", "--output-directory") || sub == "grep" && flag(args, "O") || sub == "diff" && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "/") || strings.HasPrefix(a, "..") }) {
+		for _, a := range args {
+			w.suspect(a)
+		}
+		for i, a := range args {
+			if name, val, ok := strings.Cut(a, "="); name == "--output" {
+				if !ok && i+1 < len(args) {
+					val = args[i+1]
+				}
+				w.touch(val, Write, c.at, false, false)
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// gitHost finds the machine in an address. The transport ext:: runs a command.
+func (w *walker) gitHost(addr string) {
+	if strings.Contains(addr, "::") {
+		w.r.add(Ask, askRuns, "The address %s makes git run a command.", shorten(readable(addr)))
+		_, src, _ := strings.Cut(addr, "::")
+		w.inner(func() { w.sourceIfCommand(src) })
+	}
+	if _, rest, ok := strings.Cut(addr, "://"); ok {
+		host, _, _ := strings.Cut(rest, "/")
+		if _, h, at := strings.Cut(host, "@"); at {
+			host = h
+		}
+		host, _, _ = strings.Cut(host, ":")
+		w.r.host(readable(host))
+	} else if before, _, ok := strings.Cut(addr, ":"); ok && !strings.Contains(before, "/") {
+		if _, h, at := strings.Cut(before, "@"); at {
+			before = h
+		}
+		w.r.host(readable(before))
+	}
+}
+
+// gitRunners judges the words by which subcommands run others.
+func (w *walker) gitRunners(c *call, sub string, args []string) {
+	runs := func(src string) {
+		w.r.add(Ask, askRuns, "git %s runs a command of its own: %s.", sub, shorten(readable(src)))
+		w.nested(c, func() { w.inner(func() { w.source(src) }) })
+	}
+	for i, a := range args {
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		name, val, eq := strings.Cut(a, "=")
+		if !eq {
+			val = next
+		}
+		switch {
+		case len(name) > 5 && (strings.HasPrefix("--upload-pack", name) || strings.HasPrefix("--receive-pack", name)), name == "--exec" && sub != "rebase",
+			a == "-u" && (sub == "clone" || sub == "fetch" && false):
+			runs(val)
+		case sub == "rebase" && (name == "--exec" || name == "-x"), sub == "difftool" && (name == "-x" || name == "--extcmd"), strings.HasSuffix(name, "-filter") && sub == "filter-branch":
+			runs(val)
+		case sub == "clone" && (name == "--config" || name == "-c"):
+			key, v, _ := strings.Cut(val, "=")
+			if name == "--config" && eq {
+				key, v, _ = strings.Cut(val, "=")
+			}
+			w.gitSetting(key, v, c)
+		case name == "--template" && (sub == "clone" || sub == "init"):
+			w.r.add(Ask, askRuns, "git %s --template brings hooks along.", sub)
+		case sub == "submodule" && a == "foreach", sub == "bisect" && a == "run", sub == "for-each-repo" && i == len(args)-1:
+			runs(strings.Join(args[i+1:], " "))
+			return
+		}
+	}
+}
+
+// gitRefs judges branch and tag: without names they list.
+func (w *walker) gitRefs(sub string, args []string) bool {
+	if flag(args, "dDmMcCfuat", "--delete", "--move", "--copy", "--force", "--set-upstream-to", "--unset-upstream", "--edit-description", "--annotate", "--sign", "--create-reflog", "--track") {
+		return sub == "branch" && flag(args, "a", "--all") && !flag(args, "dDmMcCfut", "--delete", "--move", "--copy", "--force", "--set-upstream-to", "--unset-upstream", "--edit-description", "--track") && len(positional(args)) == 0
+	}
+	return len(positional(args)) == 0 || flag(args, "l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "--show-current")
+}
+
+func (w *walker) gitConfig(c *call, args []string) bool {
+	pos := positional(args)
+	if flag(args, "l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool") && !flag(args, "e", "--edit", "--unset", "--unset-all", "--add", "--replace-all", "--rename-section", "--remove-section") {
+		return true
+	}
+	if flag(args, "e", "--edit") || len(pos) > 0 && pos[0] == "edit" {
+		w.r.add(Ask, askRuns, "git config --edit opens the settings in an editor.")
+		return false
+	}
+	if len(pos) > 0 && slices.Contains([]string{"get", "list"}, pos[0]) {
+		return true
+	}
+	if len(pos) > 0 && slices.Contains([]string{"set", "unset", "rename-section", "remove-section"}, pos[0]) {
+		pos = pos[1:]
+	}
+	for i, a := range args {
+		if name, val, eq := strings.Cut(a, "="); name == "--file" || name == "-f" {
+			if !eq && i+1 < len(args) {
+				val = args[i+1]
+			}
+			w.suspect(val)
+			w.r.add(Ask, askEnv, "git config --file writes settings to %s.", readable(val))
+		}
+	}
+	pos = slices.DeleteFunc(slices.Clone(pos), func(a string) bool { return !strings.Contains(a, ".") && len(pos) > 2 })
+	switch len(pos) {
+	case 0:
+		return false
+	case 1:
+		if len(positional(args)) == 1 && !flag(args, "", "--unset", "--unset-all") {
+			return true
+		}
+		w.gitSetting(pos[0], "", c)
+	default:
+		w.gitSetting(pos[0], pos[1], c)
+	}
+	return false
+}
+
+// push judges what is sent where. A branch that is protected may only be added to.
+func (w *walker) push(args []string) {
+	force := flag(args, "f", "--force", "--force-with-lease", "--force-if-includes")
+	remove := flag(args, "d", "--delete", "--prune")
+	if flag(args, "", "--mirror") {
+		w.r.add(Deny, floorPush, "git push --mirror overwrites and removes every branch there.")
+		return
+	}
+	pos := positional(operandsOfPush(args))
+	if len(pos) > 0 {
+		w.gitHost(pos[0])
+		pos = pos[1:]
+	}
+	for _, ref := range pos {
+		plus := strings.HasPrefix(ref, "+")
+		ref = strings.TrimPrefix(ref, "+")
+		src, dst, split := strings.Cut(ref, ":")
+		if !split {
+			dst = src
+		}
+		if !(force || remove || plus || split && src == "") {
+			continue
+		}
+		dst = strings.TrimPrefix(strings.TrimPrefix(dst, "refs/"), "heads/")
+		switch m := w.protected(dst); {
+		case m == yes:
+			w.r.add(Deny, floorPush, "The branch %s is protected: its history is not overwritten or removed.", readable(dst))
+		case m == could:
+			w.r.add(Ask, floorPush, "Whether %s is a protected branch is known only when it runs.", readable(dst))
+		}
+	}
+	if (force || remove) && len(pos) == 0 {
+		if flag(args, "", "--all", "--branches") {
+			w.r.add(Deny, floorPush, "It overwrites every branch there, the protected ones too.")
+			return
+		}
+		w.r.add(Ask, floorPush, "Which branch is overwritten is known only when it runs.")
+	}
+}
+
+// operandsOfPush leaves out flags whose value is a word of its own.
+func operandsOfPush(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if slices.Contains([]string{"-o", "--push-option", "--receive-pack", "--exec", "--repo"}, args[i]) {
+			i++
+			continue
+		}
+		out = append(out, args[i])
+	}
+	return out
+}
+
+func (w *walker) protected(branch string) match {
+	if branch == "HEAD" || branch == "@" || branch == "" || unknown(branch) {
+		return could
+	}
+	for _, b := range w.p.branches {
+		if ok, _ := path.Match(b, branch); ok || b == branch || strings.Contains(branch, "*") {
+			return yes
+		}
+		if globbed(branch) {
+			return could
+		}
+	}
+	return no
+}

@@ -1,0 +1,249 @@
+// Package policy judges what a tool call would do: allow, ask or deny, and why.
+//
+// It is pure: it reads no file, asks no clock and starts nothing. Paths come to it absolute and with the
+// symlinks of what exists resolved; those it finds in a shell command itself it resolves with
+// Place.Resolve.
+//
+// The order is fixed. The floor denies first, and no mode, rule or answer gets past it. Then deny rules,
+// then plan mode, then what nobody can foresee (a command that cannot be parsed, a path that is known only
+// when it runs): that is asked about, whatever an allow rule says. Then ask rules, allow rules and, last,
+// the mode.
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Verdict is what becomes of a call.
+type Verdict string
+
+// The verdicts.
+const (
+	Allow Verdict = "allow"
+	Ask   Verdict = "ask"
+	Deny  Verdict = "deny"
+)
+
+// Access is what is done to a path.
+type Access string
+
+// The accesses.
+const (
+	Read  Access = "read"
+	Write Access = "write"
+)
+
+// Mode is how much a person leaves to the task.
+type Mode string
+
+// The modes.
+const (
+	ModeAsk         Mode = "ask"          // looking is free, the rest is asked about
+	ModeAcceptEdits Mode = "accept-edits" // and so is editing files of the workspace
+	ModeAuto        Mode = "auto"         // and commands that a sandbox holds
+	ModePlan        Mode = "plan"         // only looking; nothing is changed
+)
+
+// Modes are all modes, the most careful first.
+func Modes() []Mode { return []Mode{ModePlan, ModeAsk, ModeAcceptEdits, ModeAuto} }
+
+// PathUse is a path and what is done to it. The path is absolute, and its symlinks are resolved.
+type PathUse struct {
+	Path   string
+	Access Access
+}
+
+// Action is one tool call as it would happen.
+type Action struct {
+	Tool      string // "Bash", "Write", "mcp__notes__write"
+	Paths     []PathUse
+	Command   string   // shell source, when it runs one
+	Dir       string   // the folder in which it runs; empty: the workspace
+	Hosts     []string // it would reach
+	Looks     bool     // the tool says that it only looks
+	Mode      Mode     // empty: ask
+	Sandboxed bool     // the command would run in a sandbox that holds it: workspace-write, no network
+	Tainted   bool     // the task has read untrusted text, and the config wants it held stricter
+}
+
+// Place is where actions happen.
+type Place struct {
+	Workspace string
+	Home      string
+	State     string
+	Own       []string // further files of taskdaemon: config, socket
+	Temp      []string // folders that may be written like the workspace
+	Branches  []string // protected branches, as globs; nil: DefaultBranches
+	// Resolve follows the symlinks of what exists of a path. Nil: there are none.
+	Resolve func(path string) string
+}
+
+// DefaultBranches are protected where nobody says which are.
+func DefaultBranches() []string { return []string{"main", "master", "trunk", "release/*"} }
+
+// Decision is what was decided, and what it was decided on.
+type Decision struct {
+	Verdict Verdict
+	Rule    string // the deciding rule, as a person may read and type it
+	Why     string
+	Floor   bool // nothing can change this verdict
+	// Fixed says that no allow rule can turn this verdict into allow: it is of the floor, or nobody can
+	// foresee what the call would do. Only an answer to this one call can.
+	Fixed  bool
+	Looks  bool     // nothing is changed, by what is known of the commands
+	Writes []string // resolved paths it would touch, as far as known
+	Reads  []string
+	Hosts  []string
+	Offers []Offer // what "always" and "never" may store, the most specific first
+}
+
+// Policy is the rules of one place, ready to judge. It is safe for concurrent use.
+type Policy struct {
+	place    Place
+	deny     []compiled
+	ask      []compiled
+	allow    []compiled
+	branches []string
+}
+
+// New compiles rules for a place. A rule that cannot be read is an error that names where it is from, and
+// so is one of a project that loosens.
+func New(place Place, rules []Rule) (*Policy, error) {
+	for _, p := range []struct{ name, path string }{{"workspace", place.Workspace}, {"home", place.Home}} {
+		if !filepath.IsAbs(p.path) {
+			return nil, fmt.Errorf("make policy: the %s %q is not an absolute path", p.name, p.path)
+		}
+	}
+	if place.Resolve == nil {
+		place.Resolve = func(path string) string { return path }
+	}
+	p := &Policy{place: place, branches: place.Branches}
+	if p.branches == nil {
+		p.branches = DefaultBranches()
+	}
+	p.place.Workspace = p.resolved(place.Workspace)
+	p.place.Home = p.resolved(place.Home)
+	if place.State != "" {
+		p.place.State = p.resolved(place.State)
+	}
+	p.place.Own = p.resolvedAll(place.Own)
+	p.place.Temp = p.resolvedAll(place.Temp)
+	for i, r := range rules {
+		if err := Tightens(r); err != nil {
+			return nil, err
+		}
+		c, err := compile(r, p.place)
+		if err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i+1, err)
+		}
+		switch r.Verdict {
+		case Deny:
+			p.deny = append(p.deny, c)
+		case Ask:
+			p.ask = append(p.ask, c)
+		default:
+			p.allow = append(p.allow, c)
+		}
+	}
+	return p, nil
+}
+
+func (p *Policy) resolved(path string) string {
+	return filepath.Clean(p.place.Resolve(filepath.Clean(path)))
+}
+
+func (p *Policy) resolvedAll(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		out = append(out, p.resolved(path))
+	}
+	return out
+}
+
+// Decide judges an action.
+func (p *Policy) Decide(a Action) Decision {
+	if a.Dir == "" {
+		a.Dir = p.place.Workspace
+	}
+	a.Dir = p.resolved(a.Dir)
+	r := p.examine(a)
+	d := p.verdict(a, r)
+	d.Looks = r.looks()
+	d.Reads, d.Writes = r.paths(Read), r.paths(Write)
+	d.Hosts = r.hosts
+	if !d.Fixed {
+		d.Offers = p.offers(a, r)
+	}
+	return d
+}
+
+// verdict goes through the order.
+func (p *Policy) verdict(a Action, r *report) Decision {
+	if f, ok := r.worst(Deny); ok {
+		return Decision{Verdict: Deny, Rule: "floor: " + f.rule, Why: f.why, Floor: true, Fixed: true}
+	}
+	if c, ok := p.anyOf(p.deny, a, r); ok {
+		return c.decision()
+	}
+	if a.Mode == ModePlan && !r.looks() {
+		return Decision{Verdict: Deny, Rule: "mode plan", Fixed: true,
+			Why: "In plan mode nothing is changed: look, think and present the plan. " + r.changing()}
+	}
+	if f, ok := r.worst(Ask); ok {
+		return Decision{Verdict: Ask, Rule: f.rule, Why: f.why, Fixed: true}
+	}
+	if c, ok := p.anyOf(p.ask, a, r); ok {
+		return c.decision()
+	}
+	if c, ok := p.covered(a, r); ok {
+		return c.decision()
+	}
+	return p.byMode(a, r)
+}
+
+// byMode decides what no rule has decided.
+func (p *Policy) byMode(a Action, r *report) Decision {
+	mode := a.Mode
+	if mode == "" {
+		mode = ModeAsk
+	}
+	d := Decision{Verdict: Ask, Rule: "mode " + string(mode)}
+	outsideWrite, wrote := r.outside(Write)
+	outsideRead, read := r.outside(Read)
+	switch {
+	case wrote:
+		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It writes %s, outside the workspace.", outsideWrite)
+	case read:
+		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It reads %s, outside the workspace.", outsideRead)
+	case len(r.hosts) > 0:
+		d.Why = fmt.Sprintf("It reaches %s.", strings.Join(r.hosts, ", "))
+	case r.looks():
+		d.Verdict, d.Rule, d.Why = Allow, "looking", "Nothing is changed."
+	case mode == ModeAsk || mode == ModePlan:
+		d.Why = r.changing()
+	case r.edits(a):
+		d.Verdict, d.Why = Allow, "It edits files of the workspace."
+	case mode == ModeAuto && a.Command != "" && a.Sandboxed:
+		d.Verdict, d.Why = Allow, "A sandbox holds the command to the workspace."
+	default:
+		d.Why = r.changing()
+	}
+	if d.Verdict == Allow && a.Tainted && !r.looks() && a.Command != "" {
+		d.Verdict, d.Rule = Ask, "untrusted text"
+		d.Why = "The task has read untrusted text, so that its commands are asked about."
+	}
+	return d
+}
+
+// edits reports whether the action is one of the editing tools and all it writes lies where it may.
+func (r *report) edits(a Action) bool {
+	return a.Command == "" && writesFiles(a.Tool) && len(r.uses) > 0
+}
+
+// writesFiles names the tools that change files and nothing else.
+func writesFiles(tool string) bool {
+	return slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool)
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// finding is something that was seen in an action and that no allow rule gets past: a deny is of the
+// floor, an ask is what cannot be foreseen.
+type finding struct {
+	verdict Verdict
+	rule    string
+	why     string
+}
+
+// use is a path that an action touches.
+type use struct {
+	path    string
+	access  Access
+	outside bool // of the workspace, and not known to be harmless
+	redir   bool // written by a redirection, which the rule of its command does not cover
+	cmd     int  // index of the simple command; -1: the action itself
+}
+
+// command is one simple command of a shell source, as far as it could be resolved.
+type command struct {
+	words []string // may hold the marks of word.go
+	via   string   // the name of the command that runs it, as sudo or xargs; empty: the shell
+	looks bool     // it changes nothing
+	plain bool     // the wrapper of another command, judged through that one
+}
+
+func (c command) text() string { return strings.Join(c.words, " ") }
+
+// report is what is known of an action.
+type report struct {
+	findings []finding
+	cmds     []command
+	uses     []use
+	hosts    []string
+	shell    bool // the action runs a command
+	says     bool // the tool says that it only looks
+	tool     string
+}
+
+func (r *report) add(v Verdict, rule, format string, args ...any) {
+	f := finding{verdict: v, rule: rule, why: fmt.Sprintf(format, args...)}
+	if !slices.Contains(r.findings, f) {
+		r.findings = append(r.findings, f)
+	}
+}
+
+func (r *report) host(h string) {
+	if h != "" && !slices.Contains(r.hosts, h) {
+		r.hosts = append(r.hosts, h)
+	}
+}
+
+// worst is the first finding of a verdict.
+func (r *report) worst(v Verdict) (finding, bool) {
+	i := slices.IndexFunc(r.findings, func(f finding) bool { return f.verdict == v })
+	if i < 0 {
+		return finding{}, false
+	}
+	return r.findings[i], true
+}
+
+// looks reports whether nothing is changed. What could not be foreseen does not count as looking.
+func (r *report) looks() bool {
+	for _, u := range r.uses {
+		if u.access == Write && !harmlessSink(u.path) {
+			return false
+		}
+	}
+	if !r.shell {
+		return r.says
+	}
+	if len(r.findings) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(r.cmds, func(c command) bool { return !c.looks })
+}
+
+// changing names the first thing that is not known to be looking.
+func (r *report) changing() string {
+	for _, c := range r.cmds {
+		if !c.looks && !c.plain {
+			return fmt.Sprintf("%q is not known to only look.", shorten(readable(c.text())))
+		}
+	}
+	for _, u := range r.uses {
+		if u.access == Write {
+			return fmt.Sprintf("It writes %s.", readable(u.path))
+		}
+	}
+	return fmt.Sprintf("%s is not known to only look.", r.tool)
+}
+
+func (r *report) outside(a Access) (string, bool) {
+	for _, u := range r.uses {
+		if u.outside && u.access == a {
+			return readable(u.path), true
+		}
+	}
+	return "", false
+}
+
+func (r *report) paths(a Access) []string {
+	var out []string
+	for _, u := range r.uses {
+		if path := readable(u.path); u.access == a && !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// shorten cuts a text that is shown to a person.
+func shorten(s string) string {
+	const most = 120
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

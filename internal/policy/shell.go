@@ -1,0 +1,430 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const (
+	maxSource = 64 << 10 // bytes of a command that is still judged
+	maxStmts  = 2000     // statements that are judged, those of loops and functions each time
+	maxDepth  = 12       // shells within shells, functions within functions
+	maxItems  = 16       // words of a for loop that are gone through one by one
+	maxDirs   = 4        // folders in which a command may be running
+)
+
+// examine finds out what an action would do.
+func (p *Policy) examine(a Action) *report {
+	r := &report{shell: a.Command != "", says: a.Looks, tool: a.Tool}
+	for _, h := range a.Hosts {
+		r.host(h)
+	}
+	for _, u := range a.Paths {
+		path := p.canonical(a.Dir, u.Path, nil)
+		p.judgePath(r, use{path: path, access: u.Access, cmd: -1}, false, false)
+	}
+	if hidden(a.Tool) {
+		r.add(Ask, askHidden, "The name of the tool contains characters that are not shown as they are.")
+	}
+	if !r.shell && a.Tool == "Bash" {
+		r.add(Ask, askUnparsed, "There is no command to judge.")
+	}
+	if r.shell {
+		w := &walker{p: p, r: r, dirs: []string{a.Dir}, vars: map[string]string{"HOME": p.place.Home, "PWD": a.Dir, "IFS": " \t\n"},
+			funcs: map[string][]*syntax.Stmt{}, links: map[string]string{}, called: map[string]bool{}, left: new(int)}
+		*w.left = maxStmts
+		w.source(a.Command)
+	}
+	return r
+}
+
+// walker goes through a shell source as the shell would, and records every simple command with what is
+// known of its words.
+type walker struct {
+	p      *Policy
+	r      *report
+	vars   map[string]string // known variables; values may hold marks
+	funcs  map[string][]*syntax.Stmt
+	called map[string]bool
+	links  map[string]string // symlinks the source itself makes
+	dirs   []string          // where it may be running, the likely one first
+	oddIFS bool
+	piped  bool    // its input comes from another command
+	fed    *string // its input, when that is known
+	via    string
+	depth  int
+	maybe  int // in a branch that may not be taken
+	left   *int
+}
+
+// source judges shell source.
+func (w *walker) source(src string) {
+	switch {
+	case unknown(src) || globbed(src):
+		w.r.add(Ask, askRuns, "A shell is given text that is known only when it runs.")
+		return
+	case len(src) > maxSource:
+		w.r.add(Ask, askUnparsed, "The command is longer than %d KiB.", maxSource>>10)
+		return
+	case hidden(src):
+		w.r.add(Ask, askHidden, "The command contains control, zero-width or direction characters: it is not what it looks like.")
+		return
+	case w.depth >= maxDepth:
+		w.r.add(Ask, askUnparsed, "Shells are nested too deeply to be judged.")
+		return
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
+	if err != nil {
+		w.r.add(Ask, askUnparsed, "The command cannot be parsed: %v.", err)
+		return
+	}
+	w.depth++
+	defer func() { w.depth-- }()
+	before, since := len(w.r.cmds), maps.Clone(w.funcs)
+	w.stmts(file.Stmts)
+	w.uncalled(since)
+	if len(w.r.cmds) == before && w.depth == 1 {
+		w.r.cmds = append(w.r.cmds, command{words: []string{":"}, looks: true})
+	}
+}
+
+// uncalled judges the bodies of functions that were declared since and that nothing called: something may
+// that was not recognised.
+func (w *walker) uncalled(since map[string][]*syntax.Stmt) {
+	for _, name := range slices.Sorted(maps.Keys(w.funcs)) {
+		if w.called[name] || slices.Equal(w.funcs[name], since[name]) {
+			continue
+		}
+		w.called[name] = true
+		for _, body := range w.funcs[name] {
+			w.inner(func() {
+				home, ok := w.vars["HOME"]
+				w.vars, w.dirs = map[string]string{}, []string{string(markValue)}
+				if ok {
+					w.vars["HOME"] = home
+				}
+				w.stmt(body)
+			})
+		}
+	}
+}
+
+func (w *walker) stmts(list []*syntax.Stmt) {
+	for _, s := range list {
+		w.stmt(s)
+	}
+}
+
+// inner runs what a subshell runs: nothing of its state comes back.
+func (w *walker) inner(f func()) {
+	saved := *w
+	w.vars, w.funcs, w.dirs = maps.Clone(w.vars), maps.Clone(w.funcs), slices.Clone(w.dirs)
+	w.piped, w.fed = false, nil
+	w.depth++
+	if w.depth > maxDepth {
+		w.r.add(Ask, askUnparsed, "Shells are nested too deeply to be judged.")
+	} else {
+		f()
+		w.uncalled(saved.funcs)
+	}
+	*w = saved
+}
+
+// branch runs what may not run: what it leaves different is not known afterwards.
+func (w *walker) branch(f func()) {
+	vars, dirs, funcs := maps.Clone(w.vars), slices.Clone(w.dirs), w.funcs
+	w.funcs = maps.Clone(w.funcs)
+	w.maybe++
+	f()
+	w.maybe--
+	for name, val := range w.vars {
+		if old, ok := vars[name]; !ok || old != val {
+			delete(w.vars, name)
+		}
+	}
+	for name, bodies := range funcs {
+		w.funcs[name] = append(slices.Clone(bodies), w.funcs[name]...)
+	}
+	w.dirs = mergeDirs(w.dirs, dirs)
+}
+
+func mergeDirs(a, b []string) []string {
+	for _, d := range b {
+		if !slices.Contains(a, d) {
+			a = append(slices.Clone(a), d)
+		}
+	}
+	if len(a) > maxDirs {
+		return []string{string(markValue)}
+	}
+	return a
+}
+
+// loop runs what may run again with what it left behind.
+func (w *walker) loop(body []*syntax.Stmt, each func()) {
+	for _, s := range body {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.Assign:
+				if n.Name != nil {
+					delete(w.vars, n.Name.Value)
+				}
+			case *syntax.CallExpr:
+				if len(n.Args) > 0 && slices.Contains([]string{"cd", "pushd", "popd"}, n.Args[0].Lit()) {
+					w.dirs = mergeDirs(w.dirs, []string{string(markValue)})
+				}
+			}
+			return true
+		})
+	}
+	w.branch(each)
+}
+
+func (w *walker) stmt(s *syntax.Stmt) {
+	if *w.left--; *w.left < 0 {
+		w.r.add(Ask, askUnparsed, "There are more than %d commands to judge.", maxStmts)
+		return
+	}
+	piped, fed := w.piped, w.fed
+	defer func() { w.piped, w.fed = piped, fed }()
+	w.redirections(s.Redirs)
+	if s.Background {
+		w.fork(func() { w.command(s.Cmd) })
+		return
+	}
+	w.command(s.Cmd)
+}
+
+// fork is a subshell that keeps the input it has.
+func (w *walker) fork(f func()) {
+	piped, fed := w.piped, w.fed
+	w.inner(func() {
+		w.piped, w.fed = piped, fed
+		f()
+	})
+}
+
+func (w *walker) command(c syntax.Command) {
+	switch c := c.(type) {
+	case nil: // only redirections
+	case *syntax.CallExpr:
+		w.call(c)
+	case *syntax.IfClause:
+		w.ifClause(c)
+	case *syntax.WhileClause:
+		w.loop(append(slices.Clone(c.Cond), c.Do...), func() { w.stmts(c.Cond); w.stmts(c.Do) })
+	case *syntax.ForClause:
+		w.forClause(c)
+	case *syntax.CaseClause:
+		w.value(c.Word)
+		for _, item := range c.Items {
+			for _, p := range item.Patterns {
+				w.value(p)
+			}
+			w.branch(func() { w.stmts(item.Stmts) })
+		}
+	case *syntax.Block:
+		w.stmts(c.Stmts)
+	case *syntax.Subshell:
+		w.fork(func() { w.stmts(c.Stmts) })
+	case *syntax.BinaryCmd:
+		w.binary(c)
+	case *syntax.FuncDecl:
+		w.declare(c)
+	case *syntax.ArithmCmd:
+		w.arithm(c.X)
+	case *syntax.LetClause:
+		for _, x := range c.Exprs {
+			w.arithm(x)
+		}
+	case *syntax.TestClause:
+		w.test(c.X)
+	case *syntax.DeclClause:
+		w.declClause(c)
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			w.stmt(c.Stmt)
+		}
+	case *syntax.CoprocClause:
+		w.inner(func() { w.stmt(c.Stmt) })
+	default:
+		w.r.add(Ask, askUnparsed, "The command contains something that is not known here.")
+	}
+}
+
+func (w *walker) ifClause(c *syntax.IfClause) {
+	for ; c != nil; c = c.Else {
+		w.stmts(c.Cond)
+		w.branch(func() { w.stmts(c.Then) })
+	}
+}
+
+func (w *walker) forClause(c *syntax.ForClause) {
+	iter, ok := c.Loop.(*syntax.WordIter)
+	if !ok {
+		if l, ok := c.Loop.(*syntax.CStyleLoop); ok {
+			w.arithm(l.Init)
+			w.arithm(l.Cond)
+			w.arithm(l.Post)
+		}
+		w.loop(c.Do, func() { w.stmts(c.Do) })
+		return
+	}
+	var items []string
+	for _, word := range iter.Items {
+		items = append(items, w.fields(word)...)
+	}
+	foreseen := len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, unknown) && !c.Select
+	w.loop(c.Do, func() {
+		if !foreseen {
+			delete(w.vars, iter.Name.Value)
+			w.stmts(c.Do)
+			return
+		}
+		for _, item := range items {
+			w.vars[iter.Name.Value] = item
+			w.stmts(c.Do)
+		}
+	})
+}
+
+func (w *walker) binary(c *syntax.BinaryCmd) {
+	switch c.Op {
+	case syntax.Pipe, syntax.PipeAll:
+		piped, fed := w.piped, w.fed
+		from := len(w.r.cmds)
+		w.fork(func() { w.stmt(c.X) })
+		to := len(w.r.cmds)
+		w.inner(func() {
+			w.piped, w.fed = true, w.said(from, to)
+			w.stmt(c.Y)
+		})
+		w.piped, w.fed = piped, fed
+	case syntax.AndStmt:
+		before := w.dirs
+		w.stmt(c.X)
+		if after := w.dirs; endsInCd(c.X) && len(after) > 1 {
+			w.dirs = after[:1]
+			w.branch(func() { w.stmt(c.Y) })
+			w.dirs = mergeDirs(w.dirs, before)
+			return
+		}
+		w.branch(func() { w.stmt(c.Y) })
+	default:
+		w.stmt(c.X)
+		w.branch(func() { w.stmt(c.Y) })
+	}
+}
+
+// said is what the commands between from and to print, when that is known: an echo.
+func (w *walker) said(from, to int) *string {
+	if to != from+1 {
+		return nil
+	}
+	words := w.r.cmds[from].words
+	if words[0] != "echo" && words[0] != "printf" || !certain(strings.Join(words, " ")) {
+		return nil
+	}
+	text := strings.Join(words[1:], " ")
+	if words[0] == "printf" && len(words) > 2 {
+		text = strings.Join(words[2:], " ")
+	}
+	if strings.HasPrefix(text, "-") || strings.ContainsAny(text, `\%`) {
+		return nil // escapes make something else of it
+	}
+	return &text
+}
+
+// endsInCd reports whether what follows a statement after && runs in the folder that it went to.
+func endsInCd(s *syntax.Stmt) bool {
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(c.Args) > 0 && c.Args[0].Lit() == "cd" && !s.Background && !s.Negated
+	case *syntax.BinaryCmd:
+		return c.Op == syntax.AndStmt && endsInCd(c.Y)
+	}
+	return false
+}
+
+func (w *walker) declare(c *syntax.FuncDecl) {
+	if c.Name == nil || c.Body == nil {
+		w.r.add(Ask, askUnparsed, "A function has no name.")
+		return
+	}
+	name := c.Name.Value
+	if bomb(name, c.Body) {
+		w.r.add(Deny, floorBomb, "%s starts itself again and again until the machine stands still.", name)
+	}
+	w.funcs[name] = append(w.funcs[name], c.Body)
+	if w.maybe == 0 && w.depth <= 1 {
+		w.funcs[name] = []*syntax.Stmt{c.Body}
+	}
+	w.called[name] = false
+}
+
+// bomb reports whether a function runs itself in a pipe or in the background.
+func bomb(name string, body *syntax.Stmt) bool {
+	calls := func(n syntax.Node) (found bool) {
+		syntax.Walk(n, func(n syntax.Node) bool {
+			if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == name {
+				found = true
+			}
+			return !found
+		})
+		return found
+	}
+	found := false
+	syntax.Walk(body, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			found = found || n.Background && calls(n)
+		case *syntax.BinaryCmd:
+			found = found || (n.Op == syntax.Pipe || n.Op == syntax.PipeAll) && calls(n.X) && calls(n.Y)
+		}
+		return !found
+	})
+	return found
+}
+
+// invoke runs a function of the source with its arguments.
+func (w *walker) invoke(name string, args []string) {
+	w.called[name] = true
+	if w.depth >= maxDepth {
+		w.r.add(Ask, askUnparsed, "The function %s calls itself too deeply to be judged.", name)
+		return
+	}
+	w.depth++
+	defer func() { w.depth-- }()
+	saved := map[string]string{}
+	for i := 1; i <= 9; i++ {
+		n := strconv.Itoa(i)
+		if v, ok := w.vars[n]; ok {
+			saved[n] = v
+		}
+		delete(w.vars, n)
+		if i <= len(args) && !slices.ContainsFunc(args[:i], func(a string) bool { return strings.ContainsRune(a, markWords) }) {
+			w.vars[n] = args[i-1]
+		}
+	}
+	for _, body := range slices.Clone(w.funcs[name]) {
+		w.stmt(body)
+	}
+	for i := 1; i <= 9; i++ {
+		delete(w.vars, strconv.Itoa(i))
+	}
+	maps.Copy(w.vars, saved)
+}
+
+func (w *walker) test(x syntax.TestExpr) {
+	syntax.Walk(x, func(n syntax.Node) bool {
+		if word, ok := n.(*syntax.Word); ok {
+			w.value(word)
+			return false
+		}
+		return true
+	})
+}

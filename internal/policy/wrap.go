@@ -1,0 +1,469 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// handler judges a command that is more than its words, and reports whether it only looks.
+type handler func(w *walker, c *call) (looks bool)
+
+// handlers are the commands that run others, change files or reach the machine. They are made in init, as
+// they refer to each other through the walker.
+var handlers, handlersByPrefix map[string]handler
+
+func init() {
+	handlers = map[string]handler{}
+	handlersByPrefix = map[string]handler{"mkfs": disk, "fsck": disk, "python": interpreter, "ruby": interpreter, "perl": interpreter, "php": interpreter, "lua": interpreter, "pypy": interpreter}
+	for _, set := range []map[string]handler{wrappers(), changers(), machine()} {
+		for name, h := range set {
+			handlers[name] = h
+		}
+	}
+	handlers["git"] = gitCommand
+}
+
+func wrappers() map[string]handler {
+	return map[string]handler{
+		"sh": shell, "bash": shell, "dash": shell, "zsh": shell, "ksh": shell, "mksh": shell, "ash": shell, "rbash": shell, "fish": otherShell, "csh": otherShell, "tcsh": otherShell, "pwsh": otherShell, "nu": otherShell,
+		"eval": eval, "source": sourced, ".": sourced, "trap": trap, "alias": alias,
+		"env":     env,
+		"command": builtinCommand, "builtin": prefix(), "exec": prefix("-a"), "nohup": prefix(), "setsid": prefix(), "nice": prefix("-n", "--adjustment"),
+		"time": timed, "stdbuf": prefix("-i", "-o", "-e"), "ionice": prefix("-c", "-n"), "timeout": after(1, "-k", "-s", "--kill-after", "--signal"),
+		"chrt": held(after(1, "-T", "-P", "-D")), "taskset": held(after(1)), "flock": flock, "busybox": prefix(), "toybox": prefix(), "unbuffer": prefix(), "caffeinate": prefix("-t", "-w"),
+		"sudo": held(prefix("-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-R", "-U", "--user", "--group", "--host", "--prompt", "--chdir", "--chroot")),
+		"doas": held(prefix("-u", "-C")), "pkexec": held(prefix("--user")), "su": su, "runuser": su, "gosu": held(after(1)), "setpriv": held(prefix()),
+		"chroot": held(after(1)), "unshare": held(prefix()), "nsenter": held(prefix("-t", "--target")), "strace": held(prefix("-o", "-e", "-p", "-s")), "ltrace": held(prefix("-o", "-e", "-p")),
+		"xargs": xargs, "parallel": parallel, "watch": watch, "find": find, "fd": fd, "fdfind": fd, "ssh": remote, "at": stdinRuns, "batch": stdinRuns, "crontab": stdinRuns,
+		"script": script, "systemd-run": held(prefix("-p", "-u", "--unit", "--property")), "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk, "sed": sed, "gsed": sed, "tar": tar, "bsdtar": tar,
+		"vi": editor, "vim": editor, "nvim": editor, "view": editor, "ex": editor, "ed": editor, "emacs": editor, "nano": editor, "less": pager, "more": pager, "most": pager, "man": pager,
+		"node": interpreter, "nodejs": interpreter, "deno": interpreter, "bun": interpreter, "osascript": interpreter, "tclsh": interpreter, "expect": interpreter, "gdb": interpreter, "guile": interpreter, "Rscript": interpreter, "julia": interpreter, "groovy": interpreter,
+		"make": building, "gmake": building, "ninja": building, "just": building,
+	}
+}
+
+// prefix is a command whose words are those of another command, after flags.
+func prefix(valued ...string) handler { return after(0, valued...) }
+
+// after is a prefix with some words of its own before the command.
+func after(skip int, valued ...string) handler {
+	return func(w *walker, c *call) bool {
+		inner := operands(c.args, valued...)
+		w.guard(c, c.args[:len(c.args)-len(inner)])
+		if len(inner) <= skip {
+			w.judgeArgs(*c)
+			return false
+		}
+		w.guard(c, inner[:skip])
+		w.plain(c)
+		w.nested(c, func() { w.exec(inner[skip:]) })
+		return false
+	}
+}
+
+// held is a wrapper that gives the command more than it would have: a rule for the command alone is not
+// enough, and it never only looks.
+func held(h handler) handler {
+	return func(w *walker, c *call) bool {
+		h(w, c)
+		w.r.cmds[c.at].plain, w.r.cmds[c.at].looks = false, false
+		return false
+	}
+}
+
+// guard asks when one of the words is known only when it runs: any of them may be what decides.
+func (w *walker) guard(c *call, words []string) {
+	for _, a := range words {
+		if unknown(a) || a != "" && (a[0] == markMany || a[0] == markOne) {
+			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(readable(a)))
+		}
+	}
+}
+
+// shell is bash and its kin: what they run is judged, if it can be seen.
+func shell(w *walker, c *call) bool {
+	args := c.args
+	for len(args) > 0 {
+		a := args[0]
+		w.guard(c, args[:1])
+		switch {
+		case a == "--version" || a == "--help":
+			return true
+		case a == "--rcfile" || a == "--init-file":
+			w.r.add(Ask, askRuns, "%s runs a file of its own choice first.", c.name)
+			return false
+		case a == "-o" || a == "+o" || a == "-O" || a == "+O":
+			args = args[min(2, len(args)):]
+			continue
+		case strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "c"):
+			rest := operands(args[1:], "-o", "-O", "+o", "+O")
+			if len(rest) == 0 {
+				w.r.add(Ask, askUnparsed, "%s -c is given no command.", c.name)
+				return false
+			}
+			w.plain(c)
+			w.nested(c, func() { w.shellSource(rest[0], rest[1:]) })
+			return false
+		case a == "-s" || a == "-":
+			return w.shellInput(c)
+		case strings.HasPrefix(a, "-") || strings.HasPrefix(a, "+"):
+			args = args[1:]
+			continue
+		}
+		if a == "/dev/stdin" || strings.HasPrefix(a, "/dev/fd/") || strings.HasPrefix(a, "/proc/self/fd/") {
+			return w.shellInput(c)
+		}
+		w.touch(a, Read, c.at, false, false)
+		w.judgeArgs(call{name: c.name, args: args[1:], at: c.at})
+		return false
+	}
+	return w.shellInput(c)
+}
+
+// shellSource judges a source in a shell of its own, with its positional words.
+func (w *walker) shellSource(src string, args []string) {
+	w.fork(func() {
+		for i, a := range args {
+			if i > 0 && i <= 9 {
+				w.vars[string(rune('0'+i))] = a
+			}
+		}
+		w.source(src)
+	})
+}
+
+// shellInput judges a shell that runs what it reads.
+func (w *walker) shellInput(c *call) bool {
+	switch {
+	case w.fed != nil:
+		text := *w.fed
+		w.plain(c)
+		w.nested(c, func() { w.inner(func() { w.source(text) }) })
+	case w.piped:
+		w.r.add(Ask, askRuns, "%s runs whatever another command hands it, unseen.", c.name)
+	default:
+		w.r.add(Ask, askRuns, "%s waits for commands that nobody has seen.", c.name)
+	}
+	return false
+}
+
+func otherShell(w *walker, c *call) bool {
+	w.r.add(Ask, askRuns, "%s runs commands in a language that is not judged here.", c.name)
+	w.judgeArgs(*c)
+	return false
+}
+
+func eval(w *walker, c *call) bool {
+	w.plain(c)
+	src := strings.Join(c.args, " ")
+	w.nested(c, func() { w.source(src) })
+	if !certain(src) {
+		w.forget()
+	}
+	return false
+}
+
+// forget makes everything unknown that a command nobody has seen may have changed.
+func (w *walker) forget() {
+	w.vars = map[string]string{}
+	w.dirs = []string{string(markValue)}
+}
+
+func sourced(w *walker, c *call) bool {
+	w.r.add(Ask, askRuns, "It runs a file as part of this command.")
+	w.judgeArgs(*c)
+	w.forget()
+	return false
+}
+
+func trap(w *walker, c *call) bool {
+	args := operands(c.args)
+	if len(args) > 1 && args[0] != "-" {
+		w.plain(c)
+		w.nested(c, func() { w.inner(func() { w.source(args[0]) }) })
+	}
+	return true
+}
+
+func alias(w *walker, c *call) bool {
+	for _, a := range positional(c.args) {
+		if _, src, ok := strings.Cut(a, "="); ok {
+			w.r.add(Ask, askEnv, "An alias makes a name stand for another command.")
+			w.nested(c, func() { w.inner(func() { w.source(src) }) })
+		}
+	}
+	return !slices.ContainsFunc(c.args, func(a string) bool { return !certain(a) })
+}
+
+func env(w *walker, c *call) bool {
+	args := c.args
+	for len(args) > 0 {
+		a := args[0]
+		w.guard(c, args[:1])
+		switch {
+		case a == "-u" || a == "--unset":
+			args = args[min(2, len(args)):]
+			continue
+		case a == "-C" || strings.HasPrefix(a, "--chdir") || strings.HasPrefix(a, "-S") || strings.HasPrefix(a, "--split-string"):
+			w.r.add(Ask, askUnparsed, "env %s rebuilds the command it runs.", readable(a))
+			_, src, _ := strings.Cut(a, "=")
+			if a == "-S" || a == "-C" || src == "" {
+				src = strings.Join(args[1:], " ")
+			}
+			w.nested(c, func() { w.inner(func() { w.source(src) }) })
+			w.judgeArgs(*c)
+			return false
+		case strings.HasPrefix(a, "-"):
+		case strings.Contains(a, "="):
+			name, val, _ := strings.Cut(a, "=")
+			w.setting(name, val)
+		default:
+			w.plain(c)
+			w.nested(c, func() { w.exec(args) })
+			return false
+		}
+		args = args[1:]
+	}
+	return false // it prints the environment
+}
+
+func builtinCommand(w *walker, c *call) bool {
+	if len(c.args) > 0 && (c.args[0] == "-v" || c.args[0] == "-V") {
+		return true
+	}
+	return prefix()(w, c)
+}
+
+func timed(w *walker, c *call) bool {
+	if flag(operandsFlags(c.args, "-f", "-o"), "o", "--output") {
+		w.r.add(Ask, askUnparsed, "time writes to a file of its own.")
+	}
+	return prefix("-f", "-o", "--format", "--output")(w, c)
+}
+
+// operandsFlags are the words before the operands.
+func operandsFlags(args []string, valued ...string) []string {
+	return args[:len(args)-len(operands(args, valued...))]
+}
+
+func flock(w *walker, c *call) bool {
+	rest := operands(c.args, "-w", "--timeout", "-E")
+	w.guard(c, c.args)
+	switch {
+	case len(rest) > 2 && (rest[1] == "-c" || rest[1] == "--command"):
+		w.nested(c, func() { w.inner(func() { w.source(rest[2]) }) })
+	case len(rest) > 1:
+		w.nested(c, func() { w.exec(rest[1:]) })
+	}
+	if len(rest) > 0 {
+		w.touch(rest[0], Write, c.at, false, false)
+	}
+	return false
+}
+
+func su(w *walker, c *call) bool {
+	w.guard(c, c.args)
+	for i, a := range c.args {
+		switch {
+		case (a == "-c" || a == "--command") && i+1 < len(c.args):
+			w.nested(c, func() { w.inner(func() { w.source(c.args[i+1]) }) })
+		case strings.HasPrefix(a, "--command="):
+			w.nested(c, func() { w.inner(func() { w.source(a[len("--command="):]) }) })
+		}
+	}
+	w.r.add(Ask, askRuns, "%s acts as another user.", c.name)
+	return false
+}
+
+func script(w *walker, c *call) bool {
+	for i, a := range c.args {
+		if a == "-c" && i+1 < len(c.args) {
+			w.nested(c, func() { w.inner(func() { w.source(c.args[i+1]) }) })
+		}
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+// xargs runs a command with words that nobody has seen yet.
+func xargs(w *walker, c *call) bool {
+	inner := operands(c.args, "-I", "-i", "-n", "-P", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file", "--replace")
+	w.guard(c, c.args[:len(c.args)-len(inner)])
+	if len(inner) == 0 {
+		inner = []string{"echo"}
+	}
+	replace := ""
+	for i, a := range c.args {
+		if strings.HasPrefix(a, "-I") && len(a) > 2 {
+			replace = a[2:]
+		} else if a == "-I" && i+1 < len(c.args) {
+			replace = c.args[i+1]
+		}
+	}
+	words := slices.Clone(inner)
+	if replace == "" {
+		words = append(words, string(markWords))
+	}
+	for i := range words {
+		if replace != "" {
+			words[i] = strings.ReplaceAll(words[i], replace, string(markValue))
+		}
+	}
+	w.plain(c)
+	w.nested(c, func() { w.inner(func() { w.piped = true; w.exec(words) }) })
+	return false
+}
+
+func parallel(w *walker, c *call) bool {
+	inner := operands(c.args, "-j", "--jobs", "-a", "--colsep", "-n", "-N")
+	if i := slices.IndexFunc(inner, func(a string) bool { return strings.HasPrefix(a, ":::") }); i >= 0 {
+		inner = inner[:i]
+	}
+	w.r.add(Ask, askRuns, "parallel runs commands that it puts together itself.")
+	if len(inner) > 0 {
+		w.nested(c, func() { w.inner(func() { w.source(strings.Join(inner, " ")) }) })
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+func watch(w *walker, c *call) bool {
+	inner := operands(c.args, "-n", "--interval")
+	w.guard(c, c.args[:len(c.args)-len(inner)])
+	w.plain(c)
+	w.nested(c, func() { w.inner(func() { w.source(strings.Join(inner, " ")) }) })
+	return false
+}
+
+// remote runs a command on another machine: nothing there is known.
+func remote(w *walker, c *call) bool {
+	rest := operands(c.args, "-p", "-l", "-i", "-o", "-F", "-J", "-L", "-R", "-D", "-b", "-c", "-m", "-W", "-w", "-E", "-S")
+	if len(rest) > 0 {
+		_, host, ok := strings.Cut(rest[0], "@")
+		if !ok {
+			host = rest[0]
+		}
+		w.r.host(readable(host))
+	}
+	w.r.add(Ask, askRuns, "ssh acts on another machine.")
+	w.judgeArgs(*c)
+	return false
+}
+
+func stdinRuns(w *walker, c *call) bool {
+	if c.name == "crontab" && len(c.args) == 1 && c.args[0] == "-l" {
+		return true
+	}
+	w.r.add(Ask, askRuns, "%s runs commands later, when nobody watches.", c.name)
+	if w.fed != nil {
+		text := *w.fed
+		w.nested(c, func() { w.inner(func() { w.source(text) }) })
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+func building(w *walker, c *call) bool {
+	if flag(c.args, "", "--version", "--help") {
+		return true
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+// interpreter is python and its kin: text that is given to it is not judged, but it must not name what is kept.
+func interpreter(w *walker, c *call) bool {
+	if len(c.args) == 1 && slices.Contains([]string{"--version", "-V", "-v", "--help"}, c.args[0]) {
+		return true
+	}
+	code := false
+	for i, a := range c.args {
+		w.mentions(a)
+		switch {
+		case i > 0 && code:
+		case strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-E") || strings.HasPrefix(a, "-p") || a == "--eval" || a == "--print" || a == "-r" || a == "eval" || a == "-x":
+			code = true
+		}
+	}
+	script := positional(c.args)
+	switch {
+	case code:
+		w.r.add(Ask, askRuns, "%s is given a program in the command itself, which is not judged.", c.name)
+	case len(script) == 0 || script[0] == "-":
+		if w.fed != nil {
+			w.mentions(*w.fed)
+		}
+		w.r.add(Ask, askRuns, "%s runs what it reads, unseen.", c.name)
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+// mentions denies program text that names credentials or taskdaemon's files.
+func (w *walker) mentions(text string) {
+	home := w.p.place.Home
+	for _, cred := range homeCredentials {
+		for _, form := range []string{home + "/" + cred, "~/" + cred, "$HOME/" + cred} {
+			if i := strings.Index(text, form); i >= 0 && ends(text[i+len(form):]) {
+				w.r.add(Deny, floorCredentials, "The program names %s, which holds credentials.", form)
+			}
+		}
+	}
+	for _, cred := range systemCredentials {
+		if strings.Contains(text, cred) {
+			w.r.add(Deny, floorCredentials, "The program names %s, which holds secrets of this machine.", cred)
+		}
+	}
+	for _, own := range append([]string{w.p.place.State}, w.p.place.Own...) {
+		if own != "" && under(w.p.place.Workspace, own) == no && strings.Contains(text, own) {
+			w.r.add(Deny, floorOwn, "The program names %s, which belongs to taskdaemon.", own)
+		}
+	}
+}
+
+// ends reports whether a name is over here.
+func ends(rest string) bool {
+	return rest == "" || !strings.ContainsAny(rest[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+}
+
+func editor(w *walker, c *call) bool {
+	for i, a := range c.args {
+		if (a == "-c" || a == "--cmd" || a == "-S" || a == "-s" || a == "--eval" || a == "-l" || a == "--load") && i+1 < len(c.args) || strings.HasPrefix(a, "+") {
+			w.r.add(Ask, askRuns, "%s runs commands: %s.", c.name, shorten(readable(a)))
+			if i+1 < len(c.args) {
+				w.escapes(c.args[i+1])
+			}
+			w.escapes(strings.TrimPrefix(a, "+"))
+		}
+	}
+	for _, a := range positional(c.args) {
+		if !strings.HasPrefix(a, "+") {
+			w.touch(a, Write, c.at, false, false)
+		}
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+// escapes judges what an editor is told to run in a shell.
+func (w *walker) escapes(text string) {
+	if _, cmd, ok := strings.Cut(text, "!"); ok {
+		w.inner(func() { w.source(cmd) })
+	}
+}
+
+func pager(w *walker, c *call) bool {
+	for _, a := range c.args {
+		if strings.HasPrefix(a, "+") || strings.HasPrefix(a, "-o") || strings.HasPrefix(a, "-O") || strings.HasPrefix(a, "--log-file") || strings.HasPrefix(a, "-P") || strings.HasPrefix(a, "--pager") || strings.HasPrefix(a, "-H") || a == "-k" || strings.HasPrefix(a, "--lesskey") {
+			w.r.add(Ask, askRuns, "%s is told to run or write something: %s.", c.name, shorten(readable(a)))
+		}
+	}
+	if c.name == "man" {
+		w.guard(c, c.args)
+		return true
+	}
+	for _, a := range positional(c.args) {
+		w.touch(a, Read, c.at, false, false)
+	}
+	return true
+}
