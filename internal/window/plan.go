@@ -47,7 +47,7 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 	}
 	p.findTodos()
 	for {
-		if c := p.truncate(); len(c.Edits) > 0 {
+		if c := p.truncate(p.old()); len(c.Edits) > 0 {
 			d.Do, d.Compaction = Compact, c
 			return d
 		}
@@ -61,11 +61,17 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 			d.Do, d.Compaction = Compact, c
 			return d
 		}
-		if p.Newest <= minNewest {
-			d.Do, d.Err = TooLarge, p.tooLarge(d)
+		if p.Newest > minNewest {
+			p.Newest = minNewest // better a short memory than none
+			continue
+		}
+		// Better to see a part of what many calls at once brought than nothing.
+		if c := p.truncate(len(p.exchanges)); len(c.Edits) > 0 {
+			d.Do, d.Compaction = Compact, c
 			return d
 		}
-		p.Newest = minNewest // better a short memory than none
+		d.Do, d.Err = TooLarge, p.tooLarge(d)
+		return d
 	}
 }
 

@@ -72,7 +72,8 @@ func TestTruncateLargestThenOldest(t *testing.T) {
 	if !slices.Equal(cutOnes, []int{4, 8, 2, 6}) {
 		t.Errorf("cut messages %v", cutOnes)
 	}
-	if c := newPlan(mustApply(t, msgs, d.Compaction), Parts{}, Budget{}, Options{}).truncate(); len(c.Edits) != 0 {
+	again := newPlan(mustApply(t, msgs, d.Compaction), Parts{}, Budget{}, Options{})
+	if c := again.truncate(again.old()); len(c.Edits) != 0 {
 		t.Errorf("cut again: %+v", c)
 	}
 }
@@ -240,7 +241,7 @@ func TestTooLarge(t *testing.T) {
 		{"opening", append([]td.Message{user(big)}, run("a", "b")[1:]...), Parts{}, "the opening", "task statement"},
 		{"opening alone", []td.Message{user(big)}, Parts{}, "the opening", "task statement"},
 		{"words", said, Parts{}, "what was said", "into a file"},
-		{"newest", run("a", big), Parts{}, "the newest answer", "/retry"},
+		{"newest", []td.Message{user("a"), assistant(big), user("b")}, Parts{}, "the newest answer", "/retry"},
 		{"all together", append([]td.Message{user(lines(150))}, run("a", lines(150))[1:]...), Parts{System: 2400}, "nothing more", "split the task"},
 	} {
 		d := Plan(c.msgs, c.fixed, Budget{Window: 5000}, Options{})
@@ -250,5 +251,38 @@ func TestTooLarge(t *testing.T) {
 	}
 	if d := Plan(nil, Parts{}, Budget{}, Options{}); d.Do != Fits {
 		t.Errorf("nothing in no window: %s %v", d.Do, d.Err)
+	}
+}
+
+// Many large results at once are cut before the task is given up.
+func TestNewestResultsAreCutLast(t *testing.T) {
+	var ids []string
+	for i := range 12 {
+		ids = append(ids, fmt.Sprint("id", i))
+	}
+	answer, reply := call(ids...), results(ids...)
+	for i := range reply.Blocks {
+		reply.Blocks[i].Text = lines(400)
+	}
+	msgs := []td.Message{user("do it"), answer, reply}
+	for _, c := range []struct {
+		window int
+		want   Action
+	}{{20_000, Compact}, {1000, TooLarge}} {
+		d := Plan(msgs, Parts{}, Budget{Window: c.window}, Options{Floor: 200})
+		for steps := 0; d.Do == Compact && steps < maxSteps; steps++ {
+			next, err := Apply(msgs, d.Compaction)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d = Plan(next, Parts{}, Budget{Window: c.window}, Options{Floor: 200}); d.Do == Fits && c.want == Compact {
+				if whole := slices.ContainsFunc(next[2].Blocks, func(b td.Block) bool { return b.Text == lines(400) }); !whole {
+					t.Error("all results were cut, where some would have done")
+				}
+			}
+		}
+		if c.want == Compact && d.Do != Fits || c.want == TooLarge && d.Do != TooLarge {
+			t.Errorf("%d tokens: %s (%v)", c.window, d.Do, d.Err)
+		}
 	}
 }

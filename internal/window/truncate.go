@@ -14,13 +14,12 @@ type large struct {
 	tokens         int
 }
 
-// truncate cuts large tool results before the newest messages down to the floor, until the target is
-// reached. Largest come first, and among those of about one size (within a factor of two) the oldest: that
+// truncate cuts large tool results of the first n exchanges down to the floor, until the target is reached. Largest come first, and among those of about one size (within a factor of two) the oldest: that
 // way few are cut, and those the model is least likely to need. None is cut twice: what was cut is at
 // the floor, and only what has twice as much is worth it. No edits: there is nothing to cut.
-func (p *plan) truncate() Compaction {
+func (p *plan) truncate(n int) Compaction {
 	var found []large
-	for at, e := range p.exchanges[:p.old()] {
+	for at, e := range p.exchanges[:n] {
 		answers := p.carry(at, at+1)
 		for i := e.from + 1; i < e.to; i++ {
 			for j := range p.msgs[i].Blocks {

@@ -7,7 +7,7 @@
 // gives the same bytes in every life of the daemon.
 //
 // What always survives, word for word: the opening (environment and task statement), everything a person
-// said, also in answer to a question, the newest list of todos, and the newest messages. The rules stand in the system prompt, which
+// said, also in answer to a question, the newest list of todos, and the newest messages, but for large results in them when nothing else helps. The rules stand in the system prompt, which
 // is not touched. A call and its result stay or go together, so the outcome keeps the API's rules of
 // message order, which Check states.
 //
@@ -55,8 +55,8 @@ const (
 
 // Options say how to compact. The zero value is good for a window of 200k tokens.
 type Options struct {
-	// Newest messages are left alone as long as anything else can be done; the newest exchange always
-	// is. Zero: 4.
+	// Newest messages are left alone as long as anything else can be done; of the newest exchange only
+	// large results are cut, as the last resort. Zero: 4.
 	Newest int
 	// Floor is how many tokens are left of a tool result that is cut. Zero: 1000; never below 64.
 	Floor int
