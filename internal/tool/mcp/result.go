@@ -3,6 +3,8 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,8 +26,11 @@ func render(o Offer, res *sdk.CallToolResult) td.ToolResult {
 		}
 		words(&b, c)
 	}
-	if b.Len() == 0 && res.StructuredContent != nil { // otherwise the words say the same
+	if res.StructuredContent != nil && !repeats(res.Content, res.StructuredContent) {
 		if raw, err := json.MarshalIndent(res.StructuredContent, "", "  "); err == nil {
+			if b.Len() > 0 {
+				b.WriteByte('\n')
+			}
 			b.Write(raw)
 		}
 	}
@@ -34,6 +39,15 @@ func render(o Offer, res *sdk.CallToolResult) td.ToolResult {
 		text = "(no output)"
 	}
 	return td.ToolResult{Content: text, IsError: res.IsError}
+}
+
+// repeats reports whether one of the pieces is the same JSON as data: servers should send both, and not all do.
+func repeats(pieces []sdk.Content, data any) bool {
+	return slices.ContainsFunc(pieces, func(c sdk.Content) bool {
+		text, ok := c.(*sdk.TextContent)
+		var said any
+		return ok && json.Unmarshal([]byte(text.Text), &said) == nil && reflect.DeepEqual(said, data)
+	})
 }
 
 // words writes a piece of an answer: text as it is, all else described.
