@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,11 +41,17 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "taskdaemon"), "taskdaemon/cmd/taskdaemon")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build taskdaemon: %v\n%s", err, out)
-		return 1
+	for name, pkg := range map[string]string{
+		"taskdaemon": "taskdaemon/cmd/taskdaemon",
+		// An MCP server that somebody else wrote. Its module is one of ours already.
+		"memory-server": "github.com/modelcontextprotocol/go-sdk/examples/server/memory",
+	} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)
+			return 1
+		}
 	}
 	if _, err := mcptest.Install(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -68,6 +75,7 @@ func TestScripts(t *testing.T) {
 			"api":    api,
 			"chat":   chat,
 			"web":    web,
+			"memory": memory,
 		},
 		RequireUniqueNames: true,
 	})
@@ -153,6 +161,31 @@ func web(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(srv.Close)
 	ts.Setenv("WEB_URL", srv.URL)
+}
+
+// memory FILE lets the memory server answer at an address, which is put into $MCP_URL.
+func memory(ts *testscript.TestScript, neg bool, args []string) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	addr := free.Addr().String()
+	ts.Check(free.Close())
+	srv := exec.Command(filepath.Join(binDir, "memory-server"), "-http", addr, "-memory", ts.MkAbs(args[0]))
+	ts.Check(srv.Start())
+	ts.Defer(func() {
+		_ = srv.Process.Kill() // it may have ended
+		_ = srv.Wait()
+	})
+	for end := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			ts.Check(conn.Close())
+			break
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("the memory server does not listen: %v", err)
+		}
+	}
+	ts.Setenv("MCP_URL", "http://"+addr)
 }
 
 // kill9 kills the session's daemon with SIGKILL and waits until it is gone.
