@@ -26,6 +26,7 @@ type Config struct {
 	Limits    Limits
 	Retry     Retry
 	Drift     Drift
+	Budget    Budget
 	Recovery  Recovery
 	Retention Retention
 	Cassette  Cassette
@@ -35,6 +36,8 @@ type Config struct {
 	Log       Log
 	Knowledge Knowledge
 	Notify    Notify
+	Leases    Leases
+	Sandbox   Sandbox
 
 	// Lists that stand in the file only.
 	Hooks     []Hook
@@ -43,6 +46,7 @@ type Config struct {
 	Fallback  []Fallback
 	Rules     []Rule
 	Rates     []Rate
+	Resources []Resource
 
 	// sources says where each value that is not the default came from, by the key's name.
 	sources map[string]Source
@@ -86,8 +90,10 @@ type Drift struct {
 	ToolFailures int
 	NoProgress   time.Duration
 	Repeats      int
-	Cost         td.Money
 }
+
+// Budget is what models may cost (G-8). Zero is no bound.
+type Budget struct{ Task, Tree, Day, Month td.Money }
 
 // The modes of recovery.
 const (
@@ -136,6 +142,27 @@ type Notify struct {
 	Title, Bell bool
 }
 
+// How much the sandbox is insisted on.
+const (
+	SandboxRequired  = "required"
+	SandboxPreferred = "preferred"
+	SandboxOff       = "off"
+)
+
+// Sandbox is what the commands of tools may do (G-4).
+type Sandbox struct {
+	Mode, Profile, Network string
+	Write, Hide, Hosts     string // lists, separated by commas
+	Memory, FileSize       Size
+	Processes              int
+}
+
+// Leases bound how long and how many calls share what tasks must not use all at once (G-5).
+type Leases struct {
+	Wait  time.Duration
+	Hosts int // calls that may reach one host at once
+}
+
 // Rehearsal is what the rehearsal model plays for tasks that bring no script.
 type Rehearsal struct{ Script string }
 
@@ -172,5 +199,7 @@ func Default() Config {
 		Log:       Log{Level: "info", MaxSize: 10 << 20},
 		Knowledge: Knowledge{Extract: ExtractRefine},
 		Notify:    Notify{Title: true},
+		Leases:    Leases{Wait: time.Minute, Hosts: 4},
+		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30},
 	}
 }

@@ -116,7 +116,11 @@ var Keys = []Key{
 	{Name: "drift.tool_failures", Doc: "Tool calls that fail one after the other before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.ToolFailures }},
 	{Name: "drift.no_progress", Doc: "Time in which nothing new was done before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.NoProgress }},
 	{Name: "drift.repeats", Doc: "Same calls among the last ten: the model is told, and if it goes on a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.Repeats }},
-	{Name: "drift.cost", Doc: "Dollars a task may cost before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.Cost }},
+
+	{Name: "budget.task", Doc: "Dollars a task may cost before a person is asked, not counting its subtasks; 0 is no bound.", field: func(c *Config) any { return &c.Budget.Task }},
+	{Name: "budget.tree", Doc: "Dollars a task may cost with all its subtasks before a person is asked; 0 is no bound.", field: func(c *Config) any { return &c.Budget.Tree }},
+	{Name: "budget.day", Doc: "Dollars all tasks may cost in a day of the daemon's time zone; then they wait for the next day. 0 is no bound.", field: func(c *Config) any { return &c.Budget.Day }},
+	{Name: "budget.month", Doc: "Dollars all tasks may cost in a month; 0 is no bound.", field: func(c *Config) any { return &c.Budget.Month }},
 
 	{
 		Name: "recovery.mode", Doc: "After a crash: auto goes on with everything, ask asks first.", Enum: []string{RecoverAuto, RecoverAsk},
@@ -151,9 +155,50 @@ var Keys = []Key{
 		Name: "knowledge.extract", Doc: "What becomes of passages that may hold a learning when a task ends: nothing, each is kept as it stands, or the small model makes learnings of them.",
 		Enum: []string{ExtractOff, ExtractKeep, ExtractRefine}, field: func(c *Config) any { return &c.Knowledge.Extract },
 	},
+	{
+		Name: "leases.wait", Doc: "How long a call waits for something that another task has before the model is told.",
+		field: func(c *Config) any { return &c.Leases.Wait }, check: positive(func(c *Config) time.Duration { return c.Leases.Wait }),
+	},
+	{
+		Name: "leases.hosts", Doc: "Calls of WebFetch that reach one host at the same time; 0 is no bound.",
+		field: func(c *Config) any { return &c.Leases.Hosts }, check: atLeast(0, func(c *Config) int { return c.Leases.Hosts }),
+	},
 	{Name: "notify.command", Doc: "Shell command that is run when a task has ended or needs a person, with TASK_HANDLE, TASK_TITLE, TASK_STATE, TASK_SUMMARY, TASK_TURNS, TASK_COST, TASK_DIR, TASK_ID and the whole as TASK_SENTENCE in its environment.", field: func(c *Config) any { return &c.Notify.Command }},
 	{Name: "notify.title", Doc: "Whether a command that waits for a task says how it ended in the terminal's title.", field: func(c *Config) any { return &c.Notify.Title }},
 	{Name: "notify.bell", Doc: "Whether it rings the terminal's bell, too.", field: func(c *Config) any { return &c.Notify.Bell }},
+
+	{
+		Name: "sandbox.mode", Doc: "Whether commands of tools run in a sandbox: required refuses them where this machine cannot enforce all of it, preferred enforces what it can, off nothing.",
+		Enum: []string{SandboxRequired, SandboxPreferred, SandboxOff}, field: func(c *Config) any { return &c.Sandbox.Mode },
+	},
+	{
+		Name: "sandbox.profile", Doc: "What commands may change: nothing, the workspace and the caches of builds, or whatever the user may.",
+		Enum: []string{"read-only", "workspace-write", "full"}, field: func(c *Config) any { return &c.Sandbox.Profile },
+	},
+	{
+		Name: "sandbox.network", Doc: "Whom commands may reach: nobody but themselves, the hosts of sandbox.hosts through a proxy, or everybody.",
+		Enum: []string{"off", "proxy", "full"}, field: func(c *Config) any { return &c.Sandbox.Network },
+	},
+	{Name: "sandbox.hosts", Doc: "Hosts that the proxy lets commands reach, separated by commas: *.github.com, proxy.golang.org. A private address must be named itself.", field: func(c *Config) any { return &c.Sandbox.Hosts }},
+	{
+		Name: "sandbox.write", Doc: "Files and folders that commands may change, too, separated by commas; they win over what is hidden.",
+		field: func(c *Config) any { return &c.Sandbox.Write }, check: wholePaths(func(c *Config) string { return c.Sandbox.Write }),
+	},
+	{
+		Name: "sandbox.hide", Doc: "Files and folders that commands cannot read, besides the built-in ones, separated by commas; may hold *.",
+		field: func(c *Config) any { return &c.Sandbox.Hide }, check: wholePaths(func(c *Config) string { return c.Sandbox.Hide }),
+	},
+	{Name: "sandbox.memory", Doc: "Memory of a command with all that it starts; 0 is three quarters of the machine's.", field: func(c *Config) any { return &c.Sandbox.Memory }},
+	{Name: "sandbox.processes", Doc: "Processes of a command at the same time; 0 is no bound.", field: func(c *Config) any { return &c.Sandbox.Processes }},
+	{
+		Name: "sandbox.file_size", Doc: "Largest file that a command may write; 0 is no bound.", field: func(c *Config) any { return &c.Sandbox.FileSize },
+		check: func(c *Config) error {
+			if c.Sandbox.FileSize != 0 && c.Sandbox.FileSize < 16<<20 {
+				return fmt.Errorf("must be 0 or at least 16MiB")
+			}
+			return nil
+		},
+	},
 
 	{
 		Name: "log.level", Doc: "What the daemon's log tells.", Enum: []string{"debug", "info", "warn", "error"},
@@ -217,6 +262,18 @@ func checkCassette(c *Config) error {
 		return fmt.Errorf("%s needs cassette.path", c.Cassette.Mode)
 	}
 	return nil
+}
+
+// wholePaths refuses a list in which a path does not begin at the root or at home.
+func wholePaths(get func(*Config) string) func(*Config) error {
+	return func(c *Config) error {
+		for p := range strings.SplitSeq(get(c), ",") {
+			if p = strings.TrimSpace(p); p != "" && !strings.HasPrefix(p, "/") && p != "~" && !strings.HasPrefix(p, "~/") {
+				return fmt.Errorf("%q must begin with / or ~/", p)
+			}
+		}
+		return nil
+	}
 }
 
 func filled(get func(*Config) string) func(*Config) error {

@@ -60,24 +60,25 @@ type Options struct {
 
 // Daemon serves one state folder.
 type Daemon struct {
-	o       Options
-	started time.Time
-	journal store.Journal
-	own     *stream
-	keeper  *coord.Keeper
-	engine  *engine.Engine
-	sched   *scheduler.Scheduler
-	spool   *sandbox.Spool
-	mirror  *mirror.Mirror
-	model   llm.Model
-	gate    *gateway.Gateway
-	prices  llm.Prices
-	pool    *mcp.Pool
-	hooks   *hook.Set
-	live    bus.Topic[api.Live]
-	shelf   *knowledge.Shelf
-	web     *webfetch.Fetcher
-	notify  *notifier
+	o         Options
+	started   time.Time
+	journal   store.Journal
+	own       *stream
+	keeper    *coord.Keeper
+	engine    *engine.Engine
+	sched     *scheduler.Scheduler
+	spool     *sandbox.Spool
+	mirror    *mirror.Mirror
+	model     llm.Model
+	gate      *gateway.Gateway
+	prices    llm.Prices
+	pool      *mcp.Pool
+	hooks     *hook.Set
+	resources *coord.Resources
+	live      bus.Topic[api.Live]
+	shelf     *knowledge.Shelf
+	web       *webfetch.Fetcher
+	notify    *notifier
 
 	reportMu sync.Mutex
 	report   td.Report // of the recovery at this start
@@ -164,7 +165,10 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.hooks, err = Hooks(d.o.Config); err != nil {
 		return err
 	}
-	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2}
+	if d.resources, err = Resources(d.o.Config); err != nil {
+		return err
+	}
+	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2, Nested: d.o.Config.Sandbox.Mode != config.SandboxOff}
 	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
 	if d.web, err = webfetch.New(webfetch.Options{AllowPrivate: hosts(d.o.Config.Web.AllowPrivate)}); err != nil {
 		return fmt.Errorf("set web.allow_private: %w", err)
@@ -173,7 +177,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{
 		Journal: d.journal, Keeper: d.keeper, Runner: d.engine,
-		Loops: d.o.Config.Limits.Loops, Log: d.o.Log, Retry: 30 * time.Second,
+		Loops: d.o.Config.Limits.Loops, Log: d.o.Log, Retry: 30 * time.Second, Wait: d.o.Config.Leases.Wait,
 	})
 	return nil
 }

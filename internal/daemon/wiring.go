@@ -27,11 +27,13 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Model:       d.model,
 		Tools:       tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob, Knowledge: d.shelf, Web: d.web})...),
 		Spool:       d.spool,
+		Sandbox:     profiles(d.o),
 		Models:      models(c),
 		Choose:      d.gate.Choose,
 		Chain:       d.gate.Chain,
 		Prices:      d.prices,
 		Escalate:    c.Limits.Escalate,
+		Budgets:     budgets(c),
 		Environment: environment,
 		More:        d.more,
 		Knowledge:   d.shelf,
@@ -55,10 +57,11 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Retry:       engine.RetryTable{Network: c.Retry.Network, Overloaded: c.Retry.Overloaded, RateLimited: rateLimited},
 		Drift: transcript.DriftLimits{
 			TurnTokens: int64(c.Drift.TurnTokens), ToolFailures: c.Drift.ToolFailures, NoProgress: c.Drift.NoProgress,
-			Repeats: c.Drift.Repeats, Cost: c.Drift.Cost,
+			Repeats: c.Drift.Repeats,
 		},
-		Boot: h.Boot,
-		Log:  d.o.Log,
+		Leases: d.leases(),
+		Boot:   h.Boot,
+		Log:    d.o.Log,
 	})
 }
 

@@ -87,6 +87,9 @@ func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, b
 			return nil, false, err
 		}
 		v = c.Validation // the record of the step was folded into the call
+		if v.Outcome == nil {
+			return nil, false, nil // it waits for what the validator needs
+		}
 	}
 	fpValidated.Hit()
 	res := v.Outcome.Tool
@@ -128,19 +131,30 @@ func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
 		r.clean(v.Key, v.Intent.Attempt)
 	}
 	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
+	wants := r.commandWants(task.Validator)
 	_, err := r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: v.Key, Kind: td.ValidatorStep, Name: task.Validator, Effect: td.Pure, Attempt: attempt},
-		Run: func(ctx context.Context) (td.Outcome, error) {
+		Intent: td.Intent{Key: v.Key, Kind: td.ValidatorStep, Name: task.Validator, Effect: td.Pure, Attempt: attempt, Wants: wants},
+		Run: r.leased(v.Key, wants, func(ctx context.Context) (td.Outcome, error) {
 			p, err := r.Spool.Start(ctx, name, sandbox.Command{
 				Shell: task.Validator, Dir: task.Dir, Timeout: validatorLimit, Task: task.ID, Run: task.Run, Step: v.Key,
+				Profile: r.sandbox(),
 			})
 			if err != nil {
 				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil
 			}
 			return r.judge(ctx, v.Key, p)
-		},
+		}),
 		Then: func() { r.clean(v.Key, attempt) },
 	})
+	if by, is := errors.AsType[*td.BusyError](err); is {
+		why, err := r.busy(ctx, v.Key, wants, by)
+		if err != nil || why == "" {
+			return err
+		}
+		out := toolError(why)
+		out.Key, out.Via = v.Key, td.Ran
+		return r.log.Append(ctx, td.StepEnded{Outcome: out})
+	}
 	return err
 }
 

@@ -60,7 +60,7 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 	name := tool.SpoolName(env.Task, env.Step)
 	cmd := sandbox.Command{
 		Shell: in.Command, Dir: env.Root.Dir(), Timeout: timeout(env, in), Background: in.Background,
-		Task: env.Task, Run: env.Run, Step: env.Step,
+		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Sandbox,
 	}
 	ev := bashEvidence{Since: env.Now(), Boot: boot}
 	if in.Background {
@@ -134,6 +134,8 @@ func bashResult(res sandbox.ProcessResult, limit time.Duration, cause error) td.
 	}
 	end := fmt.Sprintf("[exit code %d]", res.Exit)
 	switch {
+	case res.Limit != "":
+		end = fmt.Sprintf("[killed, with all that it started: %s]", res.Limit)
 	case res.TimedOut:
 		end = fmt.Sprintf("[timed out after %s and was killed, with all that it started]", limit)
 	case res.Killed && cause != nil:
@@ -145,7 +147,7 @@ func bashResult(res sandbox.ProcessResult, limit time.Duration, cause error) td.
 	}
 	return td.ToolResult{
 		Content: out + "\n" + end,
-		IsError: res.Exit != 0 || res.TimedOut || res.Killed,
+		IsError: res.Exit != 0 || res.TimedOut || res.Killed || res.Limit != "",
 		Exit:    &res.Exit,
 	}
 }
