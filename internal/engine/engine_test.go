@@ -305,6 +305,7 @@ func TestRetryTable(t *testing.T) {
 	overloaded := &llm.Error{Class: td.Overloaded, Status: 529, Err: errors.New("overloaded")}
 	limited := &llm.Error{Class: td.RateLimited, Status: 429, RetryAfter: 90 * time.Second, Err: errors.New("slow down")}
 	bad := &llm.Error{Class: td.BadRequest, Status: 400, Err: errors.New("bad")}
+	long := &llm.Error{Class: td.TooLong, Status: 400, Hint: "say less", Err: errors.New("prompt is too long")}
 	auth := &llm.Error{Class: td.AuthFailed, Status: 401, Hint: "set the key", Err: errors.New("who are you")}
 	done := calls("Complete", `{"summary":"ok"}`)
 	for _, tc := range []struct {
@@ -321,6 +322,8 @@ func TestRetryTable(t *testing.T) {
 		{"429 honours Retry-After", []any{limited, done}, td.Completed, 90 * time.Second, 100 * time.Second, 2},
 		{"classes are counted apart", []any{network, overloaded, network, done}, td.Completed, 31 * time.Second, 36 * time.Second, 4},
 		{"400 is not retried", []any{bad}, td.Failed, 0, time.Second, 1},
+		{"too long: made smaller, then on", []any{long, done}, td.Completed, 0, time.Second, 2},
+		{"too long for good", []any{long, long, long}, td.Failed, 0, time.Second, 3},
 		{"401 is not retried", []any{auth}, td.Failed, 0, time.Second, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -34,6 +34,9 @@ type RetryTable struct {
 	RateLimited []time.Duration // when the provider names no time of its own
 }
 
+// mostTooLong bounds how often a call that the provider finds too long is made smaller.
+const mostTooLong = 2
+
 // after is when to ask the model again after the failures so far, the newest of which is f.
 func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, now time.Time) time.Time {
 	n := 0
@@ -50,6 +53,8 @@ func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, 
 		waits = r.Overloaded
 	case td.RateLimited:
 		waits = r.RateLimited
+	case td.TooLong:
+		waits = make([]time.Duration, mostTooLong) // it is made smaller, not waited for
 	}
 	if n >= len(waits) {
 		return time.Time{}

@@ -24,10 +24,10 @@ func (e *Engine) Budget() window.Budget {
 // a person's wish for it is fulfilled. It reports whether it did something.
 func (r *run) fit(ctx context.Context) (bool, error) {
 	script := r.log.Transcript()
-	if script.Model.Intent != nil {
+	wanted := script.Wanted > 0
+	if script.Model.InFlight || script.Model.Intent != nil && !wanted {
 		return false, nil // a call that was begun is carried through first
 	}
-	wanted := script.Wanted > 0
 	if !wanted && script.Sent > 0 && script.Scale.Of(script.Estimate()) <= r.Budget().Limit() {
 		return false, nil
 	}

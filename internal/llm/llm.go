@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/td"
@@ -127,6 +128,22 @@ func ClassOfStatus(status int) td.FailureClass {
 	default:
 		return td.BadRequest
 	}
+}
+
+// TooLong reports whether a provider's words say that the conversation is over the model's window. There is no
+// status for that, and only some have a code.
+func TooLong(words string) bool {
+	words = strings.ToLower(words)
+	for _, sign := range []string{
+		"prompt is too long", "exceed context limit", // Anthropic
+		"maximum context length", "context_length_exceeded", "exceeds the context window", // OpenAI, vLLM, OpenRouter
+		"exceed_context_size_error", "available context size", // llama.cpp
+	} {
+		if strings.Contains(words, sign) {
+			return true
+		}
+	}
+	return false
 }
 
 // ClassOfType sorts the type of an error that came inside a stream into its class. A type nobody knows

@@ -153,6 +153,7 @@ const (
 	RateLimited FailureClass = "rate_limited" // 429
 	BadRequest  FailureClass = "bad_request"  // 400, 404, 413
 	AuthFailed  FailureClass = "auth"         // 401, 403
+	TooLong     FailureClass = "too_long"     // 400 because the conversation is over the model's window
 )
 
 // ToolResult is what a tool call gave back.
@@ -178,6 +179,8 @@ type ChildResult struct {
 	State State  `json:"state"`
 	Usage Usage  `json:"usage"`
 	Cost  Money  `json:"cost,omitempty"` // with its own subtasks
+	// Unpriced is how many of their calls cost nobody knows what.
+	Unpriced int `json:"unpriced,omitempty"`
 }
 
 // JobID names a background job within its task.

@@ -137,3 +137,21 @@ func TestInjectedWordsAreAsides(t *testing.T) {
 		t.Errorf("a person spoke 20 times, left are %d; a hook 21 times, left are %d", count["go on"], count["the tests are red"])
 	}
 }
+
+// A call that the provider found too long is made smaller before the next attempt.
+func TestTooLongIsAWish(t *testing.T) {
+	tr, at := play(talk()...)
+	for _, c := range []struct {
+		failure td.ModelFailure
+		want    bool
+	}{
+		{td.ModelFailure{Class: td.TooLong}, false}, // it is given up
+		{td.ModelFailure{Class: td.Network, RetryAt: at}, false},
+		{td.ModelFailure{Class: td.TooLong, RetryAt: at}, true},
+	} {
+		tr.Apply(td.Event{At: at, Body: td.StepEnded{Outcome: td.Outcome{Failure: &c.failure}}})
+		if tr.Wanted > 0 != c.want {
+			t.Errorf("after %+v wanted are %d", c.failure, tr.Wanted)
+		}
+	}
+}

@@ -208,6 +208,9 @@ func (t *Transcript) ended(o td.Outcome) {
 	case o.Failure != nil:
 		t.Model.InFlight = false
 		t.Model.Failures = append(t.Model.Failures, *o.Failure)
+		if o.Failure.Class == td.TooLong && !o.Failure.RetryAt.IsZero() {
+			t.want() // the estimate was too low
+		}
 	case o.Side != nil:
 		if strings.HasPrefix(string(o.Key), t.summaries()) && strings.TrimSpace(o.Side.Text) == "" {
 			t.NoSummary = true

@@ -110,11 +110,15 @@ func (m *Model) statusError(res *http.Response, err error) error {
 	if id := res.Header.Get("Request-Id"); word(id) {
 		words = fmt.Errorf("%w (request %s)", said, id)
 	}
+	class, hint := llm.ClassOfStatus(res.StatusCode), hintOfStatus(res.StatusCode)
+	if class == td.BadRequest && llm.TooLong(said.Message) {
+		class, hint = td.TooLong, hintOfStatus(http.StatusRequestEntityTooLarge)
+	}
 	return m.errorOf(&llm.Error{
-		Class:      llm.ClassOfStatus(res.StatusCode),
+		Class:      class,
 		Status:     res.StatusCode,
 		RetryAfter: retryAfter(res.Header, time.Now()),
-		Hint:       hintOfStatus(res.StatusCode),
+		Hint:       hint,
 		Err:        words,
 	})
 }

@@ -190,18 +190,26 @@ func (e *apiError) class(otherwise td.FailureClass) td.FailureClass {
 	switch {
 	case e.is("insufficient_quota", "billing_hard_limit_reached"):
 		return td.AuthFailed // waiting pays no bill
+	case otherwise == td.BadRequest && e.tooLong():
+		return td.TooLong
 	case otherwise != td.Network:
 		return otherwise
 	case e.is("rate_limit_exceeded"):
 		return td.RateLimited
 	case e.is("invalid_api_key"):
 		return td.AuthFailed
-	case e.is("context_length_exceeded", "model_not_found"):
+	case e.tooLong():
+		return td.TooLong
+	case e.is("model_not_found"):
 		return td.BadRequest
 	case strings.Contains(strings.ToLower(e.message), "overloaded"): // there is no status for it
 		return td.Overloaded
 	}
 	return otherwise
+}
+
+func (e *apiError) tooLong() bool {
+	return llm.TooLong(e.code) || llm.TooLong(e.kind) || llm.TooLong(e.message)
 }
 
 func (e *apiError) is(names ...string) bool {
@@ -223,7 +231,7 @@ func (e *apiError) hint(status int) string {
 		return "this key may not use this model: check its permissions, or set models.<tier> in the config to one it may use"
 	case status == http.StatusNotFound, e.is("model_not_found", "not_found_error"):
 		return "the API does not know this model: set models.<tier> in the config, or check base_url"
-	case status == http.StatusRequestEntityTooLarge, e.is("context_length_exceeded", "request_too_large"):
+	case status == http.StatusRequestEntityTooLarge, e.is("request_too_large"), e.tooLong():
 		return "the conversation is too large for one request: start a new task with less in it"
 	}
 	return ""
