@@ -34,14 +34,16 @@ func (d *Daemon) Context(ctx context.Context, ref string) (api.Context, error) {
 	budget := d.engine.Budget()
 	c.Window, c.Limit, c.Messages = budget.Window, budget.Limit(), len(script.Messages)
 	if set := script.Context; set != nil {
-		for _, p := range set.Parts {
-			c.Parts = append(c.Parts, api.ContextPart{Name: p.Name, Source: p.Source, Tokens: p.Tokens})
-		}
 		parts := window.Count(set.System, set.Tools, script.Messages)
+		c.Tokens = script.Scale.Of(parts.Total())
+		// Each part has its share of the whole, which is what decides about a compaction.
+		scaled := func(n int) int { return int(int64(n) * int64(c.Tokens) / int64(max(parts.Total(), 1))) }
+		for _, p := range set.Parts {
+			c.Parts = append(c.Parts, api.ContextPart{Name: p.Name, Source: p.Source, Tokens: scaled(p.Tokens)})
+		}
 		c.Parts = append(c.Parts,
-			api.ContextPart{Name: "tools", Tokens: parts.Tools},
-			api.ContextPart{Name: "history", Tokens: parts.History})
-		c.Tokens = parts.Total()
+			api.ContextPart{Name: "tools", Tokens: scaled(parts.Tools)},
+			api.ContextPart{Name: "history", Tokens: scaled(parts.History)})
 	}
 	return c, nil
 }

@@ -57,7 +57,7 @@ func (r *run) assemble(ctx context.Context) error {
 	hookParts(&opening, hook.TaskStarted, r.startWords)
 	hookParts(&opening, hook.PreContextAssembly, words)
 	opening.add("task", "", t.Prompt)
-	set, ok, err := r.afterContext(ctx, td.ContextSet{
+	set, ok, err := r.afterContext(ctx, len(system.parts), td.ContextSet{
 		Iteration: t.Iteration + 1,
 		Provider:  r.provider(t),
 		System:    system.String(),

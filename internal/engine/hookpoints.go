@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -230,8 +231,9 @@ func (r *run) contextKey() td.StepKey {
 	return td.StepKey(fmt.Sprintf("c%d", r.log.Task().Iteration+1))
 }
 
-// afterContext fires PostContextAssembly for what is about to stand before the conversation.
-func (r *run) afterContext(ctx context.Context, set td.ContextSet) (_ td.ContextSet, ok bool, err error) {
+// afterContext fires PostContextAssembly for what is about to stand before the conversation. The first of
+// its parts, so many, are of the system prompt.
+func (r *run) afterContext(ctx context.Context, ofSystem int, set td.ContextSet) (_ td.ContextSet, ok bool, err error) {
 	if !r.Hooks.Has(hook.PostContextAssembly) {
 		return set, true, nil
 	}
@@ -250,7 +252,7 @@ func (r *run) afterContext(ctx context.Context, set td.ContextSet) (_ td.Context
 		set.Parts = append(set.Parts, td.ContextPart{Name: "hook", Source: what, Tokens: window.Tokens(text)})
 	}
 	if p.System != set.System {
-		set.System, set.Parts = p.System, nil
+		set.System, set.Parts = p.System, slices.Clone(set.Parts[ofSystem:])
 		changed("the system prompt, changed at PostContextAssembly", p.System)
 	}
 	if _, is := said.Changes["messages"]; is {

@@ -100,9 +100,12 @@ func TestHooksDecide(t *testing.T) {
 		},
 		"another system prompt": {
 			point: hook.PostContextAssembly, said: changes("system", `"be brief"`), state: td.Completed,
-			check: func(t *testing.T, b *bench, _ td.Task) {
+			check: func(t *testing.T, b *bench, task td.Task) {
 				if got := b.model.requests[0].System; got != "be brief" {
 					t.Errorf("system prompt %q", got)
+				}
+				if got := partsOf(b, task.ID); !slices.Equal(got, []string{"environment", "task", "hook"}) {
+					t.Errorf("the context is made of %q", got)
 				}
 			},
 		},

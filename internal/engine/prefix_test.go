@@ -89,3 +89,19 @@ func toolsOf(b *bench, id td.TaskID) []byte {
 	b.t.Fatal("no context")
 	return nil
 }
+
+// partsOf names what the context is made of.
+func partsOf(b *bench, id td.TaskID) (names []string) {
+	b.t.Helper()
+	for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if set, is := ev.Body.(td.ContextSet); is {
+			for _, p := range set.Parts {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
