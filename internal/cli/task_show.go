@@ -66,6 +66,9 @@ func taskRows(a *app, t td.Task) [][]string {
 		rows = append(rows, []string{name, plainLine(fmt.Sprintf(format, args...), 300)})
 	}
 	rows = append(rows, statusRows(t.Status)...)
+	if st := t.Status; t.LastText != "" && st.Completed == nil && (st.State.Terminal() || st.State == td.Paused) {
+		add("last words", "%s", t.LastText)
+	}
 	if f := t.Retrying; f != nil {
 		add("retrying", "at %s (%s: %s)", f.RetryAt.Local().Format("15:04:05"), f.Class, f.Message)
 	}

@@ -89,6 +89,17 @@ func TestHookIsToldTheTierInUse(t *testing.T) {
 	})
 }
 
+// A task that ends without a summary still says how far it came.
+func TestLastWords(t *testing.T) {
+	half := calls("Fail", `{"reason":"no"}`)
+	half.Message.Blocks = append([]td.Block{{Type: td.TextBlock, Text: "I got as far as the parser."}}, half.Message.Blocks...)
+	play(t, []any{half}, nil, func(b *bench, id td.TaskID) {
+		if got := b.until(id, td.Failed).LastText; got != "I got as far as the parser." {
+			t.Errorf("its last words are %q", got)
+		}
+	})
+}
+
 func intents(b *bench, id td.TaskID) (out []td.Intent) {
 	b.t.Helper()
 	for ev, err := range b.journal.Read(b.t.Context(), id, 0) {

@@ -3,6 +3,7 @@ package td
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -87,6 +88,7 @@ type Live struct {
 	SubtaskCost   Money      `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
 	Unpriced      int        `json:"unpriced,omitempty"`       // calls, of subtasks too, that cost nobody knows what
 	LastModel     string     `json:"last_model,omitempty"`     // the model that answered last
+	LastText      string     `json:"last_text,omitempty"`      // what the model last said in words, or its beginning
 	ModelOverride string     `json:"model_override,omitempty"` // set by /model
 	Raised        Tier       `json:"raised,omitempty"`         // the tier after escalation
 	Rules         []KeptRule `json:"rules,omitempty"`          // that answers made for this task alone
@@ -197,6 +199,8 @@ func (t Task) Apply(ev Event) (Task, error) {
 		if b.Scope == TaskScope {
 			t.Rules = append(slices.Clone(t.Rules), b.Rules...)
 		}
+	case AnswerChanged:
+		t.said(b.Message)
 	case Escalated:
 		t.Raised = b.Tier
 	case LeasesReturned:
@@ -239,6 +243,7 @@ func (t *Task) ended(o Outcome) {
 		t.Cost += o.Model.Cost
 		t.unpriced(o.Model.Unpriced)
 		t.LastModel = cmp.Or(o.Model.Model, t.LastModel) // none: a hook answered
+		t.said(o.Model.Message)
 		t.phase(Processing, "")
 	case o.Side != nil:
 		t.Usage = t.Usage.Add(o.Side.Usage)
@@ -272,6 +277,19 @@ func (t *Task) ended(o Outcome) {
 func (t *Task) unpriced(is bool) {
 	if is {
 		t.Unpriced++
+	}
+}
+
+// maxLastText is what is kept of the last words: they stand for a summary where there is none (L-13).
+const maxLastText = 500
+
+func (t *Task) said(m Message) {
+	text := []rune(strings.TrimSpace(m.Text()))
+	switch {
+	case len(text) > maxLastText:
+		t.LastText = string(text[:maxLastText]) + "…"
+	case len(text) > 0:
+		t.LastText = string(text)
 	}
 }
 
