@@ -87,6 +87,7 @@ type Status struct {
 	Running   []td.Task          `json:"running,omitempty"`
 	Waiting   []td.Task          `json:"waiting,omitempty"`
 	Stopping  bool               `json:"stopping,omitempty"`
+	Calls     Calls              `json:"calls"`
 	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so
 }
 
@@ -151,6 +152,7 @@ type Context struct {
 	Total     td.Usage      `json:"total"`
 	Cost      td.Money      `json:"cost_micro_usd"`
 	TreeCost  td.Money      `json:"tree_cost_micro_usd"` // with subtasks
+	Unpriced  int           `json:"unpriced,omitempty"`  // calls that cost nobody knows what
 }
 
 // ContextPart is one part of it.

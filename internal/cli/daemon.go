@@ -71,10 +71,27 @@ func (a *app) printDaemon(st api.Status) error {
 		model += ", " + m
 	}
 	rows := [][]string{{"daemon", running}, {"model", model}, {"state", st.State}, {"tasks", counts(st.Tasks)}}
+	for _, line := range callWords(st.Calls) {
+		rows = append(rows, []string{"calls", line})
+	}
 	if st.Degraded != "" {
 		rows = append(rows, []string{"degraded", a.style.red(plainText(st.Degraded))})
 	}
 	return table(a.stdout, rows)
+}
+
+// callWords is what is worth saying of the calls of models: nothing, when none waits and all can be made.
+func callWords(c api.Calls) (lines []string) {
+	if c.Waiting > 0 {
+		lines = append(lines, fmt.Sprintf("%d under way, %d waiting for their turn", c.InFlight, c.Waiting))
+	}
+	for _, m := range c.Off {
+		lines = append(lines, fmt.Sprintf("%s is off until %s after %s", plainLine(m.Model, 80), m.Until.Local().Format("15:04"), plural(m.Failures, "failure")))
+	}
+	for _, k := range c.Resting {
+		lines = append(lines, fmt.Sprintf("a key of %s (%s) rests until %s: %s", plainLine(k.Provider, 40), k.Key, k.Until.Local().Format("15:04:05"), k.Why))
+	}
+	return lines
 }
 
 func counts(n map[td.State]int) string {

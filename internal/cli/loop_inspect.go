@@ -66,14 +66,10 @@ func contextRows(c api.Context) [][]string {
 			last += " (" + plainLine(c.Prefix.Miss, 120) + ")"
 		}
 	}
-	cost := money(c.Cost)
-	if c.TreeCost != c.Cost {
-		cost += ", " + money(c.TreeCost) + " with its subtasks"
-	}
 	conversation := plural(c.Messages, "message") + ", " + plural(c.Turns, "turn")
 	if c.Compacted > 0 {
 		conversation += ", compacted " + plural(c.Compacted, "time")
 	}
 	return append(rows, []string{"conversation", "", conversation}, []string{"model", "", c.Model}, []string{"last call", "", last},
-		[]string{"all calls", "", usageWords(c.Total)}, []string{"cost", "", cost})
+		[]string{"all calls", "", usageWords(c.Total)}, []string{"cost", "", costWords(c.Cost, c.TreeCost, c.Unpriced)})
 }

@@ -145,6 +145,18 @@ func took(d time.Duration) string {
 	}
 }
 
+// costWords is what a task has cost, with its subtasks, and what nobody knows of it.
+func costWords(cost, tree td.Money, unpriced int) string {
+	words := money(cost)
+	if tree != cost {
+		words += ", " + money(tree) + " with its subtasks"
+	}
+	if unpriced > 0 {
+		words += " and " + plural(unpriced, "call") + " of unknown price"
+	}
+	return words
+}
+
 // money is an amount as people read it.
 func money(m td.Money) string {
 	switch {

@@ -96,10 +96,9 @@ func taskRows(a *app, t td.Task) [][]string {
 		add("labels", "%s", strings.Join(t.Labels, ", "))
 	}
 	add("work", "%s, iteration %d", plural(t.Turns, "turn"), max(t.Iteration, 1))
-	if t.SubtaskCost > 0 {
-		add("cost", "%s, %s with its subtasks", money(t.Cost), money(t.TreeCost()))
-	} else {
-		add("cost", "%s", money(t.Cost))
+	add("cost", "%s", costWords(t.Cost, t.TreeCost(), t.Unpriced))
+	for _, row := range budgetWords(t) {
+		add("budget", "%s", row)
 	}
 	if t.Parent != "" {
 		add("parent", "%s", td.Handle(td.TaskHandle, string(t.Parent), td.HandleLength))
@@ -147,6 +146,9 @@ func usageWords(u td.Usage) string {
 func whatNext(t td.Task) string {
 	if b := t.Status.Blocked; b != nil && b.Child != "" {
 		return "taskdaemon loop attach " + b.Resource
+	}
+	if b := t.Status.Blocked; b != nil && len(b.Wants) > 0 {
+		return "taskdaemon locks"
 	}
 	switch t.Status.State {
 	case td.Paused, td.Failed, td.Cancelled, td.Abandoned, td.Blocked:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/anthropic"
@@ -141,4 +142,25 @@ func (s *stage) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 		req.Model = llm.Rehearsal + "/" + req.Model
 	}
 	return s.gate.Stream(ctx, req, emit)
+}
+
+// callsOf is what people are told of the gateway.
+func callsOf(s gateway.Stats) api.Calls {
+	c := api.Calls{InFlight: s.InFlight, Waiting: s.Waiting}
+	for _, m := range s.Models {
+		if m.State != gateway.On {
+			c.Off = append(c.Off, api.OffModel{Model: m.Model, Failures: m.Failures, Until: m.Until})
+		}
+	}
+	for _, p := range s.Providers {
+		for _, k := range p.Keys {
+			switch {
+			case !k.Refused.IsZero():
+				c.Resting = append(c.Resting, api.Resting{Provider: p.Name, Key: k.Key, Why: "not accepted", Until: k.Refused})
+			case !k.Rests.IsZero():
+				c.Resting = append(c.Resting, api.Resting{Provider: p.Name, Key: k.Key, Why: "rate limit", Until: k.Rests})
+			}
+		}
+	}
+	return c
 }

@@ -62,12 +62,12 @@ func gaveUp(failed []td.ModelFailure) td.FailedData {
 }
 
 // cost is the price of an answer, by the name the model was asked for and then by the one that answered.
-// Unpriced is set when nobody knows; a rehearsal costs nothing.
+// Unpriced is set when nobody knows.
 func (r *run) cost(asked string, resp llm.Response) (cost td.Money, unpriced bool) {
 	for _, name := range []string{asked, resp.Model} {
 		if cost, ok := r.Prices.Cost(name, resp.Usage); ok {
 			return cost, false
 		}
 	}
-	return 0, resp.Usage != td.Usage{} && !strings.HasPrefix(asked, llm.Rehearsal+"/")
+	return 0, resp.Usage != td.Usage{}
 }

@@ -105,3 +105,30 @@ func TestSideCallsTryAgainAndFallBack(t *testing.T) {
 		})
 	}
 }
+
+// What a model costs goes by the name it was asked for; what nobody knows is not taken for nothing.
+func TestUnknownPricesAreCounted(t *testing.T) {
+	prices, err := llm.ParsePrices([]byte(`{"near/worker": {"input": 3, "output": 0}, "worker": {"input": 9, "output": 0}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, done := calls("Look", `{}`), calls("Complete", `{"summary":"ok"}`)
+	look.Usage.Input, done.Usage.Input, look.Model, done.Model = 1e6, 1e6, "worker", "worker"
+	for asked, want := range map[string]td.Money{
+		"near/worker": 6e6,
+		"far/worker":  18e6,
+		"other":       18e6, // by the name that answered
+	} {
+		play(t, []any{look, done}, func(s *td.Spec, o *Options) { s.Model, o.Prices = asked, prices }, func(b *bench, id td.TaskID) {
+			if got := b.until(id, td.Completed); got.Cost != want || got.Unpriced != 0 {
+				t.Errorf("%s: %d, %d calls of unknown price", asked, got.Cost, got.Unpriced)
+			}
+		})
+	}
+	look.Model = "nobody-knows"
+	play(t, []any{look, done}, func(s *td.Spec, o *Options) { s.Model, o.Prices = "nobody-knows", prices }, func(b *bench, id td.TaskID) {
+		if got := b.until(id, td.Completed); got.Cost != 9e6 || got.Unpriced != 1 {
+			t.Errorf("%d, %d calls of unknown price", got.Cost, got.Unpriced)
+		}
+	})
+}
