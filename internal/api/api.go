@@ -33,6 +33,12 @@ type Service interface {
 	MCPServers(ctx context.Context) ([]MCPServer, error)
 	// TestMCPServer starts the server if it is not up, asks for its tools, and says what came of it.
 	TestMCPServer(ctx context.Context, name string) (MCPServer, error)
+	// Cost is what calls of models cost, broken down, and how the budgets stand.
+	Cost(ctx context.Context, q CostQuery) (Cost, error)
+	// RaiseBudget lets more be spent in this day or month; tasks that wait for it go on.
+	RaiseBudget(ctx context.Context, in RaiseBudget) (td.Balance, error)
+	// Locks are what tasks have leased, and who waits for it.
+	Locks(ctx context.Context) (td.Locks, error)
 	Doctor(ctx context.Context, in DoctorRequest) (Diagnosis, error)
 	Stop(ctx context.Context) error
 }
@@ -51,6 +57,7 @@ type AddTask struct {
 	Priority   *int          `json:"priority,omitempty" doc:"0 (first) to 4; 2 when not given."`
 	Labels     []string      `json:"labels,omitempty"`
 	MaxTurns   int           `json:"max_turns,omitempty"`
+	Budget     td.Money      `json:"budget_micro_usd,omitempty" doc:"What it may cost with its subtasks, in millionths of a dollar, before a person is asked."`
 	Rehearsal  string        `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
 	Permission time.Duration `json:"permission_limit,omitempty" doc:"How long a permission request stays open, in nanoseconds."`
 	By         string        `json:"by,omitempty"`

@@ -52,7 +52,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case td.NotFound, td.Ambiguous:
 		return exitNotFound
-	case td.Conflict, td.Fenced, td.Refused:
+	case td.Conflict, td.Fenced, td.Refused, td.Busy, td.OverBudget:
 		return exitConflict
 	case td.Unavailable, td.Timeout, td.Unknown:
 		return exitUnavailable

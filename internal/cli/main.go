@@ -108,7 +108,8 @@ taskdaemon completion --help.`,
 	root.AddCommand(
 		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newDaemonCmd(a), newTaskCmd(a), newLoopCmd(a),
 		newRecoverCmd(a), newControlCmd(a, controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
-		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a),
+		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newCostCmd(a),
+		newLocksCmd(a),
 	)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(a.stderr, cmd); return nil })

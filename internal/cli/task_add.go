@@ -25,6 +25,7 @@ type taskAddOptions struct {
 	tier        string
 	priority    int
 	rehearse    string
+	budget      string
 	wait        bool
 	attach      bool
 	quiet       bool
@@ -62,6 +63,7 @@ with --attach it shows the loop live and stays while a person is asked, too.`,
 	f.IntVarP(&o.priority, "priority", "p", 2, "0 (first) to 4")
 	f.StringSliceVarP(&o.task.Labels, "label", "l", nil, "labels, for people")
 	f.IntVar(&o.task.MaxTurns, "max-turns", 0, "turns before it pauses and asks, instead of the config's")
+	f.StringVar(&o.budget, "budget", "", "dollars it may cost with its subtasks before a person is asked, instead of the config's")
 	f.DurationVar(&o.task.Permission, "permission-limit", 0, "how long a permission request stays open, instead of the config's")
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
 	f.StringVar(&o.task.Key, "key", "", "the same key again adds nothing and returns the first task")
@@ -148,6 +150,11 @@ func (o taskAddOptions) request() (api.AddTask, error) {
 	}
 	if in.Dir, err = absolute(dir); err != nil {
 		return in, err
+	}
+	if o.budget != "" {
+		if in.Budget, err = td.ParseDollars(o.budget); err != nil {
+			return in, fmt.Errorf("--budget: %w", err)
+		}
 	}
 	if o.rehearse != "" {
 		raw, err := readFile(o.rehearse)

@@ -185,6 +185,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 		v.line(v.s.dim("  " + plural(len(b.Jobs), "background job") + " ended: " + plainLine(b.Why, 200)))
 	case td.Ignored:
 		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + plainLine(b.Why, 200)))
+	case td.BudgetWarned:
+		v.line(v.s.warn("  " + b.String()))
+	case td.BudgetRaised:
+		v.line(v.s.dim(fmt.Sprintf("  the budget of the %s is %s now", b.Scope, b.Limit)))
 	case td.Unreadable:
 		v.line(v.s.red("  a record that cannot be read: " + plainLine(b.Err, 200)))
 	}

@@ -154,6 +154,23 @@ func (c *Client) TestMCPServer(ctx context.Context, name string) (api.MCPServer,
 	return post[api.MCPServer](ctx, c, "/v1/mcp/"+url.PathEscape(name)+"/test", nil)
 }
 
+// Cost is what calls of models cost, and how the budgets stand.
+func (c *Client) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
+	v := url.Values{}
+	if q.By != "" {
+		v.Set("by", string(q.By))
+	}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	return get[api.Cost](ctx, c, "/v1/cost", v)
+}
+
+// RaiseBudget lets more be spent in this day or month.
+func (c *Client) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balance, error) {
+	return post[td.Balance](ctx, c, "/v1/budgets", in)
+}
+
 // Recovery is the report of the daemon's start.
 func (c *Client) Recovery(ctx context.Context) (td.Report, error) {
 	return get[td.Report](ctx, c, "/v1/recovery", nil)

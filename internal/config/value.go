@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,11 +139,11 @@ func (k Key) setScalar(c *Config, text string) error {
 		}
 		*ptr = d
 	case *td.Money:
-		n, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(text), "$"), 64)
-		if err != nil || !(n >= 0 && n < 1e9) {
-			return fmt.Errorf("want dollars, like 2.50")
+		n, err := td.ParseDollars(text)
+		if err != nil {
+			return err
 		}
-		*ptr = td.Money(math.Round(n * 1e6))
+		*ptr = n
 	case *Size:
 		n, err := parseSize(strings.TrimSpace(text))
 		if err != nil {

@@ -83,9 +83,15 @@ func (n *notifier) tell() error {
 	if n.o.Config.Notify.Command == "" {
 		return nil
 	}
-	for ev, err := range n.journal.Follow(n.follow, store.EventFilter{Types: []td.EventType{td.Moved{}.Type()}}, after) {
+	for ev, err := range n.journal.Follow(n.follow, store.EventFilter{Types: []td.EventType{td.Moved{}.Type(), td.BudgetWarned{}.Type()}}, after) {
 		if err != nil {
 			return err
+		}
+		if w, is := ev.Body.(td.BudgetWarned); is {
+			if err := n.tellOfBudget(ev, w); err != nil {
+				return err
+			}
+			continue
 		}
 		m, ok := ev.Body.(td.Moved)
 		if !ok || !news(m.Status) {
@@ -106,6 +112,16 @@ func (n *notifier) tell() error {
 	return nil
 }
 
+// tellOfBudget tells how much of a budget is spent, in the name of the task that found it out.
+func (n *notifier) tellOfBudget(ev td.Event, w td.BudgetWarned) error {
+	t, err := n.journal.Task(n.follow, ev.Task)
+	if err != nil {
+		return err
+	}
+	t.Status = td.Status{State: t.Status.State, Reason: w.String()}
+	return n.tellOf(ev.Cursor, t)
+}
+
 // news reports whether a person wants to hear that a task came into this state.
 func news(s td.Status) bool {
 	switch s.State {
@@ -114,7 +130,8 @@ func news(s td.Status) bool {
 	case td.Paused:
 		return s.Paused != nil && s.Paused.By == "taskdaemon"
 	case td.Blocked:
-		return s.Blocked == nil || s.Blocked.Child == ""
+		// That everybody's budget is used up is told once, not of each task.
+		return !s.Blocked.Passes() && (s.Blocked == nil || s.Blocked.Budget == nil)
 	}
 	return s.State.Terminal()
 }

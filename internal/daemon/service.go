@@ -110,7 +110,7 @@ func newSpec(in api.AddTask) (td.Spec, error) {
 		Title: in.Title, Prompt: in.Prompt, Dir: dir, Mode: in.Mode, Tier: in.Tier, Model: in.Model,
 		Validator: in.Validator, Yes: in.Yes, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
 		CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
-		PermissionLimit: in.Permission, Rehearsal: in.Rehearsal,
+		PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget,
 	}
 	if s.Title = oneLine(s.Title, 80); s.Title == "" {
 		s.Title = oneLine(prompt, 60)
@@ -131,6 +131,8 @@ func newSpec(in api.AddTask) (td.Spec, error) {
 		return td.Spec{}, td.Errorf(td.Invalid, "mode %q: it is autonomous or interactive", s.Mode)
 	case !slices.Contains([]td.Tier{td.Small, td.Worker, td.Expert}, s.Tier):
 		return td.Spec{}, td.Errorf(td.Invalid, "tier %q: it is small, worker or expert", s.Tier)
+	case s.Budget < 0 || s.Budget > td.MaxBudget:
+		return td.Spec{}, td.Errorf(td.Invalid, "a budget of %s: it is between $0 and %s", s.Budget, td.MaxBudget)
 	case s.MaxTurns < 0:
 		return td.Spec{}, td.Errorf(td.Invalid, "max turns %d: it must not be negative", s.MaxTurns)
 	}

@@ -141,9 +141,14 @@ func (r *run) dueWarnings(ctx context.Context, caps []td.Cap) (due []td.Body, er
 // stand in the way, and where the budget is everybody's, it waits for room: a new day or a person who raises
 // it brings that. Of its own budget a person is asked.
 func (r *run) outOfBudget(ctx context.Context, short *td.Shortage) error {
+	t, everybodys := r.log.Task(), short.Scope == td.OfDay || short.Scope == td.OfMonth
+	if everybodys && !short.Passes() {
+		if err := r.warnAtEnd(ctx, short.Cap); err != nil {
+			return err
+		}
+	}
 	fpBudgetShort.Hit()
-	t := r.log.Task()
-	if short.Scope == td.OfDay || short.Scope == td.OfMonth || short.Passes() {
+	if everybodys || short.Passes() {
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.BlockOn(t, td.BlockedData{
 				Cause: short.Error(), Resource: fmt.Sprintf("budget %s %s", short.Scope, short.Key), Budget: short,
@@ -158,6 +163,18 @@ func (r *run) outOfBudget(ctx context.Context, short *td.Shortage) error {
 		Prompt: fmt.Sprintf("%s is at the end of its budget: %s. Raise it to %s?", t.Handle, short, short.Raise()),
 		Detail: fmt.Sprintf("yes raises it to %s, an amount like %.2f to that; no pauses the task", short.Raise(), 2*short.Raise().Dollars()),
 	})
+}
+
+// warnAtEnd tells people that everybody's budget is used up, once however many tasks it stops.
+func (r *run) warnAtEnd(ctx context.Context, c td.Cap) error {
+	r.warning.Lock()
+	defer r.warning.Unlock()
+	balances, err := r.Journal.Balances(ctx, c)
+	if err != nil || balances[0].Warned >= 100 {
+		return err
+	}
+	b := balances[0]
+	return r.log.Append(ctx, td.BudgetWarned{Scope: b.Scope, Key: b.Key, Percent: 100, Spent: b.Spent, Limit: b.Limit})
 }
 
 // room says why a task that waited for a budget may go on, or nothing.

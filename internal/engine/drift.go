@@ -17,7 +17,7 @@ func (r *run) drifting(ctx context.Context) (bool, error) {
 	if script.Model.Intent != nil {
 		return false, nil // a call that was begun is carried through first
 	}
-	sign, found := script.Drift(r.log.Now(), t.Cost, r.Drift)
+	sign, found := script.Drift(r.log.Now(), r.Drift)
 	if !found {
 		return false, nil
 	}

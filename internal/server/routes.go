@@ -89,6 +89,22 @@ func (s *server) routes() http.Handler {
 		) (*body[api.MCPServer], error) {
 			return answer(s.svc.TestMCPServer(ctx, in.Name))
 		})
+	huma.Register(a, get("cost", "/v1/cost", "What calls of models cost, broken down, and how the budgets stand"),
+		func(ctx context.Context, in *struct {
+			By    string    `query:"by" enum:"task,model,day,cause" doc:"How it is broken down; by task when not given."`
+			Since time.Time `query:"since" doc:"From the day of this time on."`
+		},
+		) (*body[api.Cost], error) {
+			return answer(s.svc.Cost(ctx, api.CostQuery{By: api.CostBy(in.By), Since: in.Since}))
+		})
+	huma.Register(a, post("raise-budget", "/v1/budgets", "Let more be spent in this day or month; tasks that wait for it go on", maxSmall),
+		func(ctx context.Context, in *struct{ Body api.RaiseBudget }) (*body[td.Balance], error) {
+			return answer(s.svc.RaiseBudget(ctx, in.Body))
+		})
+	huma.Register(a, get("locks", "/v1/locks", "What tasks have leased, and who waits for it"),
+		func(ctx context.Context, _ *struct{}) (*body[td.Locks], error) {
+			return answer(s.svc.Locks(ctx))
+		})
 	huma.Register(a, get("recovery", "/v1/recovery", "What the last start found and did"),
 		func(ctx context.Context, _ *struct{}) (*body[td.Report], error) {
 			return answer(s.svc.Recovery(ctx))

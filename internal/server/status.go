@@ -16,6 +16,7 @@ var statuses = map[td.Kind]int{
 	td.Fenced:      http.StatusConflict,
 	td.Unknown:     http.StatusServiceUnavailable,
 	td.Locked:      http.StatusLocked,
+	td.Busy:        http.StatusConflict,
 	td.Storage:     http.StatusInsufficientStorage,
 	td.Corrupt:     http.StatusInternalServerError,
 	td.Newer:       http.StatusInternalServerError,
@@ -24,6 +25,7 @@ var statuses = map[td.Kind]int{
 	td.Timeout:     http.StatusGatewayTimeout,
 	td.Interrupted: http.StatusServiceUnavailable,
 	td.Auth:        http.StatusUnauthorized,
+	td.OverBudget:  http.StatusPaymentRequired,
 	td.Internal:    http.StatusInternalServerError,
 }
 

@@ -336,6 +336,9 @@ func init() {
 }
 
 func (w BudgetWarned) String() string {
+	if w.Percent >= 100 {
+		return fmt.Sprintf("the budget of the %s is used up: %s of %s are spent, and the next call may take more than is left", w.Scope, w.Spent, w.Limit)
+	}
 	return fmt.Sprintf("%d %% of the budget of the %s is spent: %s of %s", w.Percent, w.Scope, w.Spent, w.Limit)
 }
 

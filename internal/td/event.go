@@ -208,7 +208,6 @@ const (
 	DriftFailures   Drift = "failures"    // tool calls keep failing
 	DriftNoProgress Drift = "no_progress" // nothing new for too long
 	DriftRepeats    Drift = "repeats"     // the same call again and again
-	DriftCost       Drift = "cost"        // the budget is used up
 )
 
 // DriftAction is what is done about it. Values are on disk.

@@ -92,6 +92,11 @@ type BlockedData struct {
 	Step  StepKey `json:"step,omitempty"`
 }
 
+// Passes reports whether the task goes on by itself when what it waits for comes: no person is needed.
+func (b *BlockedData) Passes() bool {
+	return b != nil && (b.Child != "" || len(b.Wants) > 0 || b.Budget != nil && b.Budget.Passes())
+}
+
 // PausedData is what a paused task carries.
 type PausedData struct {
 	By          string `json:"by,omitempty"`

@@ -18,7 +18,6 @@ type DriftLimits struct {
 	ToolFailures int           // tool calls that failed one after the other
 	NoProgress   time.Duration // since something new was last done
 	Repeats      int           // same calls among the last driftWindow
-	Cost         td.Money      // of the task
 }
 
 // driftWindow is how many calls are looked at for repetitions.
@@ -45,11 +44,9 @@ type DriftSignal struct {
 
 // Drift looks for the first sign that the loop is going nowhere. Whoever finds one records it as
 // td.Drifted, which starts the count anew.
-func (t *Transcript) Drift(now time.Time, cost td.Money, l DriftLimits) (DriftSignal, bool) {
+func (t *Transcript) Drift(now time.Time, l DriftLimits) (DriftSignal, bool) {
 	d := &t.drift
 	switch {
-	case l.Cost > 0 && cost >= l.Cost && d.warned[td.DriftCost] == 0:
-		return DriftSignal{td.DriftCost, td.DriftStuck, fmt.Sprintf("it has cost $%.2f; the budget is $%.2f", cost.Dollars(), l.Cost.Dollars())}, true
 	case l.ToolFailures > 0 && d.failures >= l.ToolFailures:
 		return DriftSignal{td.DriftFailures, td.DriftStuck, fmt.Sprintf("%d tool calls failed one after the other", d.failures)}, true
 	case l.NoProgress > 0 && !d.progress.IsZero() && now.Sub(d.progress) >= l.NoProgress:

@@ -10,7 +10,7 @@ import (
 	"taskdaemon/internal/td"
 )
 
-var driftLimits = DriftLimits{TurnTokens: 1000, ToolFailures: 3, NoProgress: 10 * time.Minute, Repeats: 5, Cost: 2_000_000}
+var driftLimits = DriftLimits{TurnTokens: 1000, ToolFailures: 3, NoProgress: 10 * time.Minute, Repeats: 5}
 
 // play folds bodies a second apart and returns the transcript and the time after the last.
 func play(bodies ...td.Body) (*Transcript, time.Time) {
@@ -66,7 +66,6 @@ func TestDrift(t *testing.T) {
 		bodies []td.Body
 		pause  time.Duration // before the last of the bodies
 		later  time.Duration
-		cost   td.Money
 		want   td.Drift
 		action td.DriftAction
 		detail string
@@ -106,8 +105,6 @@ func TestDrift(t *testing.T) {
 		{name: "quiet, not for long", bodies: []td.Body{start}, later: 9 * time.Minute},
 		{name: "only the same for long", bodies: append([]td.Body{start}, called("Bash", 1, false)...), later: 10 * time.Minute, want: td.DriftNoProgress, action: td.DriftStuck},
 		{name: "time it did not run does not count", bodies: []td.Body{start, td.Moved{Verb: td.VerbStart}}, later: 9*time.Minute + 59*time.Second},
-		{name: "dear task", cost: 2_000_000, want: td.DriftCost, action: td.DriftStuck, detail: "$2.00"},
-		{name: "dear task that may go on", cost: 3_000_000, bodies: []td.Body{td.Drifted{Signal: td.DriftCost, Action: td.DriftStuck}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr, at := play(c.bodies[:max(len(c.bodies)-1, 0)]...)
@@ -115,18 +112,18 @@ func TestDrift(t *testing.T) {
 				at = at.Add(c.pause + time.Second)
 				tr.Apply(td.Event{Seq: uint64(n), At: at, Body: c.bodies[n-1]})
 			}
-			got, found := tr.Drift(at.Add(c.later), c.cost, driftLimits)
+			got, found := tr.Drift(at.Add(c.later), driftLimits)
 			if found != (c.want != "") || got.Signal != c.want || got.Action != c.action || !strings.Contains(got.Detail, c.detail) {
 				t.Errorf("got %+v, %v; want %s %s", got, found, c.want, c.action)
 			}
-			if _, found := tr.Drift(at.Add(c.later), c.cost, DriftLimits{}); found {
+			if _, found := tr.Drift(at.Add(c.later), DriftLimits{}); found {
 				t.Error("a signal that is off was seen")
 			}
 			if !found {
 				return
 			}
 			tr.Apply(td.Event{At: at.Add(c.later), Body: td.Drifted{Signal: got.Signal, Action: got.Action}})
-			if again, found := tr.Drift(at.Add(c.later), c.cost, driftLimits); found && again.Signal == got.Signal {
+			if again, found := tr.Drift(at.Add(c.later), driftLimits); found && again.Signal == got.Signal {
 				t.Errorf("recorded, it is seen again: %+v", again)
 			}
 		})

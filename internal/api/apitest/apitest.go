@@ -51,6 +51,7 @@ func Run(t *testing.T, svc api.Service) {
 		{"Events can be chosen by type and time", testEventFilter},
 		{"History has the conversation and its records", testHistory},
 		{"Status counts", testStatus},
+		{"Cost is broken down, and budgets are raised only where they are set", testCost},
 		{"Checkpoint, Recovery and Doctor answer", testUpkeep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -436,6 +437,9 @@ func testUpkeep(t *testing.T, s suite) {
 	}
 	if servers, err := s.svc.MCPServers(s.ctx); err != nil || servers == nil || len(servers) != 0 {
 		t.Errorf("MCP servers where the config has none: %#v, %v", servers, err)
+	}
+	if l, err := s.svc.Locks(s.ctx); err != nil || l.Held == nil || len(l.Held) != 0 || l.Waiters == nil || len(l.Waiters) != 0 {
+		t.Errorf("locks where nothing runs: %#v, %v", l, err)
 	}
 	cp, err := s.svc.Checkpoint(s.ctx, task.Handle)
 	if err != nil || cp.Seq != task.Head || cp.Commit == "" || cp.Branch == "" || cp.Cursor < cp.Seq {

@@ -31,6 +31,10 @@ type Fake struct {
 	Info api.Status
 	// Servers is what MCPServers says.
 	Servers []api.MCPServer
+	// Bill is what Cost says, whatever way it is asked for.
+	Bill api.Cost
+	// Leased is what Locks says.
+	Leased td.Locks
 	// Report is what Recovery says.
 	Report td.Report
 	// Diagnosis is what Doctor says.
@@ -51,6 +55,7 @@ func NewFake() *Fake {
 		keys:      map[string]td.TaskID{},
 		used:      map[string]bool{},
 		Info:      api.Status{Version: "test", Pid: 4711, StartedAt: now(), Provider: "rehearsal", Rehearsal: true},
+		Leased:    td.Locks{Held: []td.Lease{}, Waiters: []td.Waiter{}},
 		Report:    td.Report{At: now(), Clean: true},
 		Diagnosis: api.Diagnosis{Checks: []api.Check{{Name: "journal", OK: true}}},
 	}
@@ -96,7 +101,7 @@ func (f *Fake) AddTask(_ context.Context, in api.AddTask) (td.Task, error) {
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
 		Title: in.Title, Prompt: in.Prompt, Dir: in.Dir, Mode: in.Mode, Tier: in.Tier, Model: in.Model,
 		Validator: in.Validator, Yes: in.Yes, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
-		CreatedAt: now(), CreatedBy: in.By, PermissionLimit: in.Permission, Rehearsal: in.Rehearsal,
+		CreatedAt: now(), CreatedBy: in.By, PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget,
 	}
 	if in.Priority != nil {
 		spec.Priority = *in.Priority
@@ -168,6 +173,9 @@ func (f *Fake) History(_ context.Context, ref string) (api.History, error) {
 	}
 	return h, nil
 }
+
+// Locks gives Leased.
+func (f *Fake) Locks(context.Context) (td.Locks, error) { return f.Leased, nil }
 
 // Recovery gives Report.
 func (f *Fake) Recovery(context.Context) (td.Report, error) { return f.Report, nil }

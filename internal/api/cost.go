@@ -1,0 +1,55 @@
+package api
+
+import (
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// CostBy says how a bill is broken down.
+type CostBy string
+
+// The ways.
+const (
+	ByTask  CostBy = "task"
+	ByModel CostBy = "model"
+	ByDay   CostBy = "day"
+	ByCause CostBy = "cause"
+)
+
+// CostWays lists them.
+var CostWays = []CostBy{ByTask, ByModel, ByDay, ByCause}
+
+// CostQuery chooses what a bill is about.
+type CostQuery struct {
+	By    CostBy    `json:"by,omitempty"`   // by task when empty
+	Since time.Time `json:"since,omitzero"` // from the day of this time on; everything when zero
+}
+
+// Cost is a bill: what calls of models cost, what is set aside for those under way, and how the budgets stand.
+type Cost struct {
+	By       CostBy       `json:"by"`
+	Since    string       `json:"since,omitempty"` // the first day that counts
+	Lines    []CostLine   `json:"lines"`
+	Total    CostLine     `json:"total"`
+	Reserved td.Money     `json:"reserved_micro_usd"`
+	Open     int          `json:"open"` // calls under way
+	Budgets  []td.Balance `json:"budgets"`
+}
+
+// CostLine is one line of a bill.
+type CostLine struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title,omitempty"` // of a task
+	Calls    int      `json:"calls"`
+	Unpriced int      `json:"unpriced,omitempty"` // calls of models whose price nobody knows: not in the amount
+	Usage    td.Usage `json:"usage"`
+	Amount   td.Money `json:"cost_micro_usd"`
+}
+
+// RaiseBudget lets more be spent in this day or month than the config says.
+type RaiseBudget struct {
+	Scope  td.Scope `json:"scope" doc:"day or month"`
+	Amount td.Money `json:"amount_micro_usd" doc:"The new budget, in millionths of a dollar."`
+	By     string   `json:"by,omitempty"`
+}

@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/engine"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+var fpRaised = failpoint.New("daemon.budget.raised")
+
+// Cost is what calls of models cost, broken down, and how the budgets stand.
+func (d *Daemon) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
+	out := api.Cost{By: cmp.Or(q.By, api.ByTask), Lines: []api.CostLine{}, Total: api.CostLine{Name: "total"}, Budgets: []td.Balance{}}
+	if !slices.Contains(api.CostWays, out.By) {
+		return api.Cost{}, td.Errorf(td.Invalid, "cost by %q: it is by task, model, day or cause", out.By)
+	}
+	if !q.Since.IsZero() {
+		out.Since = td.Day(q.Since.Local())
+	}
+	spent, err := d.journal.Spending(ctx, out.Since)
+	if err != nil {
+		return api.Cost{}, err
+	}
+	out.Reserved, out.Open = spent.Reserved, spent.Open
+	at := map[string]int{}
+	for _, s := range spent.Lines {
+		name, title := nameOf(out.By, s)
+		i, known := at[name]
+		if !known {
+			i = len(out.Lines)
+			at[name] = i
+			out.Lines = append(out.Lines, api.CostLine{Name: name, Title: title})
+		}
+		add(&out.Lines[i], s)
+		add(&out.Total, s)
+	}
+	if out.By != api.ByDay { // days stay in their order
+		slices.SortStableFunc(out.Lines, func(a, b api.CostLine) int { return cmp.Compare(b.Amount, a.Amount) })
+	}
+	if caps := budgets(d.o.Config).Caps(time.Now()); len(caps) > 0 {
+		if out.Budgets, err = d.journal.Balances(ctx, caps...); err != nil {
+			return api.Cost{}, err
+		}
+	}
+	return out, nil
+}
+
+func nameOf(by api.CostBy, s store.SpendLine) (name, title string) {
+	switch by {
+	case api.ByModel:
+		return s.Model, ""
+	case api.ByDay:
+		return s.Day, ""
+	case api.ByCause:
+		return string(s.Cause), ""
+	default:
+		return s.Handle, s.Title
+	}
+}
+
+func add(to *api.CostLine, s store.SpendLine) {
+	to.Calls += s.Calls
+	to.Unpriced += s.Unpriced
+	to.Usage = to.Usage.Add(s.Usage)
+	to.Amount += s.Amount
+}
+
+// RaiseBudget lets more be spent in this day or month, and lets go on what waits for that.
+func (d *Daemon) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balance, error) {
+	if err := d.accepting(); err != nil {
+		return td.Balance{}, err
+	}
+	if in.Scope != td.OfDay && in.Scope != td.OfMonth {
+		return td.Balance{}, td.Errorf(td.Invalid, "raise the budget of the %s: it is the one of the day or the month", in.Scope).
+			WithHint("taskdaemon task answer, for the budget of a task")
+	}
+	caps := budgets(d.o.Config).Caps(time.Now())
+	i := slices.IndexFunc(caps, func(c td.Cap) bool { return c.Scope == in.Scope })
+	if i < 0 {
+		return td.Balance{}, td.Errorf(td.Conflict, "there is no budget of the %s to raise", in.Scope).
+			WithHint("taskdaemon config show budget.%s", in.Scope)
+	}
+	now, err := d.journal.Balances(ctx, caps[i])
+	if err != nil {
+		return td.Balance{}, err
+	}
+	if in.Amount == now[0].Limit {
+		return now[0], nil // it was raised to this already
+	}
+	if in.Amount < now[0].Limit || in.Amount > td.MaxBudget {
+		return td.Balance{}, td.Errorf(td.Invalid, "raise the budget of the %s to %s: it is %s already", in.Scope, in.Amount, now[0].Limit)
+	}
+	raised := td.BudgetRaised{Cap: td.Cap{Scope: in.Scope, Key: caps[i].Key, Limit: in.Amount}, By: in.By}
+	if err := d.own.append(ctx, raised); err != nil {
+		return td.Balance{}, fmt.Errorf("raise the budget: %w", err)
+	}
+	fpRaised.Hit()
+	waiting, err := d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Blocked}, Brief: true})
+	if err != nil {
+		return td.Balance{}, err
+	}
+	for _, t := range waiting {
+		if b := t.Status.Blocked; b != nil && b.Budget != nil {
+			d.sched.Wake(ctx, t, false)
+		}
+	}
+	now[0].Limit, now[0].Warned = in.Amount, 0
+	return now[0], nil
+}
+
+func budgets(c config.Config) engine.Budgets {
+	b := c.Budget
+	return engine.Budgets{Task: b.Task, Tree: b.Tree, Day: b.Day, Month: b.Month}
+}
