@@ -207,6 +207,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("server", func(ctx context.Context) error {
 		return server.Serve(ctx, server.Options{
 			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx); begin() },
+			Inside: func(pid int) string { return sandbox.Inside(d.spool.Dir, pid) },
 		})
 	})
 	// Waited for through drained, and not for ever: a run that hangs must not keep the daemon from ending.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"net/http"
 	"os"
 	"syscall"
 
@@ -16,8 +17,19 @@ var nobody = unix.Ucred{Uid: ^uint32(0)}
 
 type peerKey struct{}
 
-func withPeer(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, peerOf(c))
+// peer is who is at the other end of a connection.
+type peer struct {
+	unix.Ucred
+	inside string // why it counts as a process of a run; empty: it does not
+}
+
+// withPeer looks at the peer when it connects, while it waits for its answer and its pid is its own.
+func (s *server) withPeer(ctx context.Context, c net.Conn) context.Context {
+	p := peer{Ucred: peerOf(c)}
+	if s.opts.Inside != nil {
+		p.inside = s.opts.Inside(int(p.Pid))
+	}
+	return context.WithValue(ctx, peerKey{}, p)
 }
 
 // peerOf asks the kernel who is at the other end.
@@ -42,11 +54,16 @@ func peerOf(c net.Conn) unix.Ucred {
 	return *cred
 }
 
-// checkPeer lets only the daemon's own user in; root has other ways.
-func checkPeer(ctx context.Context) error {
-	peer, ok := ctx.Value(peerKey{}).(unix.Ucred)
-	if !ok || int(peer.Uid) != os.Geteuid() {
+// checkPeer lets only the daemon's own user in; root has other ways. What an agent started may look at
+// everything and change nothing: it could answer for the person whom its own run asks (G-4).
+func checkPeer(ctx context.Context, method string) error {
+	p, ok := ctx.Value(peerKey{}).(peer)
+	if !ok || int(p.Uid) != os.Geteuid() {
 		return td.Errorf(td.Refused, "this daemon belongs to another user").WithHint("taskdaemon --state DIR …")
+	}
+	if p.inside != "" && method != http.MethodGet && method != http.MethodHead {
+		return td.Errorf(td.Refused, "a process of a run may not change anything here (%s)", p.inside).
+			WithHint("type it in a terminal of your own")
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ type Options struct {
 	Socket  string // path; its folder is made if needed
 	Service api.Service
 	Log     *slog.Logger
+	// Inside says why a process counts as one of a run, which may change nothing; nil: none does.
+	Inside func(pid int) string
 	// Ready is called once, when the socket takes connections; it may be nil.
 	Ready func()
 
@@ -52,7 +54,7 @@ func Serve(ctx context.Context, o Options) error {
 	srv := &http.Server{
 		Handler:           s.handler(),
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       withPeer,
+		ConnContext:       s.withPeer,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -121,7 +123,7 @@ func (s *server) handler() http.Handler {
 			return
 		}
 		defer s.handlers.leave()
-		if err := checkPeer(r.Context()); err != nil {
+		if err := checkPeer(r.Context(), r.Method); err != nil {
 			s.opts.Log.Warn("refused a peer", "err", err)
 			w.Header().Set("Connection", "close")
 			writeFailure(w, err)

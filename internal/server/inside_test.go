@@ -1,0 +1,40 @@
+package server_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/api/apitest"
+	"taskdaemon/internal/client"
+	"taskdaemon/internal/server"
+	"taskdaemon/internal/td"
+)
+
+func TestAProcessOfARunMayOnlyLook(t *testing.T) {
+	var asked int
+	why := ""
+	socket, _ := serve(t, server.Options{Service: apitest.NewFake(), Inside: func(pid int) string { asked = pid; return why }})
+	add := api.AddTask{Prompt: "x", Dir: t.TempDir(), Key: "k"}
+	if _, err := client.New(client.Options{Socket: socket}).AddTask(t.Context(), add); err != nil {
+		t.Errorf("a person: %v", err)
+	}
+	if asked != os.Getpid() {
+		t.Errorf("asked about process %d", asked)
+	}
+	why = "it belongs to a command of a run"
+	c := client.New(client.Options{Socket: socket})
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("a look: %v", err)
+	}
+	for name, call := range map[string]func() error{
+		"add":     func() error { _, err := c.AddTask(t.Context(), add); return err },
+		"command": func() error { _, err := c.Command(t.Context(), "x", api.Command{Type: td.CmdCancel}); return err },
+		"stop":    func() error { return c.Stop(t.Context()) },
+	} {
+		if err := call(); !td.IsKind(err, td.Refused) || !strings.Contains(err.Error(), "a process of a run may not") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
