@@ -127,6 +127,9 @@ func runConfigCheck(o configCheckOptions) error {
 	if err := daemon.CheckServers(c); err != nil {
 		return err
 	}
+	if _, err := daemon.Resources(c); err != nil {
+		return err
+	}
 	if o.app.json {
 		return o.app.printJSON(map[string]any{"config": file, "ok": true})
 	}

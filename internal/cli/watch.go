@@ -56,8 +56,8 @@ func (w *watch) run(ctx context.Context) (td.Task, error) {
 }
 
 func (w *watch) over(t td.Task) bool {
-	if b := t.Status.Blocked; b != nil && b.Child != "" {
-		return false // its subtask works for it
+	if t.Status.Blocked.Passes() {
+		return false // its subtask works for it, or another task will be through
 	}
 	switch t.Status.State {
 	case td.Waiting, td.Paused, td.Blocked:

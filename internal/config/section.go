@@ -54,6 +54,14 @@ type Fallback struct {
 	Where string   `yaml:"-"`
 }
 
+// Resource is one entry of `resources:`, something that only so many calls may use at once.
+type Resource struct {
+	Name     string `yaml:"name"`
+	Capacity int    `yaml:"capacity"`
+	Match    string `yaml:"match"`
+	Where    string `yaml:"-"`
+}
+
 // sections are the keys of the file that hold lists of things. They stand in the file only.
 var sections = map[string]func(r *reader, n ast.Node) error{
 	"hooks":     list(func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at }),
@@ -61,6 +69,7 @@ var sections = map[string]func(r *reader, n ast.Node) error{
 	"providers": list(func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at }),
 	"rules":     rules,
 	"rates":     rates,
+	"resources": list(func(c *Config) *[]Resource { return &c.Resources }, func(r *Resource, at string) { r.Where = at }),
 	"fallback":  list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at }),
 }
 

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type Resource struct {
 	Name     string
 	Capacity int    // how many steps may have it at once
 	Match    string // which calls need it: Tool, or Tool(pattern) where * is any text
+	Where    string // its place in a file, for errors
 }
 
 // The resources that taskdaemon names itself begin with these.
@@ -51,32 +53,40 @@ type named struct {
 // once; zero: any number.
 func NewResources(list []Resource, hosts int) (*Resources, error) {
 	out := &Resources{hosts: hosts}
-	var known []string
-	for _, r := range list {
-		switch {
-		case strings.TrimSpace(r.Name) == "" || strings.TrimSpace(r.Name) != r.Name:
-			return nil, td.Errorf(td.Invalid, "the resource %q needs a name without blanks around it", r.Name)
-		case reserved(r.Name):
-			return nil, td.Errorf(td.Invalid, "the resource %q has a name that taskdaemon gives itself: choose one that does not begin with %s, %s or %s",
-				r.Name, fileResource, repoResource, hostResource)
-		case slices.Contains(known, r.Name):
-			return nil, td.Errorf(td.Invalid, "the resource %q is there twice", r.Name)
-		case r.Capacity < 1:
-			return nil, td.Errorf(td.Invalid, "the resource %q has capacity %d: it must be at least 1", r.Name, r.Capacity)
+	for i, r := range list {
+		n, err := compile(r)
+		if err == nil && slices.ContainsFunc(list[:i], func(o Resource) bool { return o.Name == r.Name }) {
+			err = td.Errorf(td.Invalid, "the resource %q is there twice", r.Name)
 		}
-		known = append(known, r.Name)
-		tool, pattern, err := parseMatch(r.Match)
+		if err != nil && r.Where != "" {
+			err = fmt.Errorf("%s: %w", r.Where, err)
+		}
 		if err != nil {
-			return nil, td.Errorf(td.Invalid, "the resource %q: %w", r.Name, err)
+			return nil, err
 		}
-		out.named = append(out.named, named{
-			want: td.Want{Resource: r.Name, Shared: true, Capacity: r.Capacity}, tool: tool, pattern: pattern,
-		})
+		out.named = append(out.named, n)
 	}
 	if hosts < 0 {
 		return nil, td.Errorf(td.Invalid, "%d calls cannot reach one host at once", hosts)
 	}
 	return out, nil
+}
+
+func compile(r Resource) (named, error) {
+	switch {
+	case strings.TrimSpace(r.Name) == "" || strings.TrimSpace(r.Name) != r.Name:
+		return named{}, td.Errorf(td.Invalid, "the resource %q needs a name without blanks around it", r.Name)
+	case reserved(r.Name):
+		return named{}, td.Errorf(td.Invalid, "the resource %q has a name that taskdaemon gives itself: choose one that does not begin with %s, %s or %s",
+			r.Name, fileResource, repoResource, hostResource)
+	case r.Capacity < 1:
+		return named{}, td.Errorf(td.Invalid, "the resource %q has capacity %d: it must be at least 1", r.Name, r.Capacity)
+	}
+	tool, pattern, err := parseMatch(r.Match)
+	if err != nil {
+		return named{}, fmt.Errorf("the resource %q: %w", r.Name, err)
+	}
+	return named{want: td.Want{Resource: r.Name, Shared: true, Capacity: r.Capacity}, tool: tool, pattern: pattern}, nil
 }
 
 func reserved(name string) bool {

@@ -92,6 +92,7 @@ type Options struct {
 	Permission time.Duration // how long a permission request stays open
 	Retry      RetryTable
 	Drift      transcript.DriftLimits
+	Leases     Leases
 
 	Boot string // boot id of this host
 	Log  *slog.Logger
@@ -161,6 +162,7 @@ func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Cont
 	if err != nil {
 		return nil, err
 	}
+	log.OnFree(e.Leases.Freed)
 	return &run{Engine: e, ctx: ctx, held: held, ctl: ctl, log: log}, nil
 }
 
@@ -184,6 +186,9 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) 
 	if err := r.obey(ctx); err != nil {
 		return td.Task{}, err
 	}
+	if err := r.returnLeases(ctx); err != nil {
+		return td.Task{}, err
+	}
 	if t := r.log.Task(); t.Status.State == td.Blocked && r.log.Damaged() == nil {
 		why, err := e.freed(ctx, t)
 		if err == nil && why != "" {
@@ -204,6 +209,9 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 			return "", err
 		}
 		return fmt.Sprintf("its subtask %s is %s", child.Handle, child.Status.State), nil
+	}
+	if b := t.Status.Blocked; b != nil && len(b.Wants) > 0 {
+		return e.leaseFree(ctx, t)
 	}
 	if b := t.Status.Blocked; b != nil && b.Budget != nil {
 		return e.room(ctx, t)
@@ -336,6 +344,9 @@ func (r *run) safePoint(ctx context.Context) error {
 		}
 		r.ctl.Heard()
 	default:
+	}
+	if err := r.returnLeases(ctx); err != nil {
+		return err
 	}
 	if r.ctl.Halted() && r.log.Task().Status.State == td.Running {
 		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {

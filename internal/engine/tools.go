@@ -32,8 +32,11 @@ var errToolTimeout = errors.New("the tool took too long")
 // useTools brings the calls of the newest answer one step further, and lets go of background jobs that
 // this showed to have ended.
 func (r *run) useTools(ctx context.Context) error {
-	before := r.log.Task().Jobs
+	before, leases := r.log.Task().Jobs, r.log.Task().Leases()
 	if err := r.useSome(ctx); err != nil {
+		return err
+	}
+	if err := r.released(ctx, leases); err != nil {
 		return err
 	}
 	after := r.log.Task().Jobs
@@ -112,6 +115,9 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	if err != nil || call.Effect != td.Pure || call.Asks || r.pre[c.Key].Permission == hook.Ask || r.Hooks.Has(hook.PostToolUse) {
 		return durable.Step{}, false // useOne prepares it again, and records the error
 	}
+	if wants, err := r.wants(ctx, c); err != nil || len(wants) > 0 {
+		return durable.Step{}, false // it may have to wait, which others need not
+	}
 	in := intent(c, call, 0, "")
 	in.Reserve = r.reserveCall(call.Side)
 	return durable.Step{
@@ -161,17 +167,29 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		}
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
 	}
+	wants, err := r.wants(ctx, c)
+	if err != nil {
+		return err
+	}
 	if !r.held.MayStart() {
 		return errClaimEnds
 	}
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	in := intent(c, call, attempt, r.Boot)
+	in.Wants = wants
 	in.Reserve = r.reserveCall(call.Side)
 	_, err = r.log.Do(step, durable.Step{
-		Intent: in, With: with, Run: r.judged(c, r.runner(t, call, env)),
+		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },
 	})
+	if by, is := errors.AsType[*td.BusyError](err); is {
+		why, err := r.busy(ctx, c.Key, wants, by)
+		if err != nil || why == "" {
+			return err
+		}
+		return r.refuse(ctx, c, why)
+	}
 	return err
 }
 
