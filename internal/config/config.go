@@ -44,6 +44,7 @@ type Config struct {
 	MCP       []Server
 	Providers []Provider
 	Fallback  []Fallback
+	Windows   []ModelWindow
 	Rules     []Rule
 	Rates     []Rate
 	Resources []Resource

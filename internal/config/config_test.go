@@ -274,6 +274,8 @@ providers:
   - {name: local, kind: openai, base_url: "http://localhost:11434/v1", key_envs: [ONE, TWO]}
 fallback:
   - {model: claude-opus-4-5, use: [claude-sonnet-4-5, local/qwen]}
+windows:
+  - {model: local/qwen, tokens: 32000}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +289,10 @@ fallback:
 	if len(c.Providers) != 1 || len(c.Providers[0].KeyEnvs) != 2 || len(c.Fallback) != 1 || len(c.Fallback[0].Use) != 2 {
 		t.Errorf("%+v, %+v", c.Providers, c.Fallback)
 	}
-	for _, bad := range []string{"hooks: {point: x}", "hooks:\n  - {piont: PreToolUse}", "mcp:\n  - 5", "fallback: yes", "hooks:\n  - {timeout: soon}"} {
+	if len(c.Windows) != 1 || c.Windows[0].Model != "local/qwen" || c.Windows[0].Tokens != 32000 {
+		t.Errorf("windows: %+v", c.Windows)
+	}
+	for _, bad := range []string{"windows:\n  - {model: x}", "windows:\n  - {tokens: 5000}", "hooks: {point: x}", "hooks:\n  - {piont: PreToolUse}", "mcp:\n  - 5", "fallback: yes", "hooks:\n  - {timeout: soon}"} {
 		if _, err := read(bad); err == nil || !strings.Contains(err.Error(), "config.yaml:") {
 			t.Errorf("%q: %v", bad, err)
 		}

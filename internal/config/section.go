@@ -71,6 +71,7 @@ var sections = map[string]func(r *reader, n ast.Node) error{
 	"rates":     rates,
 	"resources": list(func(c *Config) *[]Resource { return &c.Resources }, func(r *Resource, at string) { r.Where = at }),
 	"fallback":  list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at }),
+	"windows":   windows,
 }
 
 // list reads a list of T, each strictly: an unknown field is an error with its place.

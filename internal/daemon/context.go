@@ -31,7 +31,7 @@ func (d *Daemon) Context(ctx context.Context, ref string) (api.Context, error) {
 			c.Compacted++
 		}
 	}
-	budget := d.engine.Budget()
+	budget := d.engine.Budget(script.Called)
 	c.Window, c.Limit, c.Messages = budget.Window, budget.Limit(), len(script.Messages)
 	if set := script.Context; set != nil {
 		parts := window.Count(set.System, set.Tools, script.Messages)

@@ -164,3 +164,12 @@ func callsOf(s gateway.Stats) api.Calls {
 	}
 	return c
 }
+
+// windowsOf is how large the windows of single models are.
+func windowsOf(c config.Config) llm.Windows {
+	windows := llm.Windows{}
+	for _, w := range c.Windows {
+		windows[w.Model] = w.Tokens
+	}
+	return windows
+}

@@ -47,6 +47,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Redact:      secretsOf(d.o),
 		Live:        func(l api.Live) { d.live.Publish(l) },
 		Window:      c.Window.Tokens,
+		Windows:     windowsOf(c),
 		Share:       float64(c.Window.Percent) / 100,
 		MaxTokens:   c.MaxTokens,
 		Thinking:    c.Thinking,

@@ -82,8 +82,9 @@ type Options struct {
 	// Live tells viewers what is on its way; it must not block.
 	Live func(api.Live)
 
-	Window     int     // of the models, in tokens
-	Share      float64 // of the window, above which a conversation is compacted
+	Window     int         // of the models, in tokens
+	Windows    llm.Windows // of single models
+	Share      float64     // of the window, above which a conversation is compacted
 	MaxTokens  int
 	Thinking   int
 	Turns      int           // answers before a task is paused

@@ -487,6 +487,21 @@ func TestSteering(t *testing.T) {
 	})
 }
 
+// The window is that of the model in use, and what one model counts says nothing about another.
+func TestWindowOfTheModelInUse(t *testing.T) {
+	counted := calls("Look", `{}`)
+	counted.Usage = td.Usage{Input: 1 << 40} // as much as can be believed
+	play(t, []any{counted, calls("Look", `{}`)}, func(_ *td.Spec, o *Options) {
+		o.Windows = llm.Windows{"small": 700}
+	}, func(b *bench, id td.TaskID) {
+		time.Sleep(500 * time.Millisecond)
+		b.post(id, td.Command{Type: td.CmdModel, Text: "small"})
+		if f := b.until(id, td.Failed).Status.Failed; !strings.Contains(f.Error, "of 600 tokens") {
+			t.Errorf("failed with %q", f.Error)
+		}
+	})
+}
+
 // TestPrefixIsTheSameBytes holds every request against the one before it: system, tools and history so
 // far must not change, also not through a restart in between (L-2).
 func TestPrefixIsTheSameBytes(t *testing.T) {

@@ -240,7 +240,7 @@ func (r *run) afterContext(ctx context.Context, ofSystem int, set td.ContextSet)
 	messages := []td.Message{set.Opening}
 	p, said, err := fire(ctx, r, r.contextKey(), hook.PostContextAssemblyPayload{
 		Head: r.head(), System: set.System, Messages: messages,
-		Tokens: int64(window.Count(set.System, set.Tools, messages).Total()), Window: int64(r.Window),
+		Tokens: int64(window.Count(set.System, set.Tools, messages).Total()), Window: int64(r.Budget(r.model(r.log.Task())).Window),
 	})
 	if err != nil {
 		return set, false, err

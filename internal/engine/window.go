@@ -15,9 +15,9 @@ var (
 	fpCompacted     = failpoint.New("engine.window.compacted")
 )
 
-// Budget is how much of the model's window a conversation may take.
-func (e *Engine) Budget() window.Budget {
-	return window.Budget{Window: e.Window, Reserve: e.MaxTokens, Share: e.Share}
+// Budget is how much of a model's window a conversation may take.
+func (e *Engine) Budget(model string) window.Budget {
+	return window.Budget{Window: e.Windows.Of(model, e.Window), Reserve: e.MaxTokens, Share: e.Share}
 }
 
 // fit makes the conversation smaller, one decision at a time, until the next call fits the window (L-3) or
@@ -28,14 +28,18 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if script.Model.InFlight || script.Model.Intent != nil && !wanted {
 		return false, nil // a call that was begun is carried through first
 	}
-	if !wanted && script.Sent > 0 && script.Scale.Of(script.Estimate()) <= r.Budget().Limit() {
+	model, _, ok := r.choose(r.model(r.log.Task()), script.Model.Failures)
+	if !ok {
+		return false, nil // no model is left to ask
+	}
+	budget, scale := r.Budget(model), script.ScaleFor(model)
+	if !wanted && script.Sent > 0 && scale.Of(script.Estimate()) <= budget.Limit() {
 		return false, nil
 	}
 	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
-	o := window.Options{NoSummary: script.NoSummary, Scale: script.Scale}
-	budget := r.Budget()
+	o := window.Options{NoSummary: script.NoSummary, Scale: scale}
 	if wanted {
-		budget = window.Budget{Window: script.Scale.Of(script.Wanted)}
+		budget = window.Budget{Window: scale.Of(script.Wanted)}
 	}
 	d := window.Plan(script.Messages, fixed, budget, o)
 	switch {

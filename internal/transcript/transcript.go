@@ -41,6 +41,7 @@ type Transcript struct {
 	Newest     *td.Outcome    // that of the newest answer
 	Rewrote    string         // what changed the conversation since that call, in words
 	Sent       int            // estimated tokens of the newest call that was answered, 0 if not known
+	Called     string         // the model it was to
 	Scale      window.Scale   // corrects estimates by what the provider counted for that call
 
 	known   map[string]bool
@@ -99,6 +100,14 @@ func Of(events []td.Event) *Transcript {
 		t.Apply(ev)
 	}
 	return t
+}
+
+// ScaleFor corrects estimates for calls to a model. What another one counted says nothing about it.
+func (t *Transcript) ScaleFor(model string) window.Scale {
+	if t.Called != model {
+		return window.Scale{}
+	}
+	return t.Scale
 }
 
 // ModelKey is the step of the call for the next answer.
@@ -243,13 +252,16 @@ func (t *Transcript) answered(r td.ModelResult) {
 	m := window.Worded(r.Message)
 	t.Answered, t.Untouched = true, len(m.Blocks) > 0
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
-	t.Model, t.NoSummary, t.Compacted = ModelCall{}, false, 0
 	t.drift.took(t.Fresh(), r)
 	if p := r.Prefix; p != nil { // else nothing was sent: a hook answered
 		t.Sent, t.Scale, t.Rewrote = p.Sent, window.Calibrate(r.Usage, p.Sent), ""
 		t.carried = markEnd(t.Messages)
 		t.same = t.carried
+		if in := t.Model.Intent; in != nil {
+			t.Called = in.Name
+		}
 	}
+	t.Model, t.NoSummary, t.Compacted = ModelCall{}, false, 0
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
 	} else {
