@@ -95,6 +95,9 @@ func (w *walker) setting(name, val string) {
 }
 
 func (w *walker) declClause(c *syntax.DeclClause) {
+	if !slices.ContainsFunc(c.Args, func(a *syntax.Assign) bool { return a.Name != nil }) { // it prints the variables
+		w.r.cmds = append(w.r.cmds, command{words: []string{c.Variant.Value}, via: w.via})
+	}
 	for _, a := range c.Args {
 		if a.Naked && a.Name == nil && a.Value != nil {
 			switch opt := w.value(a.Value); {
@@ -192,7 +195,7 @@ func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool
 			continue
 		}
 		at := w.p.canonical(dir, word, w.links)
-		w.p.judgePath(w.r, use{path: at, access: access, redir: redir, cmd: cmd}, destroys, i > 0)
+		w.p.judgePath(w.r, use{path: at, access: access, redir: redir, destroys: destroys, cmd: cmd}, i > 0)
 		if strings.HasPrefix(word, "/") {
 			break
 		}

@@ -58,7 +58,7 @@ func move(w *walker, c *call) bool {
 func (w *walker) into(c *call, from []string, to string) {
 	w.touch(to, Write, c.at, false, false)
 	for _, f := range from {
-		if !unknown(to) && !unknown(f) {
+		if !unknown(to) && !unknown(f) && !harmlessSink(to) {
 			w.touch(strings.TrimSuffix(to, "/")+"/"+path.Base(f), Write, c.at, false, false)
 		}
 	}
@@ -249,7 +249,7 @@ func options(w *walker, c *call) bool {
 		}
 		w.r.add(Ask, askEnv, "%s %s changes how the shell reads the rest.", c.name, readable(a))
 	}
-	return true
+	return len(c.args) > 0 || c.name != "set"
 }
 
 func disk(w *walker, c *call) bool {

@@ -15,7 +15,7 @@ func (w *walker) exec(words []string) {
 		return
 	}
 	c := call{args: words[1:], at: len(w.r.cmds)}
-	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via})
+	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via, input: w.fed})
 	first := words[0]
 	switch {
 	case first == "":

@@ -92,7 +92,9 @@ func gitCommand(w *walker, c *call) bool {
 		w.r.add(Ask, askUnknown, "What git is told by %s is known only when it runs.", readable(sub))
 		return false
 	}
-	return w.gitSub(c, sub, rest)
+	looks := w.gitSub(c, sub, rest)
+	// The settings of a repository elsewhere may make git run anything.
+	return looks && !slices.ContainsFunc(w.dirs, func(d string) bool { return !w.p.inWorkspace(d) })
 }
 
 func (w *walker) gitSub(c *call, sub string, args []string) bool {
@@ -198,15 +200,12 @@ func (w *walker) gitRunners(c *call, sub string, args []string) {
 		}
 		switch {
 		case len(name) > 5 && (strings.HasPrefix("--upload-pack", name) || strings.HasPrefix("--receive-pack", name)), name == "--exec" && sub != "rebase",
-			a == "-u" && (sub == "clone" || sub == "fetch" && false):
+			a == "-u" && sub == "clone":
 			runs(val)
 		case sub == "rebase" && (name == "--exec" || name == "-x"), sub == "difftool" && (name == "-x" || name == "--extcmd"), strings.HasSuffix(name, "-filter") && sub == "filter-branch":
 			runs(val)
 		case sub == "clone" && (name == "--config" || name == "-c"):
 			key, v, _ := strings.Cut(val, "=")
-			if name == "--config" && eq {
-				key, v, _ = strings.Cut(val, "=")
-			}
 			w.gitSetting(key, v, c)
 		case name == "--template" && (sub == "clone" || sub == "init"):
 			w.r.add(Ask, askRuns, "git %s --template brings hooks along.", sub)

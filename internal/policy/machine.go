@@ -60,7 +60,7 @@ func kill(w *walker, c *call) bool {
 		}
 	}
 	for _, t := range targets {
-		if t == "-1" || t == "1" || t == "0" && false {
+		if t == "-1" || t == "1" {
 			w.r.add(Deny, floorMachine, "kill %s ends every process, or the first one.", t)
 		}
 	}
@@ -225,6 +225,6 @@ func goCommand(w *walker, c *call) bool {
 		return false
 	}
 	return !slices.ContainsFunc(c.args, func(a string) bool {
-		return a == "-w" || a == "-u" || a == "--w" || a == "--u" || strings.HasPrefix(a, "-mod") || strings.HasPrefix(a, "-C") || a == "-m" && c.args[0] == "get"
+		return a == "-w" || a == "-u" || a == "--w" || a == "--u" || strings.HasPrefix(a, "-mod") || strings.HasPrefix(a, "-C") || strings.HasPrefix(a, "-http") || a == "-export" || a == "-compiled"
 	})
 }

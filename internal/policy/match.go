@@ -13,50 +13,63 @@ func (p *Policy) holds(c compiled, a Action) bool {
 	return c.in == "" || under(p.place.Workspace, c.in) == yes || under(a.Dir, c.in) == yes
 }
 
-// anyOf is the first of some deny or ask rules that matches a part of an action.
-func (p *Policy) anyOf(rules []compiled, a Action, r *report) (compiled, bool) {
-	i := slices.IndexFunc(rules, func(c compiled) bool { return p.holds(c, a) && c.touches(a, r) })
+// anyOf is the first of some deny or ask rules that matches a part of an action at least this surely.
+func (p *Policy) anyOf(rules []compiled, a Action, r *report, least match) (compiled, bool) {
+	i := slices.IndexFunc(rules, func(c compiled) bool { return p.holds(c, a) && c.touches(a, r) >= least })
 	if i < 0 {
 		return compiled{}, false
 	}
 	return rules[i], true
 }
 
-// touches reports whether any part of an action is what the rule is about, whichever tool does it.
-func (c compiled) touches(a Action, r *report) bool {
+// touches says whether any part of an action is what the rule is about, whichever tool does it.
+func (c compiled) touches(a Action, r *report) match {
 	if c.arg == "" && doublestar.MatchUnvalidated(c.tool, a.Tool) {
-		return true
+		return yes
 	}
+	found := false
 	switch c.kind {
 	case kindCommand:
-		return slices.ContainsFunc(r.cmds, func(cmd command) bool {
+		found = slices.ContainsFunc(r.cmds, func(cmd command) bool {
 			return slices.ContainsFunc(cmd.spellings(), func(s string) bool { return matchesCommand(c.arg, s) })
 		})
-	case kindRead, kindWrite:
-		access := Read
-		if c.kind == kindWrite {
-			access = Write
-		}
-		return slices.ContainsFunc(r.uses, func(u use) bool {
-			return u.access == access && !harmlessSink(u.path) && (matchesPath(c.arg, u.path) || couldName(c.arg, u.path))
-		})
+	case kindRead:
+		return c.touchesPaths(r, Read)
+	case kindWrite:
+		return c.touchesPaths(r, Write)
 	case kindHost:
-		return slices.ContainsFunc(r.hosts, func(h string) bool { return matchesHost(c.arg, h) })
+		found = slices.ContainsFunc(r.hosts, func(h string) bool { return matchesHost(c.arg, h) })
 	}
-	return false
+	if found {
+		return yes
+	}
+	return no
 }
 
-// couldName reports whether a path with marks, or a folder that is gone through or removed, may contain
-// what a pattern names.
-func couldName(pattern, file string) bool {
-	if pattern == "" {
+func (c compiled) touchesPaths(r *report, access Access) match {
+	most := no
+	for _, u := range r.uses {
+		if u.access != access || harmlessSink(u.path) {
+			continue
+		}
+		switch {
+		case matchesPath(c.arg, u.path):
+			return yes
+		case couldName(c.arg, u):
+			most = could
+		}
+	}
+	return most
+}
+
+// couldName reports whether a path with marks, or a folder whose content is gone, may contain what a
+// pattern names.
+func couldName(pattern string, u use) bool {
+	fixed, _ := doublestar.SplitPattern(pattern)
+	if u.destroys && above(u.path, fixed) != no {
 		return true
 	}
-	fixed, _ := doublestar.SplitPattern(pattern)
-	if under(fixed, file) == yes && file != "/" && path.Clean(fixed) != path.Clean(file) {
-		return true // a folder around it
-	}
-	return globbed(file) && under(file, fixed) != no
+	return globbed(u.path) && (under(u.path, fixed) != no || above(u.path, fixed) != no)
 }
 
 // spellings are the ways in which a rule against a command may name it.
@@ -172,9 +185,6 @@ func (c compiled) covers(cmd command) bool {
 	words := slices.Clone(cmd.words)
 	if dir := path.Dir(words[0]); strings.HasPrefix(dir, "/") && slices.Contains(programs, dir) {
 		words[0] = path.Base(words[0])
-	}
-	if cmd.via != "" && c.arg == "" {
-		return true
 	}
 	return matchesCommand(c.arg, readable(strings.Join(words, " ")))
 }

@@ -43,7 +43,7 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 		}
 		return together(out)
 	case len(r.uses) > 0:
-		return p.pathOffers(a, r)
+		return p.pathOffers(r)
 	case a.Tool != "":
 		return []Offer{{Rule: a.Tool, Words: "every call of " + a.Tool}}
 	}
@@ -68,7 +68,16 @@ func together(offers []Offer) []Offer {
 func (p *Policy) commandOffers(r *report) []Offer {
 	var out []Offer
 	for i, c := range r.cmds {
-		if c.looks && !r.strays(i) {
+		if c.looks {
+			for _, u := range r.uses {
+				if u.cmd != i || !u.outside {
+					continue
+				}
+				if !certain(u.path) || odd(u.path) {
+					return nil
+				}
+				out = append(out, Offer{Rule: "Read(" + p.shown(u.path) + ")", Words: "reading " + p.shown(u.path)})
+			}
 			continue
 		}
 		o, ok := offerFor(c)
@@ -113,12 +122,12 @@ func offerFor(c command) (Offer, bool) {
 	return Offer{Rule: "Bash(" + head + " *)", Words: fmt.Sprintf("any %s command", head)}, true
 }
 
-func (p *Policy) pathOffers(a Action, r *report) []Offer {
+func (p *Policy) pathOffers(r *report) []Offer {
 	tool := "Read"
 	if slices.ContainsFunc(r.uses, func(u use) bool { return u.access == Write }) {
 		tool = "Write"
 	}
-	if len(r.uses) != 1 || strings.ContainsAny(r.uses[0].path, "*?[]{}()\\") || !certain(r.uses[0].path) {
+	if len(r.uses) != 1 || odd(r.uses[0].path) || !certain(r.uses[0].path) {
 		return nil
 	}
 	file := p.shown(r.uses[0].path)
@@ -128,6 +137,9 @@ func (p *Policy) pathOffers(a Action, r *report) []Offer {
 	}
 	return out
 }
+
+// odd reports whether a path has characters that mean something else in a rule.
+func odd(path string) bool { return strings.ContainsAny(path, "*?[]{}()\\") }
 
 // shown is a path as a rule names it.
 func (p *Policy) shown(file string) string {

@@ -135,7 +135,7 @@ func (p *Policy) follow(cur, dir string, links map[string]string, ask bool) stri
 		switch {
 		case len(ps) >= 3 && last == "root":
 			return "/"
-		case len(ps) >= 3 && last == "cwd":
+		case last == "cwd" && len(ps) == 3 && (ps[1] == "self" || ps[1] == "thread-self"):
 			return dir
 		}
 		return cur
@@ -180,7 +180,7 @@ var harmlessReads = []string{
 var harmlessHome = []string{"go/pkg/mod", ".cargo/registry", ".rustup/toolchains", ".cache/go-build"}
 
 func (p *Policy) mayRead(path string) bool {
-	if p.inWorkspace(path) || path == "/" {
+	if p.inWorkspace(path) {
 		return true
 	}
 	for _, base := range harmlessReads {
@@ -210,8 +210,8 @@ func sensitive(p string) bool {
 
 // judgePath records the use of a path, with what the floor says of it. Soft turns a deny into an ask: the
 // path is only one of those that may be meant.
-func (p *Policy) judgePath(r *report, u use, destroys, soft bool) {
-	if f, ok := p.floorPath(u.path, u.access, destroys); ok {
+func (p *Policy) judgePath(r *report, u use, soft bool) {
+	if f, ok := p.floorPath(u.path, u.access, u.destroys); ok {
 		if soft {
 			f.verdict = Ask
 		}
@@ -221,7 +221,8 @@ func (p *Policy) judgePath(r *report, u use, destroys, soft bool) {
 	case Write:
 		u.outside = !p.inWorkspace(u.path) && !harmlessSink(u.path)
 	default:
-		u.outside = !p.mayRead(u.path) && !harmlessSink(u.path) || sensitive(u.path)
+		u.secret = sensitive(u.path)
+		u.outside = u.secret || !p.mayRead(u.path) && !harmlessSink(u.path)
 	}
 	if !slices.Contains(r.uses, u) {
 		r.uses = append(r.uses, u)

@@ -185,7 +185,7 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if f, ok := r.worst(Deny); ok {
 		return Decision{Verdict: Deny, Rule: "floor: " + f.rule, Why: f.why, Floor: true, Fixed: true}
 	}
-	if c, ok := p.anyOf(p.deny, a, r); ok {
+	if c, ok := p.anyOf(p.deny, a, r, yes); ok {
 		return c.decision()
 	}
 	if a.Mode == ModePlan && !r.looks() {
@@ -195,7 +195,11 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if f, ok := r.worst(Ask); ok {
 		return Decision{Verdict: Ask, Rule: f.rule, Why: f.why, Fixed: true}
 	}
-	if c, ok := p.anyOf(p.ask, a, r); ok {
+	if c, ok := p.anyOf(p.deny, a, r, could); ok {
+		d := c.decision()
+		return Decision{Verdict: Ask, Rule: d.Rule, Why: "It may touch what is denied. " + d.Why, Fixed: true}
+	}
+	if c, ok := p.anyOf(p.ask, a, r, could); ok {
 		return c.decision()
 	}
 	if c, ok := p.covered(a, r); ok {
@@ -215,9 +219,11 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 	outsideRead, read := r.outside(Read)
 	switch {
 	case wrote:
-		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It writes %s, outside the workspace.", outsideWrite)
+		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It writes %s, outside the workspace.", readable(outsideWrite.path))
+	case read && outsideRead.secret:
+		d.Rule, d.Why = "secrets", fmt.Sprintf("It reads %s, which is likely to hold secrets.", readable(outsideRead.path))
 	case read:
-		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It reads %s, outside the workspace.", outsideRead)
+		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It reads %s, outside the workspace.", readable(outsideRead.path))
 	case len(r.hosts) > 0:
 		d.Why = fmt.Sprintf("It reaches %s.", strings.Join(r.hosts, ", "))
 	case r.looks():

@@ -27,12 +27,13 @@ func find(w *walker, c *call) bool {
 		roots = []string{"."}
 	}
 	for _, root := range roots {
-		w.touch(root, Read, c.at, false, false)
-		w.below(root, c)
+		w.touch(root, Read, c.at, false, false) // names alone are no secret: what is below is not read
 	}
 	looks, filtered := true, false
+	negated := slices.ContainsFunc(args, func(a string) bool { return a == "!" || a == "-not" || a == "-o" || a == "-or" || a == "," })
 	for i := 0; i < len(args); i++ {
 		a := args[i]
+		filtered = filtered && !negated
 		if unknown(a) && maybeFlag(a) {
 			w.r.add(Ask, askUnknown, "What find is told by %s is known only when it runs.", readable(a))
 		}
@@ -46,20 +47,13 @@ func find(w *walker, c *call) bool {
 			inner := args[i+1 : i+end]
 			w.plain(c)
 			for _, root := range roots {
-				w.nested(c, func() { w.inner(func() { w.exec(found(inner, root)) }) })
+				w.nested(c, func() { w.inner(func() { w.exec(found(inner, root, filtered)) }) })
 			}
 			i += end
 		case "-delete":
 			looks = false
 			for _, root := range roots {
-				target := strings.TrimSuffix(root, "/") + "/" + string(markBelow)
-				if root == "/" {
-					target = "/" + string(markBelow)
-				}
-				w.touch(target, Write, c.at, false, !filtered)
-				if !filtered {
-					w.touch(root, Write, c.at, false, true)
-				}
+				w.touch(finds(root, filtered), Write, c.at, false, true)
 			}
 		case "-fprint", "-fprint0", "-fls", "-fprintf":
 			looks = false
@@ -68,7 +62,9 @@ func find(w *walker, c *call) bool {
 			}
 		case "-files0-from":
 			w.r.add(Ask, askUnknown, "Where find looks is known only when it runs.")
-		case "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-newer", "-mtime", "-mmin", "-size", "-user", "-empty", "-perm":
+		case "-name", "-iname", "-path", "-ipath", "-regex", "-iregex":
+			filtered = i+1 < len(args) && strings.Trim(args[i+1], ".*/\x02") != ""
+		case "-newer", "-mtime", "-mmin", "-size", "-empty":
 			filtered = true
 		}
 	}
@@ -76,24 +72,32 @@ func find(w *walker, c *call) bool {
 }
 
 // found puts what find finds below a root into the words of a command.
-func found(words []string, root string) []string {
+func found(words []string, root string, filtered bool) []string {
 	out := slices.Clone(words)
 	for i := range out {
 		if i == 0 && strings.Contains(out[i], "{}") {
 			out[i] = string(markValue)
 			continue
 		}
-		out[i] = strings.ReplaceAll(out[i], "{}", strings.TrimSuffix(root, "/")+"/"+string(markBelow))
+		out[i] = strings.ReplaceAll(out[i], "{}", finds(root, filtered))
 	}
 	return out
 }
 
+// finds is the path of what find finds below a root: all of it, or, when it is filtered, some.
+func finds(root string, filtered bool) string {
+	all := strings.TrimSuffix(root, "/") + "/" + string(markBelow)
+	if filtered {
+		return all + "/" + string(markOne) + string(markMany)
+	}
+	return all
+}
+
 // below asks when a folder is gone through in which something is kept.
 func (w *walker) below(root string, c *call) {
-	if unknown(root) || strings.HasSuffix(c.name, "find") {
-		return // names alone are not secret
+	if !unknown(root) {
+		w.touch(finds(root, false), Read, c.at, false, false)
 	}
-	w.touch(strings.TrimSuffix(root, "/")+"/"+string(markBelow), Read, c.at, false, false)
 }
 
 func fd(w *walker, c *call) bool {
@@ -182,7 +186,7 @@ func sed(w *walker, c *call) bool {
 	scripts := 1
 	for i, a := range c.args {
 		switch {
-		case a == "-e" || a == "--expression" || a == "-ne" || a == "-En" && false:
+		case a == "-e" || a == "--expression" || a == "-ne" || a == "-Ee" || a == "-re":
 			scripts = 0
 			if i+1 < len(c.args) {
 				w.sedScript(c.args[i+1])

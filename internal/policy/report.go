@@ -16,11 +16,13 @@ type finding struct {
 
 // use is a path that an action touches.
 type use struct {
-	path    string
-	access  Access
-	outside bool // of the workspace, and not known to be harmless
-	redir   bool // written by a redirection, which the rule of its command does not cover
-	cmd     int  // index of the simple command; -1: the action itself
+	path     string
+	access   Access
+	outside  bool // of the workspace, and not known to be harmless
+	secret   bool // likely to hold secrets
+	destroys bool // all that is below it is gone or changed
+	redir    bool // written by a redirection, which the rule of its command does not cover
+	cmd      int  // index of the simple command; -1: the action itself
 }
 
 // command is one simple command of a shell source, as far as it could be resolved.
@@ -29,6 +31,7 @@ type command struct {
 	via   string   // the name of the command that runs it, as sudo or xargs; empty: the shell
 	looks bool     // it changes nothing
 	plain bool     // the wrapper of another command, judged through that one
+	input *string  // what it reads, when that is known
 }
 
 func (c command) text() string { return strings.Join(c.words, " ") }
@@ -84,6 +87,9 @@ func (r *report) looks() bool {
 
 // changing names the first thing that is not known to be looking.
 func (r *report) changing() string {
+	if f, ok := r.worst(Ask); ok {
+		return f.why
+	}
 	for _, c := range r.cmds {
 		if !c.looks && !c.plain {
 			return fmt.Sprintf("%q is not known to only look.", shorten(readable(c.text())))
@@ -97,13 +103,13 @@ func (r *report) changing() string {
 	return fmt.Sprintf("%s is not known to only look.", r.tool)
 }
 
-func (r *report) outside(a Access) (string, bool) {
-	for _, u := range r.uses {
-		if u.outside && u.access == a {
-			return readable(u.path), true
-		}
+// outside is the first use of a path that the mode alone does not allow.
+func (r *report) outside(a Access) (use, bool) {
+	i := slices.IndexFunc(r.uses, func(u use) bool { return u.outside && u.access == a })
+	if i < 0 {
+		return use{}, false
 	}
-	return "", false
+	return r.uses[i], true
 }
 
 func (r *report) paths(a Access) []string {

@@ -25,7 +25,10 @@ func (p *Policy) examine(a Action) *report {
 	}
 	for _, u := range a.Paths {
 		path := p.canonical(a.Dir, u.Path, nil)
-		p.judgePath(r, use{path: path, access: u.Access, cmd: -1}, false, false)
+		p.judgePath(r, use{path: path, access: u.Access, cmd: -1}, false)
+		if a.Tool == "Grep" { // it reads all that is below
+			p.judgePath(r, use{path: finds(path, false), access: u.Access, cmd: -1}, false)
+		}
 	}
 	if hidden(a.Tool) {
 		r.add(Ask, askHidden, "The name of the tool contains characters that are not shown as they are.")
@@ -320,12 +323,16 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 	}
 }
 
-// said is what the commands between from and to print, when that is known: an echo.
+// said is what the commands between from and to print, when that is known: an echo, or a cat of a
+// here-document.
 func (w *walker) said(from, to int) *string {
 	if to != from+1 {
 		return nil
 	}
 	words := w.r.cmds[from].words
+	if words[0] == "cat" && len(words) == 1 {
+		return w.r.cmds[from].input
+	}
 	if words[0] != "echo" && words[0] != "printf" || !certain(strings.Join(words, " ")) {
 		return nil
 	}

@@ -31,7 +31,7 @@ func wrappers() map[string]handler {
 		"command": builtinCommand, "builtin": prefix(), "exec": prefix("-a"), "nohup": prefix(), "setsid": prefix(), "nice": prefix("-n", "--adjustment"),
 		"time": timed, "stdbuf": prefix("-i", "-o", "-e"), "ionice": prefix("-c", "-n"), "timeout": after(1, "-k", "-s", "--kill-after", "--signal"),
 		"chrt": held(after(1, "-T", "-P", "-D")), "taskset": held(after(1)), "flock": flock, "busybox": prefix(), "toybox": prefix(), "unbuffer": prefix(), "caffeinate": prefix("-t", "-w"),
-		"sudo": held(prefix("-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-R", "-U", "--user", "--group", "--host", "--prompt", "--chdir", "--chroot")),
+		"sudo": held(sudo("-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-R", "-U", "--user", "--group", "--host", "--prompt", "--chdir", "--chroot")),
 		"doas": held(prefix("-u", "-C")), "pkexec": held(prefix("--user")), "su": su, "runuser": su, "gosu": held(after(1)), "setpriv": held(prefix()),
 		"chroot": held(after(1)), "unshare": held(prefix()), "nsenter": held(prefix("-t", "--target")), "strace": held(prefix("-o", "-e", "-p", "-s")), "ltrace": held(prefix("-o", "-e", "-p")),
 		"xargs": xargs, "parallel": parallel, "watch": watch, "find": find, "fd": fd, "fdfind": fd, "ssh": remote, "at": stdinRuns, "batch": stdinRuns, "crontab": stdinRuns,
@@ -67,6 +67,25 @@ func held(h handler) handler {
 	return func(w *walker, c *call) bool {
 		h(w, c)
 		w.r.cmds[c.at].plain, w.r.cmds[c.at].looks = false, false
+		return false
+	}
+}
+
+// sudo is a prefix with assignments before the command.
+func sudo(valued ...string) handler {
+	return func(w *walker, c *call) bool {
+		inner := operands(c.args, valued...)
+		for len(inner) > 0 && strings.Contains(inner[0], "=") {
+			name, val, _ := strings.Cut(inner[0], "=")
+			w.setting(name, val)
+			inner = inner[1:]
+		}
+		if len(inner) == 0 {
+			w.r.add(Ask, askRuns, "sudo waits for commands that nobody has seen.")
+			return false
+		}
+		w.guard(c, c.args[:len(c.args)-len(inner)])
+		w.nested(c, func() { w.exec(inner) })
 		return false
 	}
 }
