@@ -129,8 +129,8 @@ func Tokens(text string) int { return tokens(text) }
 
 func tokens[T string | []byte](text T) int { return (cost(text) + parts - 1) / parts }
 
-// cost is what text costs in parts of a token. All texts of a call pass through here each turn, so it takes
-// four bytes at a time.
+// cost is what text costs in parts of a token. After a restart all texts of a long conversation pass through here
+// at once, so it takes four bytes at a time.
 func cost[T string | []byte](text T) int {
 	sum, before := 0, newline
 	for len(text) >= 4 {
