@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -72,25 +73,36 @@ var rawDevices = []string{
 // gitRuns are the files of a repository from which git runs commands.
 var gitRuns = []string{"hooks", "config", "config.worktree", "info/attributes", "modules/*/hooks", "modules/*/config", "worktrees/*/config.worktree"}
 
+// The lists above, split once.
+var (
+	homeCredentialParts   = split(homeCredentials)
+	systemCredentialParts = split(systemCredentials)
+	homeParts             = split(homes)
+	systemFolderParts     = split(systemFolders)
+	loginParts            = split(loginFiles)
+	rawDeviceParts        = split(rawDevices)
+)
+
 // floorPath is what the floor says of a path: a deny when the path is kept, an ask when it may be.
 func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, bool) {
 	f := finding{verdict: Deny}
 	m := no
-	consider := func(with match, rule, format string, args ...any) {
+	ps := segments(path)
+	consider := func(with match, rule, format string) {
 		if with > m {
-			m, f.rule, f.why = with, rule, fmt.Sprintf(format, args...)
+			m, f.rule, f.why = with, rule, fmt.Sprintf(format, readable(path))
 		}
 	}
 	if destroys {
-		p.floorDestroys(path, consider)
+		p.floorDestroys(ps, consider)
 	}
-	p.floorCredentials(path, consider)
-	p.floorDevices(path, consider)
+	p.floorCredentials(path, ps, consider)
+	floorDevices(ps, consider)
 	if access == Write {
 		p.floorOwned(path, destroys, consider)
 		p.floorGit(path, destroys, consider)
-		for _, l := range loginFiles {
-			consider(under(path, l), floorDestroy, "%s decides how this machine starts and who may enter it.", readable(path))
+		for _, l := range loginParts {
+			consider(ps.under(l), floorDestroy, "%s decides how this machine starts and who may enter it.")
 		}
 	}
 	if m == could {
@@ -100,74 +112,77 @@ func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, 
 	return f, m != no
 }
 
-type considering func(with match, rule, format string, args ...any)
+// considering keeps the worst that is said of a path. The format has a place for the path.
+type considering func(with match, rule, format string)
 
-func (p *Policy) floorDestroys(path string, consider considering) {
-	shown := readable(path)
-	for _, s := range systemFolders {
-		consider(above(path, s), floorDestroy, "%s is a folder of the system.", shown)
+func (p *Policy) floorDestroys(ps parts, consider considering) {
+	for _, s := range systemFolderParts {
+		consider(ps.above(s), floorDestroy, "%s is a folder of the system.")
 	}
-	consider(above(path, p.place.Home), floorDestroy, "%s is a home, or holds one.", shown)
-	for _, h := range homes {
-		consider(aboveGlob(path, h), floorDestroy, "%s is a home, or holds one.", shown)
+	consider(ps.above(segments(p.place.Home)), floorDestroy, "%s is a home, or holds one.")
+	whole := ps
+	for len(whole) > 0 && strings.Trim(whole[len(whole)-1], "\x02\x04") == "" {
+		whole = whole[:len(whole)-1]
 	}
-	consider(above(path, p.place.Workspace), floorDestroy, "%s is the workspace, or holds it.", shown)
+	for _, h := range homeParts {
+		if len(whole) == len(h) {
+			consider(whole.under(h), floorDestroy, "%s is a home, or holds one.")
+		}
+	}
+	consider(ps.above(segments(p.place.Workspace)), floorDestroy, "%s is the workspace, or holds it.")
 }
 
-// aboveGlob is above for a base with a glob in it.
-func aboveGlob(path, base string) match {
-	for strings.HasSuffix(path, "/\x02") || strings.HasSuffix(path, "/\x04") {
-		path = path[:len(path)-2]
-	}
-	if len(segments(path)) != len(segments(base)) {
-		return no
-	}
-	return under(path, base)
-}
-
-func (p *Policy) floorCredentials(path string, consider considering) {
-	shown := readable(path)
+func (p *Policy) floorCredentials(path string, ps parts, consider considering) {
 	if strings.HasSuffix(path, ".pub") && certain(path) || under(path, p.place.Home+"/.ssh/known_hosts") == yes {
 		return
 	}
-	for _, home := range append([]string{p.place.Home}, homes...) {
-		at := under(path, home)
-		if at == no {
-			continue
-		}
-		for _, c := range homeCredentials {
-			consider(under(path, home+"/"+c), floorCredentials, "%s holds credentials.", shown)
-		}
+	p.homeCredentials(ps, segments(p.place.Home), consider)
+	for _, home := range homeParts {
+		p.homeCredentials(ps, home, consider)
 	}
-	for _, c := range systemCredentials {
-		consider(under(path, c), floorCredentials, "%s holds secrets of this machine.", shown)
+	for _, c := range systemCredentialParts {
+		consider(ps.under(c), floorCredentials, "%s holds secrets of this machine.")
 	}
 }
 
-func (p *Policy) floorDevices(path string, consider considering) {
-	if under(path, "/dev") == no {
+func (p *Policy) homeCredentials(ps, home parts, consider considering) {
+	const why = "%s holds credentials."
+	within := min(len(ps), len(home))
+	switch at := ps[:within].under(home[:within]); {
+	case at == no, within < len(home) && !slices.ContainsFunc(ps, func(s string) bool { return strings.ContainsRune(s, markBelow) }):
+	case within < len(home) || slices.ContainsFunc(ps[:within], func(s string) bool { return strings.ContainsRune(s, markBelow) }):
+		consider(could, floorCredentials, why) // a walk goes through the whole home
+	default:
+		for _, c := range homeCredentialParts {
+			consider(min(at, ps[within:].under(c)), floorCredentials, why)
+		}
+	}
+}
+
+func floorDevices(ps parts, consider considering) {
+	if len(ps) == 0 || ps[:1].under(parts{"dev"}) == no {
 		return
 	}
-	for _, d := range rawDevices {
-		consider(under(path, "/dev/"+d), floorDisk, "%s is a raw device: it goes past every file and its owner.", readable(path))
+	at := ps[:1].under(parts{"dev"})
+	for _, d := range rawDeviceParts {
+		consider(min(at, ps[1:].under(d)), floorDisk, "%s is a raw device: it goes past every file and its owner.")
 	}
 }
 
 func (p *Policy) floorOwned(path string, destroys bool, consider considering) {
 	const why = "%s belongs to taskdaemon, which watches over this run."
-	shown := readable(path)
 	for _, own := range p.place.Own {
-		consider(under(path, own), floorOwn, why, shown)
+		consider(under(path, own), floorOwn, why)
 		if destroys {
-			consider(above(path, own), floorOwn, why, shown)
+			consider(above(path, own), floorOwn, why)
 		}
 	}
 	if p.inWorkspace(path) && under(p.place.Workspace, p.place.State) == yes {
 		return // worktrees may lie in the state folder
 	}
-	consider(under(path, p.place.State), floorOwn, why, shown)
+	consider(under(path, p.place.State), floorOwn, why)
 	if destroys {
-		consider(above(path, p.place.State), floorOwn, why, shown)
+		consider(above(path, p.place.State), floorOwn, why)
 	}
 }
 
@@ -183,14 +198,14 @@ func (p *Policy) floorGit(file string, destroys bool, consider considering) {
 		}
 		base := "/" + strings.Join(ps[:i+1], "/")
 		for _, g := range gitRuns {
-			consider(under(file, base+"/"+g), floorHooks, "git runs commands that %s names.", readable(file))
+			consider(under(file, base+"/"+g), floorHooks, "git runs commands that %s names.")
 		}
 		if destroys && i == len(ps)-1 && s == ".git" && path.Dir(file) == p.place.Workspace {
-			consider(yes, floorDestroy, "%s is the history of the workspace.", readable(file))
+			consider(yes, floorDestroy, "%s is the history of the workspace.")
 		}
 	}
 	for _, f := range []string{".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/hooks"} {
-		consider(under(file, p.place.Home+"/"+f), floorHooks, "git runs commands that %s names.", readable(file))
+		consider(under(file, p.place.Home+"/"+f), floorHooks, "git runs commands that %s names.")
 	}
-	consider(under(file, "/etc/gitconfig"), floorHooks, "git runs commands that %s names.", readable(file))
+	consider(under(file, "/etc/gitconfig"), floorHooks, "git runs commands that %s names.")
 }

@@ -17,20 +17,35 @@ const (
 	yes
 )
 
+// parts are the names in a path, split once: the floor compares a path with many.
+type parts []string
+
+func split(paths []string) []parts {
+	out := make([]parts, len(paths))
+	for i, p := range paths {
+		out[i] = segments(p)
+	}
+	return out
+}
+
 // under matches a path with a base folder or file: yes when it is the base or below it. Parts of the base
 // may be globs.
 func under(p, base string) match {
 	if base == "" {
 		return no
 	}
-	ps, bs := segments(p), segments(base)
+	return segments(p).under(segments(base))
+}
+
+func (ps parts) under(base parts) match {
 	result := yes
-	for i, b := range bs {
+	for i, b := range base {
 		if i >= len(ps) {
 			return no
 		}
 		s := ps[i]
 		switch {
+		case s == b:
 		case strings.ContainsRune(s, markBelow):
 			return could
 		case globbed(s):
@@ -38,7 +53,9 @@ func under(p, base string) match {
 				return no
 			}
 			result = could
-		case s != b:
+		case !isGlob(b):
+			return no
+		default:
 			if ok, err := path.Match(b, s); err != nil || !ok {
 				return no
 			}
@@ -47,40 +64,43 @@ func under(p, base string) match {
 	return result
 }
 
+func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
+
 // above matches a path with something that must not be destroyed: yes when it is that or a folder around
 // it, or everything in such a folder.
 func above(p, kept string) match {
 	if kept == "" {
 		return no
 	}
-	ps, ks := segments(p), segments(kept)
-	all := false // p is written as everything in a folder
+	return segments(p).above(segments(kept))
+}
+
+func (ps parts) above(kept parts) match {
+	all := false // it is written as everything in a folder
 	for len(ps) > 0 && strings.Trim(ps[len(ps)-1], "\x02\x04") == "" {
 		ps, all = ps[:len(ps)-1], true
 	}
-	if len(ps) > len(ks) {
+	if len(ps) > len(kept) {
 		return no
 	}
 	result := yes
 	for i, s := range ps {
 		switch {
-		case globbed(s):
-			if !globMatches(s, ks[i]) {
-				return no
-			}
-			result = could
-		case s != ks[i]:
+		case s == kept[i]:
+		case !globbed(s) || !globMatches(s, kept[i]):
 			return no
+		default:
+			result = could
 		}
 	}
-	if all && len(ps) == len(ks)-1 && strings.HasPrefix(ks[len(ks)-1], ".") {
+	if all && len(ps) == len(kept)-1 && strings.HasPrefix(kept[len(kept)-1], ".") {
 		return could // a glob leaves out names with a dot
 	}
 	return result
 }
 
 // segments are the parts of an absolute path; the root has none.
-func segments(p string) []string {
+func segments(p string) parts {
 	p = strings.Trim(p, "/")
 	if p == "" {
 		return nil
@@ -90,7 +110,7 @@ func segments(p string) []string {
 
 // globMatches reports whether a part of a path with marks may be the name b, which may be a glob itself.
 func globMatches(s, b string) bool {
-	if strings.ContainsAny(b, "*?[") {
+	if isGlob(b) {
 		return true
 	}
 	if strings.HasPrefix(b, ".") && (s[0] == markMany || s[0] == markOne) {
@@ -176,6 +196,8 @@ var harmlessReads = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/stdin", "/dev/fd",
 }
 
+var harmlessReadParts = split(harmlessReads)
+
 // harmlessHome are folders of the home that only hold what was downloaded from public places.
 var harmlessHome = []string{"go/pkg/mod", ".cargo/registry", ".rustup/toolchains", ".cache/go-build"}
 
@@ -183,10 +205,9 @@ func (p *Policy) mayRead(path string) bool {
 	if p.inWorkspace(path) {
 		return true
 	}
-	for _, base := range harmlessReads {
-		if under(path, base) == yes {
-			return true
-		}
+	ps := segments(path)
+	if slices.ContainsFunc(harmlessReadParts, func(base parts) bool { return ps.under(base) == yes }) {
+		return true
 	}
 	return slices.ContainsFunc(harmlessHome, func(h string) bool { return under(path, p.place.Home+"/"+h) == yes })
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -16,6 +17,9 @@ const (
 	maxItems  = 16       // words of a for loop that are gone through one by one
 	maxDirs   = 4        // folders in which a command may be running
 )
+
+// parsers are kept: making one costs more than parsing a command.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
 
 // examine finds out what an action would do.
 func (p *Policy) examine(a Action) *report {
@@ -80,7 +84,9 @@ func (w *walker) source(src string) {
 		w.r.add(Ask, askUnparsed, "Shells are nested too deeply to be judged.")
 		return
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
+	parser := parsers.Get().(*syntax.Parser)
+	file, err := parser.Parse(strings.NewReader(src), "")
+	parsers.Put(parser)
 	if err != nil {
 		w.r.add(Ask, askUnparsed, "The command cannot be parsed: %v.", err)
 		return

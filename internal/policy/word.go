@@ -59,13 +59,13 @@ func (w *walker) fields(word *syntax.Word) []string {
 	var out []string
 	copied := &syntax.Word{Parts: slices.Clone(word.Parts)}
 	if !syntax.SplitBraces(copied) {
-		return w.split(copied)
+		return w.expand(copied)
 	}
 	for one, err := range expand.BracesSeq(nil, copied) {
 		if err != nil || len(out) >= maxWords {
 			return []string{string(markWords)}
 		}
-		out = append(out, w.split(one)...)
+		out = append(out, w.expand(one)...)
 	}
 	return out
 }
@@ -80,8 +80,8 @@ func (w *walker) value(word *syntax.Word) string {
 	return b.joined()
 }
 
-// split expands a word without braces.
-func (w *walker) split(word *syntax.Word) []string {
+// expand expands a word without braces.
+func (w *walker) expand(word *syntax.Word) []string {
 	b := builder{odd: w.oddIFS}
 	w.parts(&b, word.Parts, false)
 	return b.done()
