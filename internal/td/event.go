@@ -204,7 +204,7 @@ type Drift string
 // The signs.
 const (
 	DriftTurns      Drift = "turns"       // too many turns in an iteration
-	DriftTokens     Drift = "tokens"      // too many uncached tokens in one turn
+	DriftTokens     Drift = "tokens"      // one turn added too many tokens
 	DriftFailures   Drift = "failures"    // tool calls keep failing
 	DriftNoProgress Drift = "no_progress" // nothing new for too long
 	DriftRepeats    Drift = "repeats"     // the same call again and again
