@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/failpoint"
@@ -65,8 +66,17 @@ func newNotifier(ctx context.Context, d *Daemon) *notifier {
 // run tells of what happens until it is stopped. Whoever cannot be told keeps nothing else from working.
 func (n *notifier) run() {
 	defer close(n.done)
-	if err := n.tell(); err != nil && n.carry.Err() == nil && n.follow.Err() == nil {
-		n.o.Log.Error("notifications have ended", "err", err)
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		err := n.tell() // from where the daemon's own stream says that people were told
+		if err == nil || n.follow.Err() != nil {
+			return
+		}
+		n.o.Log.Error("notifications are held up", "err", err, "again_in", wait)
+		select {
+		case <-time.After(wait):
+		case <-n.follow.Done():
+			return
+		}
 	}
 }
 
@@ -128,7 +138,8 @@ func news(s td.Status) bool {
 	case td.Waiting:
 		return true
 	case td.Paused:
-		return s.Paused != nil && s.Paused.By == "taskdaemon"
+		// Whoever paused it by hand knows.
+		return s.Paused != nil && (s.Paused.By == "taskdaemon" || strings.HasPrefix(s.Paused.By, "hook "))
 	case td.Blocked:
 		// That everybody's budget is used up is told once, not of each task.
 		return !s.Blocked.Passes() && (s.Blocked == nil || s.Blocked.Budget == nil)

@@ -113,17 +113,25 @@ type instruction struct{ name, text string }
 func (r *run) instructions(dir string) []instruction {
 	var found []instruction
 	read := func(root *os.Root, dir string) {
+		var beside string
 		for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
-			text, err := readHead(root, filepath.Join(dir, name), maxInstructions)
+			text, cut, err := readHead(root, filepath.Join(dir, name), maxInstructions)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
 			case err != nil:
 				r.Log.Warn("read instructions", "folder", root.Name(), "file", filepath.Join(dir, name), "err", err)
 				continue
+			case text == beside:
+				continue // the same thing under two names
 			}
-			found = append(found, instruction{filepath.Join(root.Name(), dir, name), text})
-			return // the two are the same thing under two names
+			beside = text
+			path := filepath.Join(root.Name(), dir, name)
+			if cut {
+				r.Log.Warn("instructions are cut", "file", path, "limit", maxInstructions)
+				text += fmt.Sprintf("\n\n[%s is longer than %d bytes: the rest was left out. Read it if you need it.]", path, maxInstructions)
+			}
+			found = append(found, instruction{path, text})
 		}
 	}
 	top := knowledge.Top(dir)
@@ -146,22 +154,25 @@ func (r *run) instructions(dir string) []instruction {
 
 var errNotRegular = errors.New("it is not a regular file")
 
-// readHead reads the beginning of a file. It is found within root only, so that a symlink cannot lead to
+// readHead reads the beginning of a file, and says whether there is more. It is found within root only, so that a symlink cannot lead to
 // what the model must not see, and opened without waiting, so that a pipe cannot hold the run up.
-func readHead(root *os.Root, path string, limit int64) (string, error) {
+func readHead(root *os.Root, path string, limit int64) (text string, cut bool, _ error) {
 	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { _ = f.Close() }()
 	if st, err := f.Stat(); err != nil {
-		return "", err
+		return "", false, err
 	} else if !st.Mode().IsRegular() {
-		return "", errNotRegular
+		return "", false, errNotRegular
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, limit))
+	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return strings.ToValidUTF8(string(raw), "\uFFFD"), nil
+	if cut = int64(len(raw)) > limit; cut {
+		raw = raw[:limit]
+	}
+	return strings.ToValidUTF8(string(raw), "\uFFFD"), cut, nil
 }
