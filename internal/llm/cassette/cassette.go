@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,6 +59,9 @@ type response struct {
 	FirstToken time.Duration `json:"first_token,omitempty"`
 	Took       time.Duration `json:"took,omitempty"`
 	Cut        bool          `json:"cut,omitempty"`
+	// Inputs are those of tool calls byte for byte, by the number of their block: in Message they are in the
+	// one form that a request is known by. One that held a secret is there only.
+	Inputs map[int]string `json:"inputs,omitempty"`
 }
 
 type failure struct {
@@ -74,7 +78,7 @@ func newRequest(req llm.Request, r *redact.Redactor) request {
 		Messages: make([]td.Message, len(req.Messages)),
 	}
 	for _, t := range req.Tools {
-		out.Tools = append(out.Tools, llm.Tool{Name: t.Name, Description: r.String(t.Description), Schema: clean(t.Schema, r)})
+		out.Tools = append(out.Tools, llm.Tool{Name: t.Name, Description: r.String(t.Description), Schema: clean(t.Schema, r.String)})
 	}
 	for i, m := range req.Messages {
 		out.Messages[i] = cleanMessage(m, r)
@@ -101,15 +105,28 @@ func (r request) hash() string {
 }
 
 func newResponse(r llm.Response, took time.Duration, red *redact.Redactor) *response {
-	return &response{
+	out := &response{
 		Message: cleanMessage(r.Message, red), StopReason: r.StopReason, Model: r.Model, Usage: r.Usage,
-		FirstToken: r.FirstToken, Took: took, Cut: r.Cut,
+		FirstToken: r.FirstToken, Took: took, Cut: r.Cut, Inputs: map[int]string{},
 	}
+	for i, b := range r.Message.Blocks {
+		// Escapes may hide a secret from who reads the bytes.
+		if in := string(b.Input); in != "" && red.String(in) == in && bytes.Equal(out.Message.Blocks[i].Input, clean(b.Input, same)) {
+			out.Inputs[i] = in
+		}
+	}
+	return out
 }
 
 func (r *response) response() llm.Response {
+	m := td.Message{Role: r.Message.Role, Blocks: slices.Clone(r.Message.Blocks)}
+	for i, in := range r.Inputs {
+		if i >= 0 && i < len(m.Blocks) && json.Valid([]byte(in)) {
+			m.Blocks[i].Input = json.RawMessage(in)
+		}
+	}
 	return llm.Response{
-		Message: r.Message, StopReason: r.StopReason, Model: r.Model, Usage: r.Usage, FirstToken: r.FirstToken, Cut: r.Cut,
+		Message: m, StopReason: r.StopReason, Model: r.Model, Usage: r.Usage, FirstToken: r.FirstToken, Cut: r.Cut,
 	}
 }
 
@@ -126,7 +143,7 @@ func cleanMessage(m td.Message, r *redact.Redactor) td.Message {
 	for i, b := range m.Blocks {
 		b.Text, b.Malformed = r.String(b.Text), r.String(b.Malformed)
 		if len(b.Input) > 0 {
-			b.Input = clean(b.Input, r)
+			b.Input = clean(b.Input, r.String)
 		}
 		out.Blocks[i] = b
 	}
@@ -135,7 +152,7 @@ func cleanMessage(m td.Message, r *redact.Redactor) td.Message {
 
 // clean takes secrets out of the strings of a JSON value and brings it into one form: the same value is
 // the same bytes, however it was written. What is not JSON is kept as a string.
-func clean(raw json.RawMessage, r *redact.Redactor) json.RawMessage {
+func clean(raw json.RawMessage, redact func(string) string) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
@@ -145,25 +162,27 @@ func clean(raw json.RawMessage, r *redact.Redactor) json.RawMessage {
 	if err := dec.Decode(&v); err != nil {
 		v = string(raw)
 	}
-	out, err := json.Marshal(cleanValue(v, r))
+	out, err := json.Marshal(cleanValue(v, redact))
 	if err != nil {
 		return json.RawMessage("null")
 	}
 	return out
 }
 
-func cleanValue(v any, r *redact.Redactor) any {
+func same(s string) string { return s }
+
+func cleanValue(v any, redact func(string) string) any {
 	switch v := v.(type) {
 	case string:
-		return r.String(v)
+		return redact(v)
 	case []any:
 		for i := range v {
-			v[i] = cleanValue(v[i], r)
+			v[i] = cleanValue(v[i], redact)
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k := range v {
-			out[r.String(k)] = cleanValue(v[k], r)
+			out[redact(k)] = cleanValue(v[k], redact)
 		}
 		return out
 	}

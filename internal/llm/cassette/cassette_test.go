@@ -3,6 +3,7 @@ package cassette
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -302,4 +303,23 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("an answer out of nowhere: %v", err)
 		}
 	})
+}
+
+// A tool's input is played as the model wrote it, not as requests are compared.
+func TestInputsAreBitForBit(t *testing.T) {
+	const input = `{"b": "<a> & 1", "a" :1.0}`
+	answer := llm.Response{Message: td.Message{Role: td.Assistant, Blocks: []td.Block{
+		{Type: td.TextBlock, Text: "so"}, {Type: td.ToolUseBlock, ID: "u", Name: "T", Input: json.RawMessage(input)},
+	}}}
+	line, err := json.Marshal(newResponse(answer, 0, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read response
+	if err := json.Unmarshal(line, &read); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(read.response().Message.Blocks[1].Input); got != input {
+		t.Errorf("recorded %s, played %s", input, got)
+	}
 }
