@@ -92,9 +92,6 @@ func (p price) cost(u td.Usage) td.Money {
 	return td.Money(min(money, math.MaxInt64))
 }
 
-// Cost is the price of one call's usage by the built-in table.
-func Cost(model string, u td.Usage) (td.Money, bool) { return BuiltinPrices().Cost(model, u) }
-
 // names reports whether prefix names model's family: the rest of the name, if any, starts a new part.
 func names(prefix, model string) bool {
 	rest, ok := strings.CutPrefix(model, prefix)

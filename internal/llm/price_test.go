@@ -39,7 +39,7 @@ func TestCost(t *testing.T) {
 		{"ollama/llama3:8b", million, 0, false},
 		{"", million, 0, false},
 	} {
-		got, known := Cost(c.model, c.usage)
+		got, known := BuiltinPrices().Cost(c.model, c.usage)
 		if got != c.want || known != c.known {
 			t.Errorf("Cost(%q, %+v) = %d, %v; want %d, %v", c.model, c.usage, got, known, c.want, c.known)
 		}
@@ -72,7 +72,7 @@ func TestPricesMerge(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d, %v", c.model, got, known, c.want, c.known)
 		}
 	}
-	if got, _ := Cost("claude-opus-4-5", td.Usage{Input: 1e6}); got != 5e6 {
+	if got, _ := BuiltinPrices().Cost("claude-opus-4-5", td.Usage{Input: 1e6}); got != 5e6 {
 		t.Errorf("merging changed the built-in table: %d", got)
 	}
 	if _, known := (Prices{}).Cost("claude-opus-4-5", million); known {
