@@ -90,3 +90,20 @@ func TestHookAsksForControls(t *testing.T) {
 		})
 	}
 }
+
+// A task that is cancelled before its first run was added all the same.
+func TestCancelledBeforeItBegan(t *testing.T) {
+	var told []hook.Point
+	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		told = append(told, p.Point())
+		return hook.Result{}, nil
+	}, hook.TaskCreated, hook.TaskCancelled)
+	play(t, nil, func(s *td.Spec, o *Options) { s.Dir, o.Hooks = s.Dir+"/missing", set }, func(b *bench, id td.TaskID) {
+		b.until(id, td.Blocked)
+		b.post(id, td.Command{Type: td.CmdCancel, By: "ada"})
+		b.until(id, td.Cancelled)
+		if len(told) != 2 || told[0] != hook.TaskCreated || told[1] != hook.TaskCancelled {
+			t.Errorf("told %v", told)
+		}
+	})
+}

@@ -28,10 +28,8 @@ func (r *run) begin(ctx context.Context) error {
 		r.begun = true
 		return nil
 	}
-	if script.Context == nil {
-		if _, _, err := fire(ctx, r, "created", hook.TaskCreatedPayload{Head: r.head(), Asked: hook.AskedOf(t.Spec)}); err != nil {
-			return err
-		}
+	if err := r.created(ctx); err != nil {
+		return err
 	}
 	key := script.BeginKey()
 	_, said, err := fire(ctx, r, key, hook.TaskStartedPayload{
@@ -49,6 +47,16 @@ func (r *run) begin(ctx context.Context) error {
 		return nil
 	}
 	return r.inject(ctx, key, said)
+}
+
+// created fires TaskCreated for a task of which no hook was told yet: in its first run, or when a person
+// cancels it before.
+func (r *run) created(ctx context.Context) error {
+	if r.log.Transcript().Context != nil {
+		return nil
+	}
+	_, _, err := fire(ctx, r, "created", hook.TaskCreatedPayload{Head: r.head(), Asked: hook.AskedOf(r.log.Task().Spec)})
+	return err
 }
 
 // blocked ends the run as a hook wants it: the task pauses, or it fails with the hook's reason.
@@ -136,6 +144,9 @@ func (r *run) ordered(ctx context.Context, c td.Command) (td.Command, hook.Resul
 		case td.VerbResume, td.VerbReset:
 			_, _, err = fire(ctx, r, r.log.Transcript().BeginKey(), hook.TaskResumedPayload{Head: r.head(), Done: done})
 		case td.VerbCancel:
+			if err := r.created(ctx); err != nil {
+				return c, said, err
+			}
 			_, _, err = fire(ctx, r, r.endKey(), hook.TaskCancelledPayload{Head: r.head(), Done: done, Spent: hook.SpentOf(t)})
 		}
 	}
