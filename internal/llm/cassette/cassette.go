@@ -29,6 +29,7 @@ import (
 // entry is one line. The names are on disk.
 type entry struct {
 	Hash     string    `json:"hash"`
+	Provider string    `json:"provider,omitempty"` // whose call it was
 	Request  request   `json:"request"`
 	Deltas   []delta   `json:"deltas,omitempty"`
 	Response *response `json:"response,omitempty"`

@@ -323,3 +323,15 @@ func TestInputsAreBitForBit(t *testing.T) {
 		t.Errorf("recorded %s, played %s", input, got)
 	}
 }
+
+// A loop asks a rehearsal in another way than a model: the tape must say whose it is.
+func TestTheProviderIsOnTheTape(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.jsonl")
+	c := record(t, scripted(t, "turns: [{text: a}]"), path)
+	if _, err := c.Stream(t.Context(), llm.Request{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := replay(t, path, Options{}).Provider(); got != llm.Rehearsal {
+		t.Errorf("played by %s", got)
+	}
+}

@@ -83,7 +83,7 @@ func (c *Recorder) Stream(ctx context.Context, req llm.Request, emit func(llm.De
 			emit(d)
 		}
 	})
-	e := entry{Request: newRequest(req, c.redactor), Deltas: cleanDeltas(deltas, c.redactor)}
+	e := entry{Provider: c.model.Provider(), Request: newRequest(req, c.redactor), Deltas: cleanDeltas(deltas, c.redactor)}
 	e.Hash = e.Request.hash()
 	if err == nil {
 		e.Response = newResponse(r, time.Since(start), c.redactor)

@@ -85,8 +85,15 @@ func parse(raw []byte) ([]entry, error) {
 	}
 }
 
-// Provider is "cassette".
-func (p *Player) Provider() string { return "cassette" }
+// Provider is the one that was recorded, since how a loop asks depends on it; of an empty cassette, "cassette".
+func (p *Player) Provider() string {
+	for _, e := range p.entries {
+		if e.Provider != "" {
+			return e.Provider
+		}
+	}
+	return "cassette"
+}
 
 // Stream plays the answer to req.
 func (p *Player) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
