@@ -61,6 +61,15 @@ func (w *walker) assign(a *syntax.Assign, keep bool) {
 	}
 }
 
+// lose is that a variable gets a value that is not known.
+func (w *walker) lose(name string) {
+	delete(w.vars, name)
+	w.setting(name, string(markValue))
+	if name == "IFS" {
+		w.oddIFS = true
+	}
+}
+
 // steering are the variables by which a program is made to run another one, or to find another one.
 var steering = []string{
 	"PATH", "LD_*", "DYLD_*", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "BASH_FUNC_*", "CDPATH", "GLOBIGNORE", "SHELL",
@@ -204,15 +213,16 @@ func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool
 
 // suspect judges a word of a command nobody knows: if it is or contains the path of something that is
 // kept, it is denied.
-func (w *walker) suspect(word string) {
+func (w *walker) suspect(word string, access Access) {
 	for _, cand := range w.candidates(word) {
 		for i, dir := range w.dirs {
 			if unknown(dir) && !strings.HasPrefix(cand, "/") {
 				continue
 			}
 			at := w.p.canonical(dir, cand, w.links)
-			f, ok := w.p.floorPath(at, Write, false)
+			f, ok := w.p.floorPath(at, access, false)
 			if !ok {
+				w.holdsHome(at)
 				continue
 			}
 			if i > 0 || f.rule == floorDisk {
@@ -220,6 +230,13 @@ func (w *walker) suspect(word string) {
 			}
 			w.r.add(f.verdict, f.rule, "%s", f.why)
 		}
+	}
+}
+
+// holdsHome asks when a command is given a whole home, or what is around it: with it, all credentials.
+func (w *walker) holdsHome(at string) {
+	if home := w.p.place.Home; home != w.p.place.Workspace && above(at, home) != no {
+		w.r.add(Ask, floorCredentials, "%s holds a home, with the credentials in it.", readable(at))
 	}
 }
 

@@ -66,7 +66,7 @@ func (w *walker) into(c *call, from []string, to string) {
 
 func (w *walker) suspectAll(c *call) {
 	for _, a := range c.args {
-		w.suspect(a)
+		w.suspect(a, Write)
 	}
 }
 
@@ -216,10 +216,7 @@ func reads(w *walker, c *call) bool {
 			w.forget()
 		}
 		name, _, _ := strings.Cut(a, "[")
-		delete(w.vars, name)
-		if name == "IFS" {
-			w.oddIFS = true
-		}
+		w.lose(name)
 	}
 	if len(c.args) == 0 {
 		delete(w.vars, "REPLY")
@@ -232,8 +229,8 @@ func reads(w *walker, c *call) bool {
 
 func printf(w *walker, c *call) bool {
 	if len(c.args) > 1 && strings.HasPrefix(c.args[0], "-v") {
-		delete(w.vars, c.args[1])
-		delete(w.vars, strings.TrimPrefix(c.args[0], "-v"))
+		w.lose(c.args[1])
+		w.lose(strings.TrimPrefix(c.args[0], "-v"))
 	}
 	if len(c.args) > 0 && maybeFlag(c.args[0]) {
 		w.r.add(Ask, askUnknown, "What printf prints or sets is known only when it runs.")

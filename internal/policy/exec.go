@@ -75,7 +75,7 @@ func (w *walker) judgeArgs(c call) {
 		if unknown(a) {
 			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", readable(c.name), shorten(readable(a)))
 		}
-		w.suspect(a)
+		w.suspect(a, Write)
 	}
 }
 

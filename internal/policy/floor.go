@@ -101,6 +101,9 @@ func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, 
 	if access == Write {
 		p.floorOwned(path, destroys, consider)
 		p.floorGit(path, destroys, consider)
+		for _, s := range []string{"/proc/sysrq-trigger", "/sys/power", "/proc/sys/kernel"} {
+			consider(under(path, s), floorMachine, "%s stops this machine, or changes how it runs.")
+		}
 		for _, l := range loginParts {
 			consider(ps.under(l), floorDestroy, "%s decides how this machine starts and who may enter it.")
 		}

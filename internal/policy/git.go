@@ -77,7 +77,7 @@ func gitCommand(w *walker, c *call) bool {
 			w.gitSetting(key, string(markValue), c)
 		case name == "--git-dir" || name == "--work-tree" || name == "--namespace" || name == "--attr-source":
 			w.r.add(Ask, askEnv, "git %s works on another repository.", a)
-			w.suspect(val)
+			w.suspect(val, Write)
 		case slices.Contains([]string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects", "--bare", "--version", "--help", "-h", "-v", "--glob-pathspecs", "--icase-pathspecs", "--exec-path", "--html-path", "--man-path", "--info-path"}, a):
 		default:
 			w.r.add(Ask, askEnv, "The flag %s of git is not known to be harmless.", readable(a))
@@ -108,8 +108,9 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 			w.r.add(Ask, askUnknown, "git %s is given %s, which is known only when it runs.", sub, shorten(readable(a)))
 		}
 	}
+	w.gitPaths(c, sub, args)
 	switch sub {
-	case "push":
+	case "push", "send-pack":
 		w.push(args)
 		return false
 	case "config":
@@ -117,6 +118,9 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 	case "branch", "tag":
 		return w.gitRefs(sub, args)
 	case "remote":
+		for _, a := range positional(args) {
+			w.gitHost(a)
+		}
 		return len(positional(args)) == 0 || first == "get-url"
 	case "stash":
 		return first == "list" || first == "show"
@@ -134,20 +138,12 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 	case "daemon", "upload-pack", "receive-pack", "shell", "send-email", "fast-import":
 		w.r.add(Ask, askRuns, "git %s speaks to others.", sub)
 	case "clone", "fetch", "pull", "ls-remote":
-		for _, a := range positional(args) {
-			w.gitHost(a)
-		}
+		w.gitHost(first)
 	}
 	if !slices.Contains(gitLooks, sub) {
-		for _, a := range args {
-			w.suspect(a)
-		}
 		return false
 	}
-	if flag(args, "", "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--no-index", "--output-directory") || sub == "grep" && flag(args, "O") || sub == "diff" && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "/") || strings.HasPrefix(a, "..") }) {
-		for _, a := range args {
-			w.suspect(a)
-		}
+	if flag(args, "", "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--no-index", "--output-directory") || sub == "grep" && flag(args, "O") {
 		for i, a := range args {
 			if name, val, ok := strings.Cut(a, "="); name == "--output" {
 				if !ok && i+1 < len(args) {
@@ -159,6 +155,22 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 		return false
 	}
 	return true
+}
+
+// gitPaths judges words that may be paths: those of what is kept, and those outside the workspace.
+func (w *walker) gitPaths(c *call, sub string, args []string) {
+	if !slices.Contains(gitLooks, sub) {
+		for _, a := range args {
+			w.suspect(a, Write)
+		}
+		return
+	}
+	for _, a := range args {
+		w.suspect(a, Read)
+		if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "..") {
+			w.touch(a, Read, c.at, false, false)
+		}
+	}
 }
 
 // gitHost finds the machine in an address. The transport ext:: runs a command.
@@ -244,7 +256,7 @@ func (w *walker) gitConfig(c *call, args []string) bool {
 			if !eq && i+1 < len(args) {
 				val = args[i+1]
 			}
-			w.suspect(val)
+			w.suspect(val, Write)
 			w.r.add(Ask, askEnv, "git config --file writes settings to %s.", readable(val))
 		}
 	}

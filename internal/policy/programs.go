@@ -215,12 +215,30 @@ func (w *walker) sedScript(s string) {
 		w.r.add(Ask, askRuns, "The script %q may run commands or write files.", shorten(readable(s)))
 		for _, at := range []string{"e ", "/e", "w "} {
 			if _, rest, ok := strings.Cut(s, at); ok && at != "/e" {
-				w.suspect(strings.TrimSpace(rest))
+				w.suspect(strings.TrimSpace(rest), Write)
 				if at == "e " {
 					w.inner(func() { w.sourceIfCommand(rest) })
 				}
 			}
 		}
+	}
+}
+
+// tarDirs judges the words in the folders that -C goes to.
+func (w *walker) tarDirs(c *call) {
+	for i, a := range c.args {
+		dir, ok := strings.CutPrefix(a, "--directory=")
+		if (a == "-C" || a == "--directory") && i+1 < len(c.args) {
+			dir, ok = c.args[i+1], true
+		}
+		if !ok {
+			continue
+		}
+		w.inner(func() {
+			cd(w, &call{name: "cd", args: []string{dir}, at: c.at})
+			w.dirs = w.dirs[:1]
+			w.judgeArgs(*c)
+		})
 	}
 }
 
@@ -262,10 +280,9 @@ func tar(w *walker, c *call) bool {
 		case i == 0 && first == a:
 		case list && !extracts:
 			w.touch(a, Read, c.at, false, false)
-		default:
-			w.suspect(a)
 		}
 	}
 	w.judgeArgs(*c)
+	w.tarDirs(c)
 	return list && !extracts
 }

@@ -283,6 +283,7 @@ func (w *walker) forClause(c *syntax.ForClause) {
 		w.loop(c.Do, func() { w.stmts(c.Do) })
 		return
 	}
+	w.lose(iter.Name.Value)
 	var items []string
 	for _, word := range iter.Items {
 		items = append(items, w.fields(word)...)

@@ -303,6 +303,9 @@ func (w *walker) param(b *builder, p *syntax.ParamExp, quoted bool) {
 		return
 	}
 	val, ok := w.vars[p.Param.Value]
+	if p.Exp != nil && (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) && !ok {
+		w.lose(p.Param.Value)
+	}
 	if p.Exp != nil {
 		val, ok = w.expansion(p.Exp, val, ok)
 	}
@@ -341,11 +344,11 @@ func (w *walker) arithm(x syntax.ArithmExpr) {
 			return false
 		case *syntax.BinaryArithm: // x=1 within an expression
 			if name, ok := n.X.(*syntax.Word); ok && name.Lit() != "" {
-				delete(w.vars, name.Lit())
+				w.lose(name.Lit())
 			}
 		case *syntax.UnaryArithm:
 			if name, ok := n.X.(*syntax.Word); ok && name.Lit() != "" {
-				delete(w.vars, name.Lit())
+				w.lose(name.Lit())
 			}
 		}
 		return true
