@@ -105,7 +105,7 @@ var mutants = []mutant{
 	},
 	{
 		"a tool call cut in two is run", "internal/engine/model.go",
-		"if b.Type == td.ToolUseBlock && (b.Malformed != \"\" || resp.Cut) {", "if false {", engine,
+		"if b.Type == td.ToolUseBlock && (b.Malformed != \"\" || resp.Cut || last && noInput(b.Input)) {", "if last && false {", engine,
 	},
 	{
 		"a shim does not look whether it was voided", "internal/sandbox/shim.go",
