@@ -35,7 +35,7 @@ fuzz: ## every fuzz target, FUZZTIME each (default 10s)
 
 bench: build ## the figures of docs/benchmarks.md, ratios first
 	$(GO) test -count=1 -timeout 30m -run '^$$' -bench . -benchtime 1x ./test/bench
-	$(GO) test -count=1 -timeout 30m -run '^$$' -bench 'Context|Command|Fire|Search50k' ./internal/window ./internal/hook ./internal/memory
+	$(GO) test -count=1 -timeout 30m -run '^$$' -bench 'Context|Assemble|Command|Fire|Search50k' ./internal/window ./internal/llm/anthropic ./internal/hook ./internal/memory
 
 lint: ## gofmt, go vet and golangci-lint
 	@test -z "$$(gofmt -l cmd demo internal test)" || { gofmt -l cmd demo internal test; exit 1; }

@@ -1,16 +1,19 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 // conversation is one of this many turns, each with a call and a result of 2 KiB.
@@ -46,6 +49,41 @@ func benchRequest(turns int) llm.Request {
 }
 
 const benchScript = "turns: [{text: I read the next file., tools: [{name: Read, input: {path: a.go}}], chunk: {size: 10}, repeat: forever}]"
+
+// BenchmarkAssemble makes the body of a request of about 150,000 tokens from nothing, as after a restart, and compares
+// with a plain JSON encoding of the same system prompt, tools and messages.
+func BenchmarkAssemble(b *testing.B) {
+	req := benchRequest(126)
+	var tokens int
+	for _, m := range req.Messages {
+		for _, block := range m.Blocks {
+			tokens += window.Tokens(block.Text)
+		}
+	}
+	if tokens < 140_000 || tokens > 160_000 {
+		b.Fatalf("%d tokens", tokens)
+	}
+	least := time.Duration(1<<63 - 1)
+	for range 20 {
+		start := time.Now()
+		if _, err := json.Marshal([]any{req.System, req.Tools, req.Messages}); err != nil {
+			b.Fatal(err)
+		}
+		least = min(least, time.Since(start))
+	}
+	best := time.Duration(1<<63 - 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		req.Wire.Reset()
+		start := time.Now()
+		if _, err := encode(req); err != nil {
+			b.Fatal(err)
+		}
+		best = min(best, time.Since(start))
+	}
+	b.ReportMetric(float64(best)/float64(least), "x-json")
+	fmt.Printf("request of 150,000 tokens  %.2f x plain JSON  best %v; JSON %v\n", float64(best)/float64(least), best, least)
+}
 
 // BenchmarkLateTurn is all a turn costs on our side of the wire late in a long conversation: encode what is
 // new, send through the SDK, decode the answer. The transport is a function: no network is measured.
