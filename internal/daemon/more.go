@@ -27,15 +27,16 @@ type record struct {
 func (d *Daemon) more(ctx context.Context, t td.Task, recorded json.RawMessage) engine.More {
 	skills, problems := skill.Load(skill.Sources(d.o.UserDir, knowledge.Top(t.Dir))...)
 	var r record
+	var leftOut []string
 	if recorded == nil {
 		for _, p := range problems {
 			d.o.Log.Warn("a skill cannot be used as it is", "problem", p.Error(), "task", t.Handle)
 		}
-		r = d.offered(ctx, t, skills)
+		r, leftOut = d.offered(ctx, t, skills)
 	} else if err := json.Unmarshal(recorded, &r); err != nil {
 		d.o.Log.Error("read what the tools were made of", "task", t.Handle, "err", err)
 	}
-	out := engine.More{Tools: d.pool.Bind(r.Offers)}
+	out := engine.More{Tools: d.pool.Bind(r.Offers), LeftOut: leftOut}
 	if r.Skills {
 		out.Skills = skills
 		out.Tools = append(out.Tools, builtin.SkillTools(skills)...)
@@ -55,11 +56,12 @@ func (d *Daemon) more(ctx context.Context, t td.Task, recorded json.RawMessage) 
 	return out
 }
 
-// offered is what there is for a task now.
-func (d *Daemon) offered(ctx context.Context, t td.Task, skills []skill.Skill) record {
+// offered is what there is for a task now, and which servers it goes without.
+func (d *Daemon) offered(ctx context.Context, t td.Task, skills []skill.Skill) (_ record, leftOut []string) {
 	offers, err := d.pool.Offers(ctx, wantedServers(t.Tools))
 	if err != nil {
 		d.o.Log.Warn("MCP servers are left out", "task", t.Handle, "err", err)
+		leftOut = strings.Split(err.Error(), "\n")
 	}
 	r := record{Offers: offers, Skills: len(skills) > 0}
 	for _, s := range skills {
@@ -67,7 +69,7 @@ func (d *Daemon) offered(ctx context.Context, t td.Task, skills []skill.Skill) r
 			r.Commands = append(r.Commands, t.Name)
 		}
 	}
-	return r
+	return r, leftOut
 }
 
 // wantedServers are the MCP servers whose tools a task with this list of tools may use; nil is all of them.

@@ -57,13 +57,17 @@ func (r *run) assemble(ctx context.Context) error {
 	hookParts(&opening, hook.TaskStarted, r.startWords)
 	hookParts(&opening, hook.PreContextAssembly, words)
 	opening.add("task", "", t.Prompt)
+	parts := append(system.parts, opening.parts...)
+	for _, why := range r.more.LeftOut {
+		parts = append(parts, td.ContextPart{Name: "left out", Source: why})
+	}
 	set, ok, err := r.afterContext(ctx, len(system.parts), td.ContextSet{
 		Iteration: t.Iteration + 1,
 		Provider:  r.provider(t),
 		System:    system.String(),
 		Tools:     tools,
 		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: opening.String()}}},
-		Parts:     append(system.parts, opening.parts...),
+		Parts:     parts,
 		More:      r.more.Record,
 	})
 	if err != nil || !ok {

@@ -17,6 +17,8 @@ type More struct {
 	// Record is what the same tools are made of again after a restart, whatever became of servers and
 	// files meanwhile. It stands in the journal.
 	Record json.RawMessage
+	// LeftOut says what the task goes without, and why, for people.
+	LeftOut []string
 }
 
 // maxSkillText bounds what the matched skills may take of the opening message; one that does not fit is left
