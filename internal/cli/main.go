@@ -108,7 +108,7 @@ taskdaemon completion --help.`,
 	root.AddCommand(
 		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newDaemonCmd(a), newTaskCmd(a), newLoopCmd(a),
 		newRecoverCmd(a), newControlCmd(a, controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
-		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newCostCmd(a),
+		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newSandboxCmd(a), newCostCmd(a),
 		newLocksCmd(a),
 	)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })

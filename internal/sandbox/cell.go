@@ -100,8 +100,8 @@ func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 	if err := dropCapabilities(); err != nil {
 		return missing, err
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return missing, fmt.Errorf("give up new privileges: %w", err)
+	if err := giveUpPrivileges(); err != nil {
+		return missing, err
 	}
 	if auditArch == 0 {
 		missing = append(missing, fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH))
@@ -112,6 +112,14 @@ func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 		return missing, rules.enforce()
 	}
 	return missing, nil
+}
+
+// giveUpPrivileges keeps the thread's children from ever gaining what it has not, by sudo or the like.
+func giveUpPrivileges() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
+	}
+	return nil
 }
 
 // dropCapabilities leaves the thread's children with the kept ones at most. Who has none to give up is told

@@ -57,6 +57,9 @@ func ExecMain() (code int) {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(32 << 20)
 
+	if len(os.Args) > 2 && os.Args[2] == checkArg {
+		return checkMain()
+	}
 	if !isPipe(notifyFd) {
 		fmt.Fprintln(os.Stderr, "taskdaemon exec is run by the daemon, not by hand")
 		return 2

@@ -1,0 +1,155 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// Finding is one thing that the sandbox needs of a machine.
+type Finding struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"` // how to get what is missing
+}
+
+// checkArg makes a shim say what it could enforce, and leave.
+const checkArg = "check"
+
+// checkLimit bounds how long it may take to say so.
+const checkLimit = 10 * time.Second
+
+// Check tries what commands are confined with, in a shim as commands have it. self is the taskdaemon binary.
+func Check(ctx context.Context, self string) ([]Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	probe := func(nested bool) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, self, "exec", checkArg)
+		cmd.Env = shimEnv(os.Environ())
+		if nested {
+			cmd.SysProcAttr = nest()
+		}
+		return cmd.Output()
+	}
+	var found []Finding
+	nested := !mayAdmin()
+	raw, err := probe(nested)
+	if nested {
+		f := Finding{Name: "user namespace", OK: err == nil, Detail: "commands are confined without any privilege"}
+		if err != nil {
+			f.Detail, f.Hint = err.Error(), userNamespaceHint()
+			raw, err = probe(false)
+		}
+		found = append(found, f)
+	}
+	if err != nil {
+		return nil, td.Errorf(td.Unavailable, "try the sandbox: %w", err)
+	}
+	more, err := decodeFindings(raw)
+	return append(found, more...), err
+}
+
+func decodeFindings(raw []byte) ([]Finding, error) {
+	var found []Finding
+	if err := json.Unmarshal(raw, &found); err != nil {
+		return nil, td.Errorf(td.Corrupt, "read what the sandbox can do: %w", err)
+	}
+	return found, nil
+}
+
+// checkMain is the shim's side of Check.
+func checkMain() int {
+	found := []Finding{checkLandlock(), checkScopes(), checkMounts(), checkNetwork(), checkFilter()}
+	if json.NewEncoder(os.Stdout).Encode(found) != nil {
+		return 1
+	}
+	return 0
+}
+
+func checkLandlock() Finding {
+	v := landlockVersion()
+	f := Finding{Name: "files (Landlock)", OK: v >= landlockRefer, Detail: fmt.Sprintf("version %d", v)}
+	if !f.OK {
+		f.Detail = "commands may change and read whatever the user may"
+		f.Hint = "use Linux 5.19 or later, with landlock in its list of security modules (boot with lsm=landlock,…; see /sys/kernel/security/lsm)"
+	}
+	return f
+}
+
+func checkScopes() Finding {
+	f := Finding{Name: "signals and abstract sockets (Landlock 6)", OK: landlockVersion() >= landlockScope, Detail: "end at the sandbox"}
+	if !f.OK {
+		f.Detail, f.Hint = "commands may signal the user's other processes", "use Linux 6.12 or later"
+	}
+	return f
+}
+
+func checkMounts() Finding {
+	f := Finding{Name: "mount namespace", OK: true, Detail: ".git/hooks and .git/config are sealed, /tmp is private, sockets of others are out of reach"}
+	if err := onThread(Profile{Files: ReadOnly}.mount); err != nil {
+		f.OK, f.Detail = false, ".git/hooks can be written, and other programs' sockets be used: "+err.Error()
+		f.Hint = userNamespaceHint()
+	}
+	return f
+}
+
+func checkNetwork() Finding {
+	f := Finding{Name: "network namespace", OK: true, Detail: "with the network off, a command has a loopback of its own and nothing else"}
+	if _, err := newIsland(false); err != nil {
+		f.OK, f.Detail = false, "with the network off, a command has no loopback either: "+err.Error()
+		f.Hint = userNamespaceHint()
+	}
+	return f
+}
+
+func checkFilter() Finding {
+	f := Finding{Name: "filter of system calls (seccomp)", OK: true, Detail: "keyrings, io_uring, new user namespaces and the like are out of reach"}
+	err := fmt.Errorf("not known for %s", runtime.GOARCH)
+	if auditArch != 0 {
+		err = onThread(func() error {
+			if err := dropCapabilities(); err != nil {
+				return err
+			}
+			if err := giveUpPrivileges(); err != nil {
+				return err
+			}
+			return systemCalls(NetworkOff, true).enforce()
+		})
+	}
+	if err != nil {
+		f.OK, f.Detail, f.Hint = false, err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, on amd64 or arm64"
+	}
+	return f
+}
+
+// onThread runs f on a thread that is thrown away afterwards.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		done <- f()
+	}()
+	return <-done
+}
+
+// userNamespaceHint names the switch that is off.
+func userNamespaceHint() string {
+	for _, s := range []struct{ file, off, hint string }{
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=15000"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or give taskdaemon an AppArmor profile with userns"},
+	} {
+		if raw, err := os.ReadFile(s.file); err == nil && strings.TrimSpace(string(raw)) == s.off {
+			return s.hint
+		}
+	}
+	return "in a container: allow it unshare and mount (docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+}
