@@ -23,6 +23,7 @@ var audited = func() []td.EventType {
 		td.Said{},
 		td.Discarded{},
 		td.ModelChosen{},
+		td.BudgetRaised{},
 		td.Decided{},
 		td.RequestOpened{},
 		td.RequestAskedAgain{},

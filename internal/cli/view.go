@@ -188,7 +188,7 @@ func (v *view) show(ev td.Event, t td.Task) {
 	case td.BudgetWarned:
 		v.line(v.s.warn("  " + b.String()))
 	case td.BudgetRaised:
-		v.line(v.s.dim(fmt.Sprintf("  the budget of the %s is %s now", b.Scope, b.Limit)))
+		v.line(v.s.dim("  " + b.String()))
 	case td.Unreadable:
 		v.line(v.s.red("  a record that cannot be read: " + plainLine(b.Err, 200)))
 	}

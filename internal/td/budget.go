@@ -36,6 +36,14 @@ const (
 	OfMonth Scope = "month" // everything in a month
 )
 
+// words is the scope as people say it.
+func (s Scope) words() string {
+	if s == OfTree {
+		return "the task and its subtasks"
+	}
+	return "the " + string(s)
+}
+
 // Cap bounds what may be spent: by a task or a tree (the key is a task's id), in a day (2026-11-15) or in
 // a month (2026-11).
 type Cap struct {
@@ -261,7 +269,7 @@ type Shortage struct {
 }
 
 func (s *Shortage) Error() string {
-	text := fmt.Sprintf("the budget of the %s is %s: %s are spent", s.Scope, s.Limit, s.Spent)
+	text := fmt.Sprintf("the budget of %s is %s: %s are spent", s.Scope.words(), s.Limit, s.Spent)
 	if s.Reserved > 0 {
 		text += fmt.Sprintf(", %s set aside for calls under way", s.Reserved)
 	}
@@ -335,11 +343,15 @@ func init() {
 	register[BudgetRaised]()
 }
 
+func (r BudgetRaised) String() string {
+	return fmt.Sprintf("the budget of %s is %s now", r.Scope.words(), r.Limit)
+}
+
 func (w BudgetWarned) String() string {
 	if w.Percent >= 100 {
-		return fmt.Sprintf("the budget of the %s is used up: %s of %s are spent, and the next call may take more than is left", w.Scope, w.Spent, w.Limit)
+		return fmt.Sprintf("the budget of %s is used up: %s of %s are spent, and the next call may take more than is left", w.Scope.words(), w.Spent, w.Limit)
 	}
-	return fmt.Sprintf("%d %% of the budget of the %s is spent: %s of %s", w.Percent, w.Scope, w.Spent, w.Limit)
+	return fmt.Sprintf("%d %% of the budget of %s is spent: %s of %s", w.Percent, w.Scope.words(), w.Spent, w.Limit)
 }
 
 // answerBudget decides what a person's word on a budget does: yes raises it as the request says, an amount

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
+)
+
+const cent = td.Money(10_000)
+
+// priced lets an answer of 100 tokens, the longest, cost ten cents, and the small model's the same.
+func priced(t *testing.T, o *Options, b Budgets) {
+	t.Helper()
+	var err error
+	if o.Prices, err = llm.ParsePrices([]byte(`{"worker-model": {"input": 0, "output": 1000}, "small-model": {"input": 0, "output": 1000}}`)); err != nil {
+		t.Fatal(err)
+	}
+	b.Zone = time.UTC
+	o.Budgets = b
+}
+
+// looks is an answer that costs five cents and asks to look.
+func looks() llm.Response { return paid(calls("Look", `{}`)) }
+
+func paid(r llm.Response) llm.Response {
+	r.Usage = td.Usage{Output: 50}
+	return r
+}
+
+func (b *bench) balance(c td.Cap) td.Balance {
+	b.t.Helper()
+	bs, err := b.journal.Balances(b.t.Context(), c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return bs[0]
+}
+
+// add starts another task beside the first, in a folder of its own.
+func (b *bench) add(title string) td.TaskID {
+	b.t.Helper()
+	id := td.NewTaskID()
+	task, err := b.journal.Create(b.t.Context(), td.Spec{
+		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Title: title, Prompt: title,
+		Dir: b.t.TempDir(), Mode: td.Autonomous, Tier: td.Worker, CreatedAt: time.Now().UTC().Round(0),
+	}, "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.sched.Wake(b.t.Context(), task, false)
+	return id
+}
+
+func (b *bench) warnings(id td.TaskID) (out []string) {
+	b.t.Helper()
+	for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if w, is := ev.Body.(td.BudgetWarned); is {
+			out = append(out, fmt.Sprintf("%s %d", w.Scope, w.Percent))
+		}
+	}
+	return out
+}
+
+func (b *bench) bookings() (out []string) {
+	b.t.Helper()
+	spent, err := b.journal.Spending(b.t.Context(), "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, l := range spent.Lines {
+		out = append(out, fmt.Sprintf("%s %s %d", l.Day, l.Cause, l.Amount/cent))
+	}
+	return out
+}
+
+// A task at the end of its budget asks, makes no call meanwhile, and goes on when it is raised.
+func TestBudgetAsks(t *testing.T) {
+	play(t, []any{looks(), looks(), looks(), looks(), paid(calls("Complete", `{"summary":"done"}`))},
+		func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Task: 20 * cent}) },
+		func(b *bench, id td.TaskID) {
+			task := b.until(id, td.Waiting)
+			if len(task.Requests) != 1 || task.Requests[0].About != td.AboutBudget {
+				t.Fatalf("it asks %+v", task.Requests)
+			}
+			short := task.Requests[0].Budget
+			if short.Spent != 15*cent || short.Want != 10*cent || short.Limit != 20*cent || short.Reserved != 0 {
+				t.Errorf("the shortage is %+v", short)
+			}
+			if n := len(b.model.requests); n != 3 {
+				t.Errorf("%d calls were made", n)
+			}
+			if w := b.warnings(id); !slices.Equal(w, []string{"task 50", "task 75"}) {
+				t.Errorf("warned of %v", w)
+			}
+			b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: task.Requests[0].ID, Choice: td.Yes}})
+			task = b.until(id, td.Completed)
+			if task.Cost != 25*cent || len(task.Reserved) != 0 || task.Lost != 0 {
+				t.Errorf("it cost %d, %+v is reserved, %d lost", task.Cost, task.Reserved, task.Lost)
+			}
+			if got := b.balance(td.Cap{Scope: td.OfTask, Key: string(id)}); got.Spent != task.Cost || got.Limit != 40*cent {
+				t.Errorf("the balance is %+v", got)
+			}
+		})
+}
+
+// No pauses; resumed, it asks again. An amount raises to that.
+func TestBudgetIsNotRaised(t *testing.T) {
+	play(t, []any{looks(), looks()}, func(s *td.Spec, o *Options) {
+		priced(t, o, Budgets{Task: 1000 * cent})
+		s.Budget = 12 * cent // counts in place of the config's
+	}, func(b *bench, id td.TaskID) {
+		asked := b.until(id, td.Waiting).Requests[0]
+		if asked.Budget.Scope != td.OfTree {
+			t.Errorf("the budget is that of the %s", asked.Budget.Scope)
+		}
+		b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: asked.ID, Choice: td.No}})
+		b.until(id, td.Paused)
+		b.post(id, td.Command{Type: td.CmdResume})
+		again := b.until(id, td.Waiting).Requests
+		if len(again) != 1 || again[0].ID == asked.ID {
+			t.Fatalf("it asks %+v", again)
+		}
+		b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: again[0].ID, Choice: "$1.50"}})
+		b.until(id, td.Completed)
+		if got := b.balance(td.Cap{Scope: td.OfTree, Key: string(id)}); got.Limit != 150*cent {
+			t.Errorf("the budget is %s", got.Limit)
+		}
+	})
+}
+
+// Everybody's budget stops all who want to spend, is told of once, and begins anew with the day.
+func TestBudgetOfTheDay(t *testing.T) {
+	play(t, []any{looks(), looks(), looks(), looks()},
+		func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Day: 20 * cent}) },
+		func(b *bench, id td.TaskID) {
+			other := b.add("other")
+			first, second := b.until(id, td.Blocked), b.until(other, td.Blocked)
+			for _, task := range []td.Task{first, second} {
+				if s := task.Status.Blocked.Budget; s == nil || s.Scope != td.OfDay || s.Spent+s.Want <= s.Limit {
+					t.Errorf("blocked on %+v", task.Status.Blocked)
+				}
+			}
+			if got := b.balance(td.Cap{Scope: td.OfDay, Key: "2000-01-01"}); got.Spent != 15*cent || got.Reserved != 0 {
+				t.Errorf("the day's balance is %+v", got)
+			}
+			told := append(b.warnings(id), b.warnings(other)...)
+			slices.Sort(told)
+			// Who reads the balance before the other's call is settled may find it used up at once.
+			told = slices.DeleteFunc(told, func(w string) bool { return w == "day 75" })
+			if !slices.Equal(told, []string{"day 100", "day 50"}) {
+				t.Errorf("told of %v", told)
+			}
+			time.Sleep(26 * time.Hour) // over midnight
+			b.until(id, td.Completed)
+			b.until(other, td.Completed)
+			if at := b.task(id).Status.Since; td.Day(at) != "2000-01-02" {
+				t.Errorf("it went on at %s", at)
+			}
+		})
+}
+
+// A call that is cut short and made again is booked for what was sent, once for each time.
+func TestBudgetOfARepeatedCall(t *testing.T) {
+	hang := func(ctx context.Context) (llm.Response, error) {
+		<-ctx.Done()
+		return llm.Response{}, context.Cause(ctx)
+	}
+	play(t, []any{hang, paid(calls("Complete", `{"summary":"done"}`))}, func(_ *td.Spec, o *Options) {
+		priced(t, o, Budgets{Day: 1000 * cent})
+		o.Prices, _ = llm.ParsePrices([]byte(`{"worker-model": {"input": 100, "output": 1000}}`))
+	}, func(b *bench, id td.TaskID) {
+		time.Sleep(time.Second)
+		reserved := b.task(id).Reserved
+		if len(reserved) != 1 || reserved[0].Input <= 0 || reserved[0].Amount != reserved[0].Input+10*cent {
+			t.Fatalf("reserved %+v", reserved)
+		}
+		b.post(id, td.Command{Type: td.CmdCancel})
+		task := b.until(id, td.Cancelled)
+		if task.Lost != reserved[0].Input || task.Cost != 0 || len(task.Reserved) != 0 {
+			t.Errorf("lost %s, cost %s, reserved %+v; %s were sent", task.Lost, task.Cost, task.Reserved, reserved[0].Input)
+		}
+	})
+}
+
+// A model without a price is called, and its calls are counted as what they are.
+func TestBudgetWithoutAPrice(t *testing.T) {
+	play(t, []any{looks()}, func(_ *td.Spec, o *Options) { o.Budgets = Budgets{Task: 1, Zone: time.UTC} },
+		func(b *bench, id td.TaskID) {
+			b.until(id, td.Completed)
+			in := intents(b, id)[0]
+			if in.Reserve == nil || !in.Reserve.Unpriced || in.Reserve.Amount != 0 {
+				t.Errorf("the intent reserves %+v", in.Reserve)
+			}
+			spent, err := b.journal.Spending(b.t.Context(), "")
+			if err != nil || len(spent.Lines) != 1 || spent.Lines[0].Unpriced != 1 || spent.Lines[0].Calls != 2 {
+				t.Errorf("the ledger has %+v, %v", spent, err)
+			}
+		})
+}
+
+// What the budget refuses had no effect: results that were not on disk yet are not lost with it.
+func TestBudgetRefusalKeepsWhatHappened(t *testing.T) {
+	play(t, []any{paid(calls("Look", `{}`, "Look", `{}`))},
+		func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Task: 12 * cent}) },
+		func(b *bench, id td.TaskID) {
+			asked := b.until(id, td.Waiting).Requests[0]
+			b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: asked.ID, Choice: td.Yes}})
+			b.until(id, td.Completed)
+			if n := b.looked.Load(); n != 2 {
+				t.Errorf("it looked %d times", n)
+			}
+			if want := []string{"2000-01-01 turn 5"}; !slices.Equal(b.bookings(), want) {
+				t.Errorf("booked %v, want %v", b.bookings(), want)
+			}
+		})
+}
