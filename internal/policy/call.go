@@ -263,7 +263,7 @@ func (w *walker) candidates(word string) []string {
 	if _, val, ok := strings.Cut(word, "="); ok {
 		add(val)
 	}
-	for _, sep := range []string{"=", ":", ",", "@", "file://"} {
+	for _, sep := range []string{"=", ":", ",", "@", "file://", `"`, "'"} {
 		for i, part := range strings.Split(word, sep) {
 			if i < 8 && (strings.HasPrefix(part, "/") || strings.HasPrefix(part, "~/") || strings.Contains(part, "/.")) {
 				add(part)

@@ -160,7 +160,10 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 // gitPaths judges words that may be paths: those of what is kept, and those outside the workspace.
 func (w *walker) gitPaths(c *call, sub string, args []string) {
 	if !slices.Contains(gitLooks, sub) {
-		for _, a := range args {
+		for i, a := range args {
+			if i > 0 && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1]) {
+				continue // words for people
+			}
 			w.suspect(a, Write)
 		}
 		return

@@ -172,8 +172,21 @@ func (w *walker) sourceIfCommand(text string) {
 	w.r.findings = kept
 }
 
-// sedRuns finds the commands e, w and r of sed and the flags e and w of s, where they may be.
-var sedRuns = regexp.MustCompile(`(^|[;{}\n]|[0-9$/!,~ ])\s*[ewWrR](\s|$)|[/|,#@!:_%][gpiImM0-9]*[ew][gpiImM0-9]*(\s|$|;|})`)
+// sedLooks matches scripts that only print, delete and replace lines of what sed shows. Others may run
+// commands or write files: e and w are commands of sed, and flags of s.
+var sedLooks = sedPattern()
+
+func sedPattern() *regexp.Regexp {
+	const address = `(?:\d+|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/I?)`
+	replaces := ""
+	for _, d := range []string{"/", `\|`, "#", ",", "@", ":", "_", "%", "!"} {
+		// A bracket must close before the delimiter: sed takes one inside brackets for a character.
+		text := `(?:[^` + d + `\\\n\[]|\\.|\[\^?\]?[^\]` + d + `\n]*\])*`
+		replaces += `|[sy]` + d + text + d + text + d + `[gpiIM0-9]*`
+	}
+	one := `\s*(?:` + address + `(?:,(?:` + address + `|[+~]\d+))?\s*!?\s*)?(?:[pdqPDhHgGxnN=l]\d*` + replaces + `)?\s*`
+	return regexp.MustCompile(`^` + one + `(?:[;\n]` + one + `)*$`)
+}
 
 func sed(w *walker, c *call) bool {
 	looks := true
@@ -211,14 +224,14 @@ func sed(w *walker, c *call) bool {
 }
 
 func (w *walker) sedScript(s string) {
-	if sedRuns.MatchString(s) {
+	if !sedLooks.MatchString(s) {
 		w.r.add(Ask, askRuns, "The script %q may run commands or write files.", shorten(readable(s)))
-		for _, at := range []string{"e ", "/e", "w "} {
-			if _, rest, ok := strings.Cut(s, at); ok && at != "/e" {
-				w.suspect(strings.TrimSpace(rest), Write)
-				if at == "e " {
-					w.inner(func() { w.sourceIfCommand(rest) })
-				}
+		for i, r := range s {
+			switch r {
+			case 'e':
+				w.inner(func() { w.sourceIfCommand(s[i+1:]) })
+			case 'w', 'r', 'W', 'R':
+				w.suspect(strings.TrimSpace(s[i+1:]), Write)
 			}
 		}
 	}

@@ -344,8 +344,8 @@ func (w *walker) said(from, to int) *string {
 		return nil
 	}
 	text := strings.Join(words[1:], " ")
-	if words[0] == "printf" && len(words) > 2 {
-		text = strings.Join(words[2:], " ")
+	if words[0] == "printf" && len(words) != 2 {
+		return nil
 	}
 	if strings.HasPrefix(text, "-") || strings.ContainsAny(text, `\%`) {
 		return nil // escapes make something else of it
