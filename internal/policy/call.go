@@ -122,21 +122,30 @@ func (w *walker) declClause(c *syntax.DeclClause) {
 // redirections judges what a statement reads and writes besides its words.
 func (w *walker) redirections(list []*syntax.Redirect) {
 	for _, rd := range list {
+		input := rd.N == nil || rd.N.Value == "0"
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
-			text := w.heredoc(rd)
-			w.piped, w.fed = true, &text
+			if text := w.heredoc(rd); input {
+				w.piped, w.fed = true, &text
+			}
 		case syntax.WordHdoc:
-			text := w.value(rd.Word)
-			w.piped, w.fed = true, &text
+			if text := w.value(rd.Word); input {
+				w.piped, w.fed = true, &text
+			}
 		case syntax.DplIn, syntax.DplOut:
 			to := w.value(rd.Word)
+			if rd.Op == syntax.DplIn {
+				w.piped, w.fed = true, nil
+			}
 			if to == "-" || to != "" && strings.Trim(to, "0123456789-") == "" {
 				continue
 			}
 			w.redirect(to, Write)
-		case syntax.RdrIn:
+		case syntax.RdrIn, syntax.RdrInOut:
 			w.piped, w.fed = true, nil
+			if rd.Op == syntax.RdrInOut {
+				w.redirect(w.target(rd.Word), Write)
+			}
 			w.redirect(w.target(rd.Word), Read)
 		default:
 			w.redirect(w.target(rd.Word), Write)

@@ -118,7 +118,7 @@ func fd(w *walker, c *call) bool {
 	return true
 }
 
-var awkRuns = regexp.MustCompile(`\bsystem\b|\|&?|>|\bgetline\b|@load|@include|\bprint[^;}]*>|ENVIRON`)
+var awkRuns = regexp.MustCompile(`\bsystem\b|\|&?|>(?:[^=]|$)|\bgetline\b|@load|@include|\bprint[^;}]*>|ENVIRON`)
 
 func awk(w *walker, c *call) bool {
 	args := operands(c.args, "-F", "-v", "--field-separator", "--assign")

@@ -91,6 +91,7 @@ func (w *walker) source(src string) {
 		w.r.add(Ask, askUnparsed, "The command cannot be parsed: %v.", err)
 		return
 	}
+	w.shared()
 	w.depth++
 	defer func() { w.depth-- }()
 	before, since := len(w.r.cmds), maps.Clone(w.funcs)
@@ -217,7 +218,15 @@ func (w *walker) fork(f func()) {
 	})
 }
 
+// shared forgets the input: several commands read from it, and what each gets of it is not known.
+func (w *walker) shared() {
+	w.piped, w.fed = w.piped || w.fed != nil, nil
+}
+
 func (w *walker) command(c syntax.Command) {
+	if _, simple := c.(*syntax.CallExpr); !simple {
+		w.shared()
+	}
 	switch c := c.(type) {
 	case nil: // only redirections
 	case *syntax.CallExpr:
@@ -407,6 +416,7 @@ func bomb(name string, body *syntax.Stmt) bool {
 // invoke runs a function of the source with its arguments.
 func (w *walker) invoke(name string, args []string) {
 	w.called[name] = true
+	w.shared()
 	if w.depth >= maxDepth {
 		w.r.add(Ask, askUnparsed, "The function %s calls itself too deeply to be judged.", name)
 		return

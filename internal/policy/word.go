@@ -32,7 +32,7 @@ func readable(word string) string {
 	return strings.NewReplacer("\x00", "$…", "\x01", "$…", "\x02", "*", "\x03", "?", "\x04", "**").Replace(word)
 }
 
-// hasMarks reports whether source contains characters that are used as marks, or that a terminal does not
+// hidden reports whether source contains characters that are used as marks, or that a terminal does not
 // show as they are.
 func hidden(source string) bool {
 	return strings.ContainsFunc(source, func(r rune) bool {
@@ -181,7 +181,6 @@ func (w *walker) parts(b *builder, parts []syntax.WordPart, quoted bool) {
 		case *syntax.ProcSubst:
 			w.inner(func() { w.stmts(p.Stmts) })
 			b.add("/dev/fd/63") // a pipe; what goes through it is judged by its own commands
-			w.piped = w.piped || p.Op == syntax.CmdIn
 		case *syntax.ArithmExp:
 			w.arithm(p.X)
 			b.add(string(markValue))

@@ -129,8 +129,12 @@ func shell(w *walker, c *call) bool {
 			args = args[1:]
 			continue
 		}
-		if a == "/dev/stdin" || strings.HasPrefix(a, "/dev/fd/") || strings.HasPrefix(a, "/proc/self/fd/") {
+		switch {
+		case a == "/dev/stdin":
 			return w.shellInput(c)
+		case strings.HasPrefix(a, "/dev/fd/"), strings.HasPrefix(a, "/proc/"):
+			w.r.add(Ask, askRuns, "%s runs whatever another command hands it, unseen.", c.name)
+			return false
 		}
 		w.touch(a, Read, c.at, false, false)
 		w.judgeArgs(call{name: c.name, args: args[1:], at: c.at})
