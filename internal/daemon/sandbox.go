@@ -1,13 +1,23 @@
 package daemon
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/sandbox/proxy"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/webfetch"
 )
 
 // ProxySocket is where the proxy of commands without a network of their own listens.
@@ -66,4 +76,48 @@ func paths(list, home string) []string {
 		}
 	}
 	return out
+}
+
+// proxy lets commands reach the hosts of the config, where the network is the proxy's.
+func (d *Daemon) proxy(ctx context.Context) error {
+	c := d.o.Config
+	if c.Sandbox.Mode == config.SandboxOff || c.Sandbox.Network != string(sandbox.NetworkProxy) {
+		return nil
+	}
+	allowed := hosts(c.Sandbox.Hosts)
+	private := hosts(c.Web.AllowPrivate)
+	for _, h := range allowed {
+		if name, _, _ := strings.Cut(h, ":"); !strings.ContainsAny(name, "*?[") {
+			private = append(private, name) // named itself, not only meant by a pattern
+		}
+	}
+	web, err := webfetch.New(webfetch.Options{AllowPrivate: private})
+	if err != nil {
+		return fmt.Errorf("set sandbox.hosts: %w", err)
+	}
+	l, err := listenProxy(ProxySocket(d.o.StateDir))
+	if err != nil {
+		return err
+	}
+	return proxy.Serve(ctx, l, proxy.Options{Hosts: allowed, Dial: web.Dial, Log: d.o.Log})
+}
+
+// listenProxy replaces what a dead daemon left: the folder's lock says that there is no other.
+func listenProxy(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, td.Errorf(td.Storage, "remove the proxy's old socket: %w", err)
+	}
+	addr, done, err := wire.Address(path)
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "listen on %s: %w", path, err)
+	}
+	defer done()
+	l, err := net.Listen("unix", addr)
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "listen on %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(td.Errorf(td.Storage, "protect %s: %w", path, err), l.Close())
+	}
+	return l, nil
 }

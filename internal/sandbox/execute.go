@@ -72,6 +72,11 @@ func (s *shim) execute(c *cell) ProcessResult {
 	// stranger: then what is in it by now is all that counts.
 	_ = r.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	<-pumped
+	if s.island != nil {
+		for _, why := range s.island.refused.take() {
+			_, _ = fmt.Fprintf(s.rec, "taskdaemon: refused: %s\n", why)
+		}
+	}
 	if status.Signaled() {
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
 	} else {

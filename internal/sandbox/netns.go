@@ -14,6 +14,8 @@ import (
 type island struct {
 	ns    *os.File
 	proxy net.Listener // set when asked for; on the island's loopback
+
+	refused refusals
 }
 
 // newIsland makes one from a thread that is thrown away afterwards.

@@ -14,6 +14,11 @@ import (
 // oneAddress is how long one of several addresses may take to answer before the next is tried.
 const oneAddress = 5 * time.Second
 
+// Dial connects to a host on somebody else's behalf, by the same rules as for a page.
+func (f *Fetcher) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return f.dial(ctx, network, address)
+}
+
 // dial connects to a host that every check has passed. It resolves the name once and connects to the
 // addresses it has judged, never to the name: between a check and a second lookup the answer may change.
 func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
