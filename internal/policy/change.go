@@ -191,6 +191,15 @@ func cd(w *walker, c *call) bool {
 		}
 	case len(pos) == 1 && pos[0] != "-" && certain(pos[0]) && !unknown(w.dirs[0]):
 		to = w.p.canonical(w.dirs[0], pos[0], w.links)
+		// The shell goes up from the name it came by, the kernel from the folder.
+		named := path.Clean(pos[0])
+		if !path.IsAbs(named) {
+			named = path.Join(w.dirs[0], named)
+		}
+		w.linked = w.linked || to != named
+		if w.linked && strings.Contains(pos[0], "..") {
+			to = string(markValue)
+		}
 	case len(pos) == 1 && certain(pos[0]) && strings.HasPrefix(pos[0], "/"):
 		to = w.p.canonical("/", pos[0], w.links)
 	}

@@ -136,7 +136,7 @@ func (p *Policy) canonical(dir, word string, links map[string]string) string {
 			cur = path.Dir(cur)
 		case !certain(s):
 			rest := path.Clean("/" + strings.Join(parts[i:], "/"))
-			return path.Clean(cur + rest)
+			return path.Clean(p.follow(cur, dir, links, true) + rest)
 		default:
 			cur = p.follow(path.Join(cur, s), dir, links, slices.Contains(parts[i:], "..") || i == len(parts)-1)
 		}

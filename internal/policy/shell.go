@@ -59,6 +59,7 @@ type walker struct {
 	called map[string]bool
 	links  map[string]string // symlinks the source itself makes
 	dirs   []string          // where it may be running, the likely one first
+	linked bool              // it went through a symlink: what ".." is for cd is not known
 	oddIFS bool
 	piped  bool    // its input comes from another command
 	fed    *string // its input, when that is known
