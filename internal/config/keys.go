@@ -179,7 +179,7 @@ var Keys = []Key{
 		Name: "sandbox.network", Doc: "Whom commands may reach: nobody but themselves, the hosts of sandbox.hosts through a proxy, or everybody.",
 		Enum: []string{"off", "proxy", "full"}, field: func(c *Config) any { return &c.Sandbox.Network },
 	},
-	{Name: "sandbox.hosts", Doc: "Hosts that the proxy lets commands reach, separated by commas: *.github.com, proxy.golang.org. A private address must be named itself.", field: func(c *Config) any { return &c.Sandbox.Hosts }},
+	{Name: "sandbox.hosts", Doc: "Hosts that the proxy lets commands reach, separated by commas: *.github.com, proxy.golang.org. A private address must be named itself.", field: func(c *Config) any { return &c.Sandbox.Hosts }, check: checkHosts},
 	{
 		Name: "sandbox.write", Doc: "Files and folders that commands may change, too, separated by commas; they win over what is hidden.",
 		field: func(c *Config) any { return &c.Sandbox.Write }, check: wholePaths(func(c *Config) string { return c.Sandbox.Write }),
