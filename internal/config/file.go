@@ -239,7 +239,7 @@ func plain(n ast.Node) (string, error) {
 		return n.Value, nil
 	case *ast.LiteralNode:
 		return strings.TrimSuffix(n.Value.Value, "\n"), nil
-	case *ast.IntegerNode, *ast.BoolNode:
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, nil
 	default:
 		return "", errors.New("not a scalar")

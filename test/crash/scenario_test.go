@@ -196,6 +196,21 @@ turns:
 `,
 	},
 	{
+		name: "over budget", yes: true, person: raiseAll,
+		points: []string{
+			"engine.budget.warned", "engine.budget.before_stop", "daemon.budget.raised", "sqlite.ledger.before_write",
+			"engine.model.answered", "engine.inbox.obeyed",
+		},
+		config: "prices: {file: PRICES}\nmax_tokens: 1000\nwindow: {tokens: 50000}\nbudget: {task: 0.25, day: 0.40}\n",
+		script: `
+turns:
+  - {usage: {output: 500}, tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]}
+  - {repeat: 7, usage: {output: 500}, tools: [{name: Glob, input: {pattern: "{{turn}}.none"}}]}
+  - {usage: {output: 500}, tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]}
+  - tools: [{name: Complete, input: {summary: paid for}}]
+`,
+	},
+	{
 		name: "MCP server", yes: true,
 		points: []string{
 			"mcp.host.before_dial", "mcp.process.started", "mcp.host.up", "mcp.call.before_send", "mcp.call.answered",
@@ -417,7 +432,7 @@ func answerAll(ctx context.Context, p *person, t td.Task) error {
 			continue
 		}
 		answer := td.Yes
-		if r.Kind == td.AskQuestion && r.About != td.AboutDrift {
+		if r.Kind == td.AskQuestion && r.About != td.AboutDrift && r.About != td.AboutBudget {
 			answer = "blue"
 		}
 		if err := p.once(ctx, "answer/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: answer}); err != nil {
