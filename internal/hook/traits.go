@@ -117,15 +117,15 @@ var Traits = []Trait{
 		Modify: []string{"learnings"},
 	},
 	{
-		Point: ResourceLockWait, Group: CrossTask, Subject: "resource", sample: sampleResourceLockWait,
+		Point: ResourceLockWait, Group: CrossTask, Fires: true, Subject: "resource", sample: sampleResourceLockWait,
 		Doc: "The task waits for something another one holds.",
 	},
 	{
-		Point: ResourceLockAcquired, Group: CrossTask, Subject: "resource", sample: sampleResourceLockAcquired,
+		Point: ResourceLockAcquired, Group: CrossTask, Fires: true, Subject: "resource", sample: sampleResourceLockAcquired,
 		Doc: "The task got hold of something.",
 	},
 	{
-		Point: ResourceLockReleased, Group: CrossTask, Subject: "resource", sample: sampleResourceLockReleased,
+		Point: ResourceLockReleased, Group: CrossTask, Fires: true, Subject: "resource", sample: sampleResourceLockReleased,
 		Doc: "The task gave something back.",
 	},
 	{

@@ -9,7 +9,7 @@ import (
 
 // leaseLook is how often a task that is blocked on leases is looked at without being called: what has them
 // may have ended in a way that nobody was told of.
-const leaseLook = 5 * time.Second
+var leaseLook = 5 * time.Second
 
 // Freed tells the scheduler that leases were given back. It does not block.
 func (s *Scheduler) Freed() {
