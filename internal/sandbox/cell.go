@@ -71,12 +71,17 @@ func (c *cell) close() {
 // means that the thread must not be used.
 func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 	files := p.Files != Full
-	masked := false
+	mounted := false
+	var hidden []string
 	if files {
-		if err := p.mount(); err != nil {
+		hidden = expand(p.Hide)
+		if bare, err := p.mount(hidden); err != nil {
 			missing = append(missing, err)
-		} else if masked = true; p.Temp != "" && len(p.covers()) > 0 {
-			c.temp = p.covers()[0]
+		} else {
+			hidden, mounted = bare, true
+			if covers := p.covers(); p.Temp != "" && len(covers) > 0 {
+				c.temp = covers[0]
+			}
 		}
 	}
 	cut := p.Network != NetworkFull && is == nil
@@ -89,7 +94,7 @@ func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 	if version := landlockVersion(); files && version < landlockRefer {
 		missing = append(missing, errors.New("the kernel has no Landlock, or one that is too old"))
 	} else if files {
-		if rules, err = p.fileRules(version, masked); err != nil {
+		if rules, err = p.fileRules(version, hidden, mounted); err != nil {
 			return missing, err
 		}
 		defer rules.close()

@@ -94,7 +94,7 @@ func checkScopes() Finding {
 
 func checkMounts() Finding {
 	f := Finding{Name: "mount namespace", OK: true, Detail: ".git/hooks and .git/config are sealed, /tmp is private, sockets of others are out of reach"}
-	if err := onThread(Profile{Files: ReadOnly}.mount); err != nil {
+	if err := onThread(func() error { _, err := Profile{Files: ReadOnly}.mount(nil); return err }); err != nil {
 		f.OK, f.Detail = false, ".git/hooks can be written, and other programs' sockets be used: "+err.Error()
 		f.Hint = userNamespaceHint()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -99,24 +100,23 @@ var devices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 }
 
-// fileRules are the rules of a profile in the mount namespace of the caller. With masked set, mounts cover
-// what is hidden.
-func (p Profile) fileRules(version int, masked bool) (*ruleset, error) {
+// fileRules are the rules of a profile in the mount namespace of the caller. hidden is what no mount covers;
+// with mounted set, mounts cover the rest.
+func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset, error) {
 	r, err := newRuleset(version)
 	if err != nil {
 		return nil, err
 	}
-	// Names may be listed everywhere; what is hidden is covered by a mount besides, where that is possible.
+	// Names may be listed everywhere: programs that cannot find out where they are do not work.
 	r.allow("/", unix.LANDLOCK_ACCESS_FS_READ_DIR)
-	hidden := expand(p.Hide)
-	for _, path := range without("/", append(hidden, "/dev")) {
+	for _, path := range without("/", append(slices.Clone(hidden), "/dev")) {
 		r.allow(path, rightsRead)
 	}
 	for _, path := range devices {
 		r.allow(path, rightsDevice)
 	}
-	for _, path := range p.writable(masked) {
-		if masked || !holds(path, hidden) {
+	for _, path := range p.writable(mounted) {
+		if !holds(path, hidden) {
 			r.allow(path, rightsRead|rightsWrite)
 			continue
 		}
@@ -128,9 +128,9 @@ func (p Profile) fileRules(version int, masked bool) (*ruleset, error) {
 }
 
 // writable is what a command may change in its mount namespace.
-func (p Profile) writable(masked bool) []string {
+func (p Profile) writable(mounted bool) []string {
 	paths := []string{p.Temp}
-	if masked {
+	if mounted {
 		paths = append(append(paths, "/dev/shm"), p.covers()...)
 	}
 	if p.Files == WorkspaceWrite {
@@ -143,6 +143,13 @@ func (p Profile) writable(masked bool) []string {
 // without covers the whole tree below root but what is hidden. Landlock cannot take away below what it
 // grants, so each folder that holds something hidden is granted child by child.
 func without(root string, hidden []string) []string {
+	skip, descend := map[string]bool{}, map[string]bool{}
+	for _, h := range hidden {
+		skip[h] = true
+		for up := filepath.Dir(h); !descend[up]; up = filepath.Dir(up) {
+			descend[up] = true
+		}
+	}
 	var granted []string
 	var visit func(dir string)
 	visit = func(dir string) {
@@ -153,8 +160,8 @@ func without(root string, hidden []string) []string {
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			switch {
-			case e.Type()&os.ModeSymlink != 0, covered(path, hidden): // where a link leads is granted there, or not
-			case e.IsDir() && holds(path, hidden):
+			case e.Type()&os.ModeSymlink != 0, skip[path]: // where a link leads is granted there, or not
+			case e.IsDir() && descend[path]:
 				visit(path)
 			default:
 				granted = append(granted, path)
@@ -175,6 +182,9 @@ func expand(patterns []string) []string {
 		}
 		for _, path := range paths {
 			out = append(out, filepath.Clean(path))
+			if _, err := os.Lstat(path); err != nil {
+				continue // most are not there, and a lookup is cheaper than a walk
+			}
 			if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
 				out = append(out, real)
 			}

@@ -28,46 +28,47 @@ func pathIn(dir string) bool {
 }
 
 // mount gives the calling thread a view of the files of its own: private temp folders, nothing where hidden
-// things are, and the parts of .git that git runs or believes sealed.
-func (p Profile) mount() error {
+// things are, and the parts of .git that git runs or believes sealed. It returns what of hidden is there and
+// could not be covered.
+func (p Profile) mount(hidden []string) (bare []string, err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("make mount namespace: %w", err)
+		return nil, fmt.Errorf("make mount namespace: %w", err)
 	}
 	// Nothing that is mounted here is seen outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("detach mounts: %w", err)
+		return nil, fmt.Errorf("detach mounts: %w", err)
 	}
 	for _, t := range p.covers() {
 		if p.Temp == "" {
 			break
 		}
 		if err := unix.Mount(p.Temp, t, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("cover %s: %w", t, err)
+			return nil, fmt.Errorf("cover %s: %w", t, err)
 		}
 	}
 	if info, err := os.Lstat("/dev/shm"); err == nil && info.IsDir() && !holds("/dev/shm", append(slices.Clone(p.Write), p.Workspace)) {
 		if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
-			return fmt.Errorf("cover /dev/shm: %w", err)
+			return nil, fmt.Errorf("cover /dev/shm: %w", err)
 		}
 	}
-	if err := p.mask(); err != nil {
-		return err
+	if bare, err = p.mask(hidden); err != nil {
+		return nil, err
 	}
 	if p.Files != WorkspaceWrite {
-		return nil
+		return bare, nil
 	}
 	pins, sealed := gitProtected(p.Workspace)
 	for _, path := range pins {
 		if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("pin %s: %w", path, err)
+			return nil, fmt.Errorf("pin %s: %w", path, err)
 		}
 	}
 	for _, path := range sealed {
 		if err := seal(path); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return bare, nil
 }
 
 // seal makes a file or folder read-only where it is, and keeps it there.
@@ -81,14 +82,21 @@ func seal(path string) error {
 	return nil
 }
 
-// mask covers what is hidden. Landlock keeps a command from reading it; a socket there could be used all
-// the same, and names could be listed.
-func (p Profile) mask() error {
+// mask covers what is hidden, so that names cannot be listed nor sockets used either, which Landlock has no
+// rule for. What holds something that the command needs stays bare, for Landlock to hide.
+func (p Profile) mask(hidden []string) (bare []string, err error) {
 	needed := append(slices.Clone(p.Write), p.Workspace, p.Temp)
 	var done []string
-	for _, path := range expand(p.Hide) {
+	for _, path := range hidden {
 		info, err := os.Lstat(path)
-		if err != nil || holds(path, needed) || slices.Contains(needed, path) || covered(path, done) || info.Mode()&os.ModeSymlink != 0 {
+		if err != nil || info.Mode()&os.ModeSymlink != 0 || covered(path, done) {
+			continue // where a link leads is in the list, too
+		}
+		if slices.Contains(needed, path) {
+			continue // a person's wish to have it wins
+		}
+		if holds(path, needed) {
+			bare = append(bare, path)
 			continue
 		}
 		done = append(done, path)
@@ -98,8 +106,8 @@ func (p Profile) mask() error {
 			err = unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
 		}
 		if err != nil {
-			return fmt.Errorf("mask %s: %w", path, err)
+			return nil, fmt.Errorf("mask %s: %w", path, err)
 		}
 	}
-	return nil
+	return bare, nil
 }
