@@ -202,6 +202,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("mirror", d.mirror.Run)
 	start("upkeep", d.upkeep)
 	start("proxy", d.proxy)
+	start("temps", d.temps)
 	// A person is answered first: a thousand runs that take up their work leave little of the machine.
 	ready, begin := context.WithCancel(work)
 	defer begin()

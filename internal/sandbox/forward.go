@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -85,7 +86,7 @@ func refusal(answer []byte) (string, bool) {
 	if len(line) < code || !bytes.HasPrefix(line[code:], refusalMark) {
 		return "", false
 	}
-	return string(bytes.ToValidUTF8(line[code+len(refusalMark):], nil)), true
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(line[code+len(refusalMark):]), "")), " "), true
 }
 
 func closeWrite(c net.Conn) {

@@ -3,7 +3,9 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func FuzzDecodeSpec(f *testing.F) {
@@ -76,5 +78,26 @@ func FuzzProbe(f *testing.F) {
 		}
 		_, _, _ = readOutput(dir, 0, 10)
 		_, _ = list(filepath.Dir(dir))
+	})
+}
+
+func FuzzStatm(f *testing.F) {
+	f.Add([]byte("1000 500 200 1 0 300 0\n"))
+	f.Add([]byte("x"))
+	f.Add([]byte("1 2 99999999999999999999"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if parseStatm(raw) < 0 {
+			t.Error("negative")
+		}
+	})
+}
+
+func FuzzRefusal(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 403 taskdaemon: no\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if why, ok := refusal(raw); ok && (strings.ContainsAny(why, "\r\n") || !utf8.ValidString(why)) {
+			t.Errorf("%q", why)
+		}
 	})
 }
