@@ -7,10 +7,6 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// leaseLook is how often a task that is blocked on leases is looked at without being called: what has them
-// may have ended in a way that nobody was told of.
-var leaseLook = 5 * time.Second
-
 // Freed tells the scheduler that leases were given back. It does not block.
 func (s *Scheduler) Freed() {
 	select {
@@ -33,10 +29,14 @@ func (s *Scheduler) callWaiters(ctx context.Context) {
 	}
 }
 
-// restFor is how long a blocked task is left alone: one that waits for leases only as long as it may wait.
+// looks is how often a task that is blocked on leases is looked at, while it may wait, without being called:
+// a background job that had them may have ended without anybody noticing.
+const looks = 12
+
+// restFor is how long a blocked task is left alone.
 func (s *Scheduler) restFor(t td.Task) time.Duration {
 	if t.Place == nil {
 		return s.Retry
 	}
-	return max(0, min(s.Retry, leaseLook, time.Until(t.Place.Since.Add(s.Wait))))
+	return max(0, min(s.Retry, s.Wait/looks, time.Until(t.Place.Since.Add(s.Wait))))
 }

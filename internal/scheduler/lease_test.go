@@ -216,8 +216,6 @@ func (w *leaseWorld) crash(h *leaseHost) {
 // TestLeasesUnderCrashes: whatever dies whenever, nobody uses what another has alone, nobody waits for ever,
 // and nobody overtakes. A wake-up that is lost would take days here, for nothing is looked at by itself.
 func TestLeasesUnderCrashes(t *testing.T) {
-	defer func(d time.Duration) { leaseLook = d }(leaseLook)
-	leaseLook = 100 * time.Hour
 	var runs, waited int
 	for seed := range uint64(leaseSeeds) {
 		synctest.Test(t, func(t *testing.T) {

@@ -211,6 +211,40 @@ turns:
 `,
 	},
 	{
+		name: "leases", yes: true,
+		points: []string{
+			"engine.lease.granted", "engine.lease.before_block", "engine.lease.blocked", "engine.lease.returned",
+			"sqlite.lease.before_write", "durable.step.intended", "durable.step.recorded",
+		},
+		config: "leases: {wait: 24s}\nresources: [{name: build, capacity: 1, match: \"Bash(true build *)\"}]\n",
+		script: `
+scenes:
+  - when: build it, too
+    turns:
+      - tools: [{name: Bash, input: {command: "true build child; echo child >> COUNTER"}}]
+      - tools: [{name: Complete, input: {summary: built}}]
+turns:
+  - tools: [{name: Bash, input: {command: "true build parent; sleep 0.3; echo parent >> COUNTER", background: true}}]
+  - tools: [{name: Task, input: {title: second, prompt: "build it, too"}}]
+  - tools: [{name: Complete, input: {summary: both built}}]
+`,
+	},
+	{
+		name: "leases in vain", yes: true, points: []string{"engine.lease.before_give_up"},
+		config: "leases: {wait: 500ms}\nresources: [{name: build, capacity: 1, match: \"Bash(true build *)\"}]\n",
+		script: `
+scenes:
+  - when: build it, too
+    turns:
+      - tools: [{name: Bash, input: {command: "true build child; echo child >> COUNTER"}}]
+      - tools: [{name: Complete, input: {summary: not built}}]
+turns:
+  - tools: [{name: Bash, input: {command: "echo parent >> COUNTER; true build parent; sleep 60", background: true}}]
+  - tools: [{name: Task, input: {title: second, prompt: "build it, too"}}]
+  - tools: [{name: Complete, input: {summary: one built}}]
+`,
+	},
+	{
 		name: "MCP server", yes: true,
 		points: []string{
 			"mcp.host.before_dial", "mcp.process.started", "mcp.host.up", "mcp.call.before_send", "mcp.call.answered",
