@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// A journal from before the ledger gets one: what its tasks cost is booked, to their trees too, and agrees
+// with their records.
+func TestLedgerOfAnOlderJournal(t *testing.T) {
+	dir := t.TempDir()
+	s := openTest(t, Options{Dir: dir})
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	root := td.NewTaskID()
+	for _, spec := range []td.Spec{{ID: root}, {ID: td.NewTaskID(), Parent: root}, {ID: td.NewTaskID()}} {
+		spec.CreatedAt = at
+		task, err := s.Create(t.Context(), spec, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Claim(t.Context(), task.ID, td.Holder{Host: "here", Pid: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost := td.Money(7)
+		if spec.ID != root && spec.Parent == "" {
+			cost = 0 // it called nobody
+		}
+		answer := td.StepEnded{Outcome: td.Outcome{Key: "t1.model", Via: td.Ran, Model: &td.ModelResult{Model: "m", Cost: cost, Usage: td.Usage{Input: 3}}}}
+		if _, err := s.Append(t.Context(), c, task.Head, td.Event{At: at, Body: answer}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "PRAGMA user_version = 2"} {
+		tamper(t, dir, sql)
+	}
+	s = openTest(t, Options{Dir: dir})
+	defer s.Close()
+	got, err := s.Balances(t.Context(), td.Cap{Scope: td.OfTask, Key: string(root)}, td.Cap{Scope: td.OfTree, Key: string(root)},
+		td.Cap{Scope: td.OfDay, Key: "2030-01-02"}, td.Cap{Scope: td.OfMonth, Key: "2030-01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []td.Money{7, 14, 14, 14} {
+		if got[i].Spent != want {
+			t.Errorf("%s: %d are spent, want %d", got[i].Scope, got[i].Spent, want)
+		}
+	}
+	if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("check found %+v, %v", found, err)
+	}
+}
+
+// Check tells of a ledger that does not agree with the records.
+func TestCheckFindsAWrongLedger(t *testing.T) {
+	for _, sql := range []string{
+		"UPDATE spend SET amount = amount + 1",
+		"DELETE FROM spend",
+		"UPDATE reserved SET amount = amount - 1",
+		"DELETE FROM reserved",
+		"INSERT INTO reserved VALUES (1, 'x', 1, '2030-01-02', 5)",
+	} {
+		dir := t.TempDir()
+		s := openTest(t, Options{Dir: dir})
+		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		task, err := s.Create(t.Context(), td.Spec{ID: td.NewTaskID(), CreatedAt: at}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Claim(t.Context(), task.ID, td.Holder{Host: "here", Pid: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		intent := td.Intent{Key: "t1.model", Kind: td.ModelStep, Name: "m", Effect: td.Pure, Reserve: &td.Reserve{Amount: 40, Input: 8, Cause: td.CauseTurn, Day: "2030-01-02"}}
+		for range 2 { // the second is the first made again
+			if task, err = s.Append(t.Context(), c, task.Head, td.Event{At: at, Body: td.StepIntended{Intent: intent}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
+			t.Fatalf("check found %+v, %v", found, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		tamper(t, dir, sql)
+		s = openTest(t, Options{Dir: dir})
+		if found, err := s.Check(t.Context()); err != nil || len(found) != 1 || found[0].Task != task.ID {
+			t.Errorf("%s: check found %+v, %v", sql, found, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
