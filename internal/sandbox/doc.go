@@ -28,5 +28,9 @@
 // process. It never serves another task, and none after it was told to end one, so that no late signal
 // meets the wrong command. It leaves when the daemon does.
 //
+// A command may have a Profile. The shim then gives up rights on a thread of its own (cell), before the command
+// counts as started, and starts the command from there: Landlock and mounts for files, a network namespace
+// (island), a filter of system calls, limits. docs/adr/0007-sandbox.md says why.
+//
 // The package is for Linux: it relies on /proc, pidfds and subreapers.
 package sandbox
