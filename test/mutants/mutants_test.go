@@ -22,6 +22,7 @@ type mutant struct {
 var (
 	sim     = []string{"./test/sim", "-args", "-sim.seeds=300"}
 	engine  = []string{"./internal/engine"}
+	budgets = []string{"./internal/engine", "-run", "TestBudget"}
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
 )
@@ -55,8 +56,32 @@ var mutants = []mutant{
 	},
 	{
 		"the act comes before its record", "internal/durable/step.go",
-		"\tif err := l.Append(ctx, intents(s)...); err != nil {\n\t\treturn td.Outcome{}, err\n\t}\n\tfpIntended.Hit()\n\tout, err := l.run(ctx, s)",
-		"\tout, err := l.run(ctx, s)\n\tif err := l.Append(ctx, intents(s)...); err != nil {\n\t\treturn td.Outcome{}, err\n\t}", sim,
+		"\tif err := l.intend(ctx, intents(s)); err != nil {\n\t\treturn td.Outcome{}, err\n\t}\n\tfpIntended.Hit()\n\tout, err := l.run(ctx, s)",
+		"\tout, err := l.run(ctx, s)\n\tif err := l.intend(ctx, intents(s)); err != nil {\n\t\treturn td.Outcome{}, err\n\t}", sim,
+	},
+	{
+		"budgets are not held", "internal/store/rule/budget.go",
+		"if err := b.Short(k.want); err != nil {", "if err := b.Short(k.want); err != nil && false {", memory,
+	},
+	{
+		"what others have set aside does not count", "internal/td/budget.go",
+		"max(b.Limit-b.Spent-b.Reserved, 0)", "max(b.Limit-b.Spent, 0)", memory,
+	},
+	{
+		"a call that is made again is not booked", "internal/td/budget.go",
+		"booked = append(booked, r.lost(CauseRepeated))", "_ = r", memory,
+	},
+	{
+		"a reservation is never settled", "internal/store/sqlite/budget.go",
+		"t.exec(\"DELETE FROM reserved WHERE task = ?\", n)", "t.exec(\"DELETE FROM reserved WHERE task = -?\", n)", journal,
+	},
+	{
+		"what a budget refused is taken for done", "internal/durable/step.go",
+		"in.Reserve != nil && len(in.Reserve.Caps) > 0", "false", budgets,
+	},
+	{
+		"people are told of a budget again and again", "internal/store/mem/budget.go",
+		"k.Warned = max(k.Warned, w.Percent)", "_ = k", budgets,
 	},
 	{
 		"what is kept is let go before its outcome is recorded", "internal/durable/step.go",
