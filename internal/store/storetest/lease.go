@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"taskdaemon/internal/td"
 )
 
@@ -311,4 +313,165 @@ func leaseTogether(t *testing.T, f *fixture) {
 	a = f.append(ca, a.Head, f.outcome("s1", td.ToolResult{}), f.outcome("s2", td.ToolResult{}), f.intent("s3", alone("x")))
 	equal(t, "held", held(f.locks()), slices.Repeat([]string{a.Handle + " x exclusive"}, 1))
 	f.sound()
+}
+
+// leaseModel runs random schedules of tasks that take, wait, end and give up, with restarts, and compares
+// what is granted with what a model of its own allows.
+func leaseModel(t *testing.T, open Open) {
+	rapid.Check(t, func(r *rapid.T) {
+		f := newFixture(t, open)
+		defer func() {
+			if err := f.Close(); err != nil {
+				r.Fatal(err)
+			}
+		}()
+		m := &leaseMachine{f: f}
+		for i := range 4 {
+			task, c := f.running(name("m%d", i))
+			m.tasks = append(m.tasks, &leaseTask{Task: task, claim: c})
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"take":   m.take,
+			"end":    m.end,
+			"leave":  m.leave,
+			"reopen": func(*rapid.T) { f.again() },
+			"":       m.check,
+		})
+	})
+}
+
+type leaseTask struct {
+	td.Task
+	claim td.Claim
+	step  int
+	has   []td.Want
+	waits []td.Want
+}
+
+type leaseMachine struct {
+	f     *fixture
+	tasks []*leaseTask
+	queue []*leaseTask
+	fence map[string]uint64
+}
+
+func (m *leaseMachine) pick(r *rapid.T) *leaseTask { return rapid.SampledFrom(m.tasks).Draw(r, "task") }
+
+// free is the rule in the simplest form: with all that have it and all that came first there is still room.
+func (m *leaseMachine) free(t *leaseTask) bool {
+	for _, want := range t.waits {
+		have, most := 0, want.Limit()
+		count := func(wants []td.Want) {
+			for _, w := range wants {
+				if w.Resource == want.Resource {
+					have, most = have+1, min(most, w.Limit())
+				}
+			}
+		}
+		for _, o := range m.tasks {
+			count(o.has)
+		}
+		for _, o := range m.queue {
+			if o == t {
+				break
+			}
+			count(o.waits)
+		}
+		if have >= most {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *leaseMachine) take(r *rapid.T) {
+	t := m.pick(r)
+	if t.has != nil {
+		r.Skip("it has something")
+	}
+	queued := slices.Contains(m.queue, t)
+	if !queued {
+		t.waits = nil
+		for _, n := range []string{"a", "b"} {
+			switch rapid.IntRange(0, 3).Draw(r, n) {
+			case 1:
+				t.waits = append(t.waits, alone(n)...)
+			case 2:
+				t.waits = append(t.waits, shared(n, 0)...)
+			case 3:
+				t.waits = append(t.waits, shared(n, 2)...)
+			}
+		}
+		if t.waits == nil {
+			r.Skip("it wants nothing")
+		}
+	}
+	want := m.free(t)
+	if queued {
+		t.Task = m.f.unblocked(t.claim, t.Task)
+	}
+	step := name("s%d", t.step)
+	got, err := m.f.Append(m.f.ctx, t.claim, t.Head, m.f.intent(step, t.waits))
+	switch {
+	case err == nil && want:
+		t.Task, t.has, t.waits = got, t.waits, nil
+		m.queue = slices.DeleteFunc(m.queue, func(o *leaseTask) bool { return o == t })
+	case td.IsKind(err, td.Busy) && !want:
+		t.Task = m.f.blocked(t.claim, t.Task, step, t.waits)
+		if !queued {
+			m.queue = append(m.queue, t)
+		}
+	default:
+		r.Fatalf("%s wants %v: got %v, want it given: %v", t.Title, t.waits, err, want)
+	}
+}
+
+func (m *leaseMachine) end(r *rapid.T) {
+	t := m.pick(r)
+	if t.has == nil {
+		r.Skip("it has nothing")
+	}
+	t.Task = m.f.append(t.claim, t.Head, m.f.outcome(name("s%d", t.step), td.ToolResult{}))
+	t.has, t.step = nil, t.step+1
+}
+
+// leave lets a person pause the task while it waits, and resume it.
+func (m *leaseMachine) leave(r *rapid.T) {
+	t := m.pick(r)
+	if !slices.Contains(m.queue, t) {
+		r.Skip("it does not wait")
+	}
+	for _, move := range []func(td.Task, time.Time) (td.Move, error){
+		func(t td.Task, at time.Time) (td.Move, error) { return td.Pause(t, "", "", at) },
+		td.Resume,
+		func(t td.Task, at time.Time) (td.Move, error) { return td.Start(t, td.NewRunID(), at) },
+	} {
+		t.Task = m.f.move(t.claim, t.Task, move)
+	}
+	m.queue = slices.DeleteFunc(m.queue, func(o *leaseTask) bool { return o == t })
+}
+
+func (m *leaseMachine) check(r *rapid.T) {
+	l := m.f.locks()
+	held := 0
+	for _, t := range m.tasks {
+		held += len(t.has)
+	}
+	if len(l.Held) != held || len(l.Waiters) != len(m.queue) {
+		r.Fatalf("%d leases and %d waiters, want %d and %d", len(l.Held), len(l.Waiters), held, len(m.queue))
+	}
+	for i, w := range l.Waiters {
+		if w.Task != m.queue[i].ID {
+			r.Fatalf("%s is number %d in the queue", w.Title, i)
+		}
+	}
+	if m.fence == nil {
+		m.fence = map[string]uint64{}
+	}
+	for _, h := range l.Held {
+		if h.Fence < m.fence[h.Resource] && h.Limit() == 1 {
+			r.Fatalf("fence %d of %s follows %d", h.Fence, h.Resource, m.fence[h.Resource])
+		}
+		m.fence[h.Resource] = max(m.fence[h.Resource], h.Fence)
+	}
 }

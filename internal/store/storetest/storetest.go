@@ -72,6 +72,7 @@ func Run(t *testing.T, open Open) {
 	}
 	t.Run("claim/expires by the clock", func(t *testing.T) { claimExpires(t, open) })
 	t.Run("budget/model", func(t *testing.T) { budgetModel(t, open) })
+	t.Run("lease/model", func(t *testing.T) { leaseModel(t, open) })
 	t.Run("model", func(t *testing.T) { model(t, open) })
 }
 
