@@ -3,11 +3,13 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"taskdaemon/internal/td"
@@ -29,24 +31,14 @@ const checkLimit = 10 * time.Second
 
 // Check tries what commands are confined with, in a shim as commands have it. self is the taskdaemon binary.
 func Check(ctx context.Context, self string) ([]Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkLimit)
-	defer cancel()
-	probe := func(nested bool) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, self, "exec", checkArg)
-		cmd.Env = shimEnv(os.Environ())
-		if nested {
-			cmd.SysProcAttr = nest()
-		}
-		return cmd.Output()
-	}
 	var found []Finding
 	nested := !mayAdmin()
-	raw, err := probe(nested)
+	raw, err := try(ctx, self, nested)
 	if nested {
 		f := Finding{Name: "user namespace", OK: err == nil, Detail: "commands are confined without any privilege"}
 		if err != nil {
 			f.Detail, f.Hint = err.Error(), userNamespaceHint()
-			raw, err = probe(false)
+			raw, err = try(ctx, self, false)
 		}
 		found = append(found, f)
 	}
@@ -55,6 +47,37 @@ func Check(ctx context.Context, self string) ([]Finding, error) {
 	}
 	more, err := decodeFindings(raw)
 	return append(found, more...), err
+}
+
+// try starts a shim that says what it could enforce.
+func try(ctx context.Context, self string, nested bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	args := []string{"exec", checkArg}
+	if nested {
+		args = append([]string{"exec"}, nestedArgs(checkArg)...)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = shimEnv(os.Environ())
+	if nested {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+		nest(cmd.SysProcAttr)
+	}
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		err = errors.New(strings.TrimSpace(string(exit.Stderr)))
+	}
+	return out, err
+}
+
+// nestable reports whether shims can be started in a user namespace on this machine. It is tried once: where
+// they cannot, they are started without, and do what they can or refuse.
+func (s *Spool) nestable() bool {
+	s.nesting.Do(func() {
+		_, err := try(context.Background(), s.Self, true)
+		s.nests = err == nil
+	})
+	return s.nests
 }
 
 func decodeFindings(raw []byte) ([]Finding, error) {
@@ -66,7 +89,11 @@ func decodeFindings(raw []byte) ([]Finding, error) {
 }
 
 // checkMain is the shim's side of Check.
-func checkMain() int {
+func checkMain(nested error) int {
+	if nested != nil {
+		fmt.Fprintln(os.Stderr, nested)
+		return 1
+	}
 	found := []Finding{checkLandlock(), checkScopes(), checkMounts(), checkNetwork(), checkFilter()}
 	if json.NewEncoder(os.Stdout).Encode(found) != nil {
 		return 1

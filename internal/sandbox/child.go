@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"taskdaemon/internal/td"
 )
 
@@ -52,32 +50,17 @@ func (s *Spool) spawn(nested bool) (*carrier, error) {
 		Files: []*os.File{stdin, null, null, theirs},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	}
-	if nested {
-		attr.Sys = nest()
+	args := []string{s.Self, "exec"}
+	if nested && s.nestable() {
+		nest(attr.Sys)
+		args = append(args, nestedArgs(nestArg)...)
 	}
-	c.proc, err = os.StartProcess(s.Self, []string{s.Self, "exec"}, attr)
-	if err != nil && nested { // where there are no user namespaces the shim does what it can, or refuses
-		attr.Sys = &syscall.SysProcAttr{Setsid: true}
-		c.proc, err = os.StartProcess(s.Self, []string{s.Self, "exec"}, attr)
-	}
+	c.proc, err = os.StartProcess(s.Self, args, attr)
 	if err != nil {
 		c.close()
 		return nil, fmt.Errorf("start shim: %w", err)
 	}
 	return c, nil
-}
-
-// nest is how a shim is started that is not root's: the same user in a namespace of its own, in which it may
-// make the namespaces of its commands.
-func nest() *syscall.SysProcAttr {
-	uid, gid := os.Geteuid(), os.Getegid()
-	return &syscall.SysProcAttr{
-		Setsid:      true,
-		Cloneflags:  syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}},
-		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP},
-	}
 }
 
 func (c *carrier) close() {

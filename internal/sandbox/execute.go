@@ -45,8 +45,8 @@ func (s *shim) execute(c *cell) ProcessResult {
 	if err != nil {
 		return s.unable(fmt.Errorf("run %s in %s: %w", s.spec.Shell, s.spec.Dir, err))
 	}
-	if s.spec.Profile != nil {
-		expendable(pid)
+	if p := s.spec.Profile; p != nil {
+		p.Limits.impose(pid, p.confines() && os.Geteuid() != 0 && mayAdmin())
 	}
 	fpShimAfterExec.Hit()
 

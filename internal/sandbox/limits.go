@@ -17,9 +17,12 @@ const (
 	lookMost  = 250 * time.Millisecond
 )
 
+// threadsEach is how many threads a process may have on average.
+const threadsEach = 4
+
 // bound sets the limits that the kernel keeps, on the shim and thereby on its commands. They stay: a shim
 // serves no command with others.
-func (l Limits) bound(nested bool) error {
+func (l Limits) bound() error {
 	none := unix.Rlimit{}
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &none); err != nil {
 		return fmt.Errorf("forbid core files: %w", err)
@@ -34,12 +37,6 @@ func (l Limits) bound(nested bool) error {
 		// has to stop; its own group is all that goes before them.
 		if err := unix.Setpriority(unix.PRIO_PGRP, 0, -20); err != nil && !errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("go before what is to be limited: %w", err)
-		}
-	}
-	if l.Processes > 0 && nested {
-		// Counted for the user namespace alone, threads included; the shim's own look counts processes.
-		if err := lower(unix.RLIMIT_NPROC, uint64(l.Processes)*4); err != nil {
-			return fmt.Errorf("limit processes: %w", err)
 		}
 	}
 	return nil
@@ -104,9 +101,15 @@ func parseStatm(raw []byte) int64 {
 	return max(0, resident-shared) * int64(os.Getpagesize())
 }
 
-// expendable lets the kernel, when memory runs out, end the command before anything else, and does not let it
-// have the shim's place in line.
-func expendable(pid int) {
+// impose sets, on a command that was just started, what must not bind the shim. The kernel counts processes of
+// a user namespace for itself, threads included, so that those of a nested shim can be limited before the shim
+// looks; the shim must be free to start threads of its own meanwhile. When memory runs out, the kernel
+// ends the command before anything else.
+func (l Limits) impose(pid int, nested bool) {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 0)
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("800"), 0)
+	if l.Processes > 0 && nested {
+		most := uint64(l.Processes) * threadsEach
+		_ = unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
+	}
 }

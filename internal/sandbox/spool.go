@@ -47,6 +47,9 @@ type Spool struct {
 	// Nested is whether Preheat makes shims for commands with a profile.
 	Nested bool
 
+	nesting sync.Once
+	nests   bool // shims can be started in a user namespace
+
 	once  sync.Once
 	shell string
 	err   error // of the first use
