@@ -102,6 +102,9 @@ func readLocks(c *conn, resources string, load func(td.TaskID) (*td.Task, error)
 	}
 	for _, h := range held {
 		task, err := load(h.task)
+		if unreadable(err) {
+			continue
+		}
 		if err != nil {
 			return l, err
 		}
@@ -119,6 +122,9 @@ func readLocks(c *conn, resources string, load func(td.TaskID) (*td.Task, error)
 	}
 	for _, w := range waits {
 		task, err := load(w.task)
+		if unreadable(err) {
+			continue
+		}
 		if err != nil {
 			return l, err
 		}
@@ -130,6 +136,10 @@ func readLocks(c *conn, resources string, load func(td.TaskID) (*td.Task, error)
 	}
 	return rule.SortLocks(l), nil
 }
+
+// unreadable reports whether a task is lost. What it had is free: it will never give it back, and must not
+// stop all others. Check reports it.
+func unreadable(err error) bool { return td.IsKind(err, td.Corrupt) || td.IsKind(err, td.NotFound) }
 
 // Locks are all leases and all who wait.
 func (s *Store) Locks(ctx context.Context) (l td.Locks, err error) {
