@@ -203,6 +203,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("upkeep", d.upkeep)
 	start("proxy", d.proxy)
 	start("temps", d.temps)
+	start("sandbox", d.weigh)
 	// A person is answered first: a thousand runs that take up their work leave little of the machine.
 	ready, begin := context.WithCancel(work)
 	defer begin()

@@ -121,3 +121,20 @@ func listenProxy(path string) (net.Listener, error) {
 	}
 	return l, nil
 }
+
+// weigh says in the log what this machine cannot enforce, once: a sandbox with holes must not be silent.
+func (d *Daemon) weigh(ctx context.Context) error {
+	if d.o.Config.Sandbox.Mode == config.SandboxOff {
+		return nil
+	}
+	found, err := sandbox.Check(ctx, d.o.Self)
+	if err != nil && ctx.Err() == nil {
+		d.o.Log.Warn("try the sandbox", "err", err)
+	}
+	for _, f := range found {
+		if !f.OK {
+			d.o.Log.Warn("the sandbox lacks something", "what", f.Name, "why", f.Detail, "hint", f.Hint)
+		}
+	}
+	return nil
+}
