@@ -36,7 +36,7 @@ var floors = [][]string{
 	{"knowledge"}, // the learnings of a project, lent to runners and tools
 	// 4: runners, and before them the scheduler whose contract they fulfil
 	{"scheduler"},
-	{"engine", "acp", "workflow", "assistant", "tool/builtin"},
+	{"engine", "acp", "workflow", "assistant", "tool/builtin", "rulebook"},
 	// 5, 6
 	{"daemon"},
 	{"cli"},

@@ -45,22 +45,24 @@ type Service interface {
 
 // AddTask is a new piece of work.
 type AddTask struct {
-	Key        string        `json:"key,omitempty" doc:"Idempotency key: the same key again returns the first task."`
-	Title      string        `json:"title,omitempty" doc:"One line; made from the prompt when empty."`
-	Prompt     string        `json:"prompt" doc:"What to do."`
-	Dir        string        `json:"dir" doc:"Absolute path of the workspace."`
-	Mode       td.Mode       `json:"mode,omitempty"`
-	Tier       td.Tier       `json:"tier,omitempty"`
-	Model      string        `json:"model,omitempty"`
-	Validator  string        `json:"validator,omitempty" doc:"Command that must exit 0 before the task counts as completed."`
-	Yes        bool          `json:"yes,omitempty" doc:"Grant permissions without asking."`
-	Priority   *int          `json:"priority,omitempty" doc:"0 (first) to 4; 2 when not given."`
-	Labels     []string      `json:"labels,omitempty"`
-	MaxTurns   int           `json:"max_turns,omitempty"`
-	Budget     td.Money      `json:"budget_micro_usd,omitempty" doc:"What it may cost with its subtasks, in millionths of a dollar, before a person is asked."`
-	Rehearsal  string        `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
-	Permission time.Duration `json:"permission_limit,omitempty" doc:"How long a permission request stays open, in nanoseconds."`
-	By         string        `json:"by,omitempty"`
+	Key       string   `json:"key,omitempty" doc:"Idempotency key: the same key again returns the first task."`
+	Title     string   `json:"title,omitempty" doc:"One line; made from the prompt when empty."`
+	Prompt    string   `json:"prompt" doc:"What to do."`
+	Dir       string   `json:"dir" doc:"Absolute path of the workspace."`
+	Mode      td.Mode  `json:"mode,omitempty"`
+	Tier      td.Tier  `json:"tier,omitempty"`
+	Model     string   `json:"model,omitempty"`
+	Validator string   `json:"validator,omitempty" doc:"Command that must exit 0 before the task counts as completed."`
+	Yes       bool     `json:"yes,omitempty" doc:"Grant permissions without asking."`
+	Priority  *int     `json:"priority,omitempty" doc:"0 (first) to 4; 2 when not given."`
+	Labels    []string `json:"labels,omitempty"`
+	MaxTurns  int      `json:"max_turns,omitempty"`
+	Budget    td.Money `json:"budget_micro_usd,omitempty" doc:"What it may cost with its subtasks, in millionths of a dollar, before a person is asked."`
+	Rehearsal string   `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
+	// Permissions is what it may do without asking.
+	Permissions td.PermissionMode `json:"permissions,omitempty" doc:"What it may do without asking: ask, accept-edits, auto or plan; the config's when not given."`
+	Permission  time.Duration     `json:"permission_limit,omitempty" doc:"How long a permission request stays open, in nanoseconds."`
+	By          string            `json:"by,omitempty"`
 }
 
 // TaskQuery chooses tasks.
@@ -79,6 +81,8 @@ type Command struct {
 	Request string         `json:"request,omitempty"`
 	Answer  string         `json:"answer,omitempty"`
 	By      string         `json:"by,omitempty"`
+	Rules   []string       `json:"rules,omitempty" doc:"With always and never: the rules to keep; none: the first that the request offers."`
+	Scope   td.RuleScope   `json:"scope,omitempty" doc:"Where they are kept: task, project or user; project when not given."`
 }
 
 // Status is the daemon at a glance.

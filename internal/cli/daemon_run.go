@@ -65,6 +65,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	return daemon.Run(ctx, daemon.Options{
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
 		UserDir: filepath.Dir(file),
+		Home:    home(),
 		Ready:   func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
 	})
 }

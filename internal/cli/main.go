@@ -110,6 +110,7 @@ taskdaemon completion --help.`,
 		newRecoverCmd(a), newControlCmd(a, controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
 		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newSandboxCmd(a), newCostCmd(a),
 		newLocksCmd(a),
+		newApproveCmd(a), newDenyCmd(a), newPermissionsCmd(a), newPolicyCmd(a),
 	)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(a.stderr, cmd); return nil })

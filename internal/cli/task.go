@@ -66,6 +66,16 @@ func howToAnswer(t td.Task, r td.Request) []string {
 	switch {
 	case r.Kind == td.AskConversation:
 		return []string{`taskdaemon task send ` + t.Handle + ` "…"`}
+	case r.Kind == td.AskPermission && len(r.Offers) > 0:
+		lines := []string{answer + "yes", answer + `no "why not"`}
+		for i, o := range r.Offers {
+			line := answer + "always"
+			if i > 0 {
+				line += fmt.Sprintf(" %d", i+1)
+			}
+			lines = append(lines, fmt.Sprintf("%s   # keeps: %s", line, plainLine(strings.Join(o.Rules, ", "), 80)))
+		}
+		return lines
 	case r.Kind == td.AskPermission:
 		return []string{answer + "yes", answer + `no "why not"`}
 	case len(r.Options) > 0:

@@ -57,6 +57,7 @@ with --attach it shows the loop live and stays while a person is asked, too.`,
 	f.StringVarP(&o.task.Title, "title", "t", "", "one line for people; made from the prompt when not given")
 	f.StringVar(&o.task.Validator, "validate", "", "command that must exit 0 in the workspace before the task counts as completed")
 	f.BoolVarP(&o.task.Yes, "yes", "y", false, "grant permissions without asking")
+	f.StringVar((*string)(&o.task.Permissions), "permissions", "", "what it may do without asking: "+modeNames()+"; the config's when not given")
 	f.BoolVarP(&o.interactive, "interactive", "i", false, "wait for a message after each turn")
 	f.StringVar(&o.tier, "tier", "", "class of model: small, worker or expert")
 	f.StringVar(&o.task.Model, "model", "", "this very model")

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,20 +16,35 @@ type taskAnswerOptions struct {
 	app   *app
 	ref   string
 	words []string
+	rules []string // to keep with always or never; none: the first that the request offers
+	scope string   // where to keep them
+}
+
+// keepFlags are those of an answer that keeps a rule.
+func (o *taskAnswerOptions) keepFlags(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&o.rules, "rule", nil, "rule to keep, instead of the first that is offered; may be repeated")
+	cmd.Flags().StringVar(&o.scope, "scope", "", "where to keep it: task, project or user; project when not given")
 }
 
 func newTaskAnswerCmd(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "answer <task or request> <yes | no | option | words…>", Short: "Answer what a task asks",
+	o := taskAnswerOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "answer <task or request> <yes | no | always | never | option | words…>", Short: "Answer what a task asks",
 		Long: `Answer what a task asks. Words after yes, no or another option go to the model with it: a no with
-a reason helps it to find another way. A task with one open request may be named itself.`,
+a reason helps it to find another way. A task with one open request may be named itself.
+
+always and never answer a permission and keep a rule, so that the like is not asked again: the narrowest that the
+request offers, another one by its number (always 2), or the one given with --rule.`,
 		Args:        args(cobra.MinimumNArgs(2), "a task or request, and the answer"),
 		Example:     `  taskdaemon task answer q-7h2m4k9x no "not on this branch"`,
 		Annotations: talks(exitNotFound, exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTaskAnswer(cmd.Context(), taskAnswerOptions{app: a, ref: args[0], words: args[1:]})
+			o.ref, o.words = args[0], args[1:]
+			return runTaskAnswer(cmd.Context(), o)
 		},
 	}
+	o.keepFlags(cmd)
+	return cmd
 }
 
 func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
@@ -47,6 +63,12 @@ func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
 	}
 	cmd := answerTo(r, o.words)
 	cmd.By = a.by()
+	if len(o.rules) > 0 {
+		cmd.Rules = o.rules
+	}
+	if o.scope != "" {
+		cmd.Scope = td.RuleScope(o.scope)
+	}
 	t, err = svc.Command(ctx, string(t.ID), cmd)
 	if err != nil {
 		return err
@@ -113,9 +135,31 @@ func answerTo(r td.Request, words []string) api.Command {
 	}
 	for _, o := range options {
 		if strings.EqualFold(o, first) {
-			cmd.Answer, cmd.Text = o, strings.Join(words[1:], " ")
+			cmd.Answer = o
+			if r.Kind == td.AskPermission && (o == td.Always || o == td.Never) {
+				words = keeping(r, &cmd, words)
+			}
+			cmd.Text = strings.Join(words[1:], " ")
 			return cmd
 		}
 	}
 	return cmd
+}
+
+// keeping takes what is to be kept out of the words after always or never: the number of an offer, and where.
+func keeping(r td.Request, cmd *api.Command, words []string) []string {
+	rest := words[1:]
+	for len(rest) > 0 {
+		n, err := strconv.Atoi(rest[0])
+		switch {
+		case err == nil && n >= 1 && n <= len(r.Offers) && cmd.Rules == nil:
+			cmd.Rules = r.Offers[n-1].Rules
+		case slices.Contains(td.RuleScopes, td.RuleScope(rest[0])) && cmd.Scope == "":
+			cmd.Scope = td.RuleScope(rest[0])
+		default:
+			return append(words[:1:1], rest...)
+		}
+		rest = rest[1:]
+	}
+	return words[:1]
 }

@@ -61,11 +61,13 @@ func runTaskSend(ctx context.Context, o taskSendOptions) error {
 		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdModel, Text: rest}, "uses "+plainLine(rest, 60)+" from the next call on")
 	case verb == "/model":
 		return td.Errorf(td.Invalid, "/model wants the name of a model or tier").WithHint("taskdaemon task send %s /model expert", o.ref)
+	case verb == "/mode":
+		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdMode, Text: rest}, "is in permission mode "+plainLine(rest, 40)+" from the next call on")
 	case verb == "/context":
 		return runLoopInspect(ctx, loopInspectOptions{app: o.app, ref: o.ref, context: true})
 	case verb == "/compact":
 		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdCompact}, "makes its conversation smaller before the next call")
 	}
-	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model, /compact or /context", plainLine(verb, 40)).
+	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model, /mode, /compact or /context", plainLine(verb, 40)).
 		WithHint("taskdaemon task send --help")
 }

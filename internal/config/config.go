@@ -39,6 +39,9 @@ type Config struct {
 	Leases    Leases
 	Sandbox   Sandbox
 
+	Permissions Permissions
+	Anomalies   Anomalies
+
 	// Lists that stand in the file only.
 	Hooks     []Hook
 	MCP       []Server
@@ -51,6 +54,24 @@ type Config struct {
 
 	// sources says where each value that is not the default came from, by the key's name.
 	sources map[string]Source
+}
+
+// Permissions say what tasks may do without asking.
+type Permissions struct{ Mode, Untrusted string }
+
+// The ways to hold a task that has read untrusted text.
+const (
+	UntrustedAsIs = "asis"
+	UntrustedAsk  = "ask"
+)
+
+// Anomalies say what tasks do not usually do.
+type Anomalies struct {
+	Action           string
+	Writes, Commands int
+	Places           bool
+	Memory           Size
+	CPU              time.Duration
 }
 
 // Window is how long a conversation may become.
@@ -202,5 +223,10 @@ func Default() Config {
 		Notify:    Notify{Title: true},
 		Leases:    Leases{Wait: time.Minute, Hosts: 4},
 		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30},
+
+		Permissions: Permissions{Mode: string(td.AcceptEditsMode), Untrusted: UntrustedAsIs},
+		Anomalies: Anomalies{
+			Action: string(td.AnomalyWarn), Writes: 120, Commands: 120, Places: true, Memory: 8 << 30, CPU: 30 * time.Minute,
+		},
 	}
 }

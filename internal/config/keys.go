@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"taskdaemon/internal/td"
 )
 
 // Key is one setting: its name in the file, what it means, and where it lives in a Config.
@@ -111,6 +113,24 @@ var Keys = []Key{
 	{Name: "retry.overloaded", Doc: "Waits before each new attempt when the provider is overloaded (529).", field: func(c *Config) any { return &c.Retry.Overloaded }},
 	{Name: "retry.rate_limited_max", Doc: "Attempts after a rate limit (429); each waits as long as the provider asks.", field: func(c *Config) any { return &c.Retry.RateLimitedMax }},
 	{Name: "retry.rate_limited_wait", Doc: "Wait after a rate limit for which the provider names no time.", field: func(c *Config) any { return &c.Retry.RateLimitedWait }},
+
+	{
+		Name: "permissions.mode", Doc: "What tasks may do without asking: ask (nothing that changes something), accept-edits (edit files of the workspace), auto (also run commands that the sandbox holds to the workspace without a network), plan (nothing is changed).",
+		Enum: permissionModes(), field: func(c *Config) any { return &c.Permissions.Mode },
+	},
+	{
+		Name: "permissions.untrusted", Doc: "How a task is held that has read text which anybody may have written, of the web or of a server of tools: asis, or ask before every command that is not known to only look.",
+		Enum: []string{UntrustedAsIs, UntrustedAsk}, field: func(c *Config) any { return &c.Permissions.Untrusted },
+	},
+	{
+		Name: "anomalies.action", Doc: "What follows when a task does what tasks do not usually do: warn records and tells it, pause stops the task as well.",
+		Enum: []string{string(td.AnomalyWarn), string(td.AnomalyPause)}, field: func(c *Config) any { return &c.Anomalies.Action },
+	},
+	{Name: "anomalies.writes", Doc: "Files a task may write in a minute before that is odd; 0 is off.", field: func(c *Config) any { return &c.Anomalies.Writes }},
+	{Name: "anomalies.commands", Doc: "Commands a task may run in a minute before that is odd; 0 is off.", field: func(c *Config) any { return &c.Anomalies.Commands }},
+	{Name: "anomalies.places", Doc: "Whether a folder outside the workspace or a host is odd that a task reaches for the first time.", field: func(c *Config) any { return &c.Anomalies.Places }},
+	{Name: "anomalies.memory", Doc: "Memory that one command may take before that is odd; 0 is off.", field: func(c *Config) any { return &c.Anomalies.Memory }},
+	{Name: "anomalies.cpu", Doc: "Time that one command may compute before that is odd; 0 is off.", field: func(c *Config) any { return &c.Anomalies.CPU }},
 
 	{Name: "drift.turn_tokens", Doc: "Tokens that one turn adds, above which the model is told; 0 is off.", field: func(c *Config) any { return &c.Drift.TurnTokens }},
 	{Name: "drift.tool_failures", Doc: "Tool calls that fail one after the other before a person is asked; 0 is off.", field: func(c *Config) any { return &c.Drift.ToolFailures }},

@@ -144,3 +144,11 @@ func rates(r *reader, n ast.Node) error {
 	}
 	return nil
 }
+
+func permissionModes() []string {
+	names := make([]string, len(td.PermissionModes))
+	for i, m := range td.PermissionModes {
+		names[i] = string(m)
+	}
+	return names
+}

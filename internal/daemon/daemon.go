@@ -25,6 +25,7 @@ import (
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/gateway"
+	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/server"
@@ -56,6 +57,7 @@ type Options struct {
 	Ready    func(api.Status)    // called once, when the API answers
 	Getenv   func(string) string // os.Getenv when nil
 	UserDir  string              // the user's config folder, where their own AGENTS.md may lie
+	Home     string              // the user's home
 }
 
 // Daemon serves one state folder.
@@ -77,6 +79,7 @@ type Daemon struct {
 	resources *coord.Resources
 	live      bus.Topic[api.Live]
 	shelf     *knowledge.Shelf
+	book      *rulebook.Book
 	web       *webfetch.Fetcher
 	notify    *notifier
 
@@ -173,6 +176,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.web, err = webfetch.New(webfetch.Options{AllowPrivate: hosts(d.o.Config.Web.AllowPrivate)}); err != nil {
 		return fmt.Errorf("set web.allow_private: %w", err)
 	}
+	d.book = rulebook.New(rulebook.Options{UserDir: d.o.UserDir, StateDir: d.o.StateDir, Home: d.o.Home, Config: d.o.Config})
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{

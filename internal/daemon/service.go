@@ -108,7 +108,7 @@ func newSpec(in api.AddTask) (td.Spec, error) {
 	s := td.Spec{
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
 		Title: in.Title, Prompt: in.Prompt, Dir: dir, Mode: in.Mode, Tier: in.Tier, Model: in.Model,
-		Validator: in.Validator, Yes: in.Yes, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
+		Validator: in.Validator, Yes: in.Yes, Permissions: in.Permissions, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
 		CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
 		PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget,
 	}
@@ -133,6 +133,8 @@ func newSpec(in api.AddTask) (td.Spec, error) {
 		return td.Spec{}, td.Errorf(td.Invalid, "tier %q: it is small, worker or expert", s.Tier)
 	case s.Budget < 0 || s.Budget > td.MaxBudget:
 		return td.Spec{}, td.Errorf(td.Invalid, "a budget of %s: it is between $0 and %s", s.Budget, td.MaxBudget)
+	case s.Permissions != "" && !slices.Contains(td.PermissionModes, s.Permissions):
+		return td.Spec{}, td.Errorf(td.Invalid, "permission mode %q: it is one of %v", s.Permissions, td.PermissionModes)
 	case s.MaxTurns < 0:
 		return td.Spec{}, td.Errorf(td.Invalid, "max turns %d: it must not be negative", s.MaxTurns)
 	}
@@ -195,14 +197,7 @@ func (d *Daemon) Command(ctx context.Context, ref string, in api.Command) (td.Ta
 		cmd.Key = string(td.NewRequestID())
 	}
 	if in.Type == td.CmdAnswer {
-		id, err := requestMeant(t, ref, in.Request)
-		if err != nil {
-			if posted, perr := d.journal.Posted(ctx, t.ID, cmd.Key); perr == nil && posted {
-				return t, nil
-			}
-			return td.Task{}, err
-		}
-		cmd.Answer = &td.Answer{Request: id, Choice: in.Answer, Words: in.Text, By: in.By}
+		return d.answer(ctx, t, ref, cmd, in)
 	}
 	if in.Type == td.CmdExpire {
 		return td.Task{}, td.Errorf(td.Invalid, "requests expire by themselves")
@@ -215,22 +210,27 @@ func (d *Daemon) Command(ctx context.Context, ref string, in api.Command) (td.Ta
 	}
 	if err := td.Refuse(t, cmd, cmd.At); err != nil {
 		// It may be refused because it was carried out: the answer to it was lost, and it is given again.
-		if posted, perr := d.journal.Posted(ctx, t.ID, cmd.Key); perr == nil && posted {
+		if _, posted, perr := d.journal.Posted(ctx, t.ID, cmd.Key); perr == nil && posted {
 			return t, nil
 		}
 		return td.Task{}, err
 	}
+	return t, d.post(ctx, t, cmd)
+}
+
+// post puts a command into the inbox and has it looked at.
+func (d *Daemon) post(ctx context.Context, t td.Task, cmd td.Command) error {
 	fpBeforePost.Hit()
 	if err := d.journal.Post(ctx, t.ID, cmd); err != nil {
-		return td.Task{}, fmt.Errorf("hand over the command: %w", err)
+		return fmt.Errorf("hand over the command: %w", err)
 	}
 	fpPosted.Hit()
 	d.sched.Wake(ctx, t, cmd.Type == td.CmdCancel)
-	return t, nil
+	return nil
 }
 
 // requestMeant is the open request an answer is for: the one named, or the only one there is.
-func requestMeant(t td.Task, ref, name string) (td.RequestID, error) {
+func requestMeant(t td.Task, ref, name string) (td.Request, error) {
 	if name == "" {
 		name = ref
 	}
@@ -238,7 +238,7 @@ func requestMeant(t td.Task, ref, name string) (td.RequestID, error) {
 	for _, r := range t.Requests {
 		exact, part := td.MatchesRef(name, string(r.ID), r.Handle())
 		if exact {
-			return r.ID, nil
+			return r, nil
 		}
 		if part {
 			partial = append(partial, r)
@@ -246,18 +246,18 @@ func requestMeant(t td.Task, ref, name string) (td.RequestID, error) {
 	}
 	switch {
 	case len(partial) == 1:
-		return partial[0].ID, nil
+		return partial[0], nil
 	case len(t.Requests) == 1:
-		return t.Requests[0].ID, nil
+		return t.Requests[0], nil
 	case len(t.Requests) == 0:
-		return "", td.Errorf(td.Conflict, "%s asks nothing: it is %s", t.Handle, t.Status.State).
+		return td.Request{}, td.Errorf(td.Conflict, "%s asks nothing: it is %s", t.Handle, t.Status.State).
 			WithHint("taskdaemon task show %s", t.Handle)
 	}
 	var names []string
 	for _, r := range t.Requests {
 		names = append(names, r.Handle())
 	}
-	return "", td.Errorf(td.Ambiguous, "%s has several open requests: %s", t.Handle, strings.Join(names, ", "))
+	return td.Request{}, td.Errorf(td.Ambiguous, "%s has several open requests: %s", t.Handle, strings.Join(names, ", "))
 }
 
 // History is a task's conversation with its records.

@@ -10,6 +10,7 @@ import (
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/builtin"
@@ -60,9 +61,18 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 			TurnTokens: int64(c.Drift.TurnTokens), ToolFailures: c.Drift.ToolFailures, NoProgress: c.Drift.NoProgress,
 			Repeats: c.Drift.Repeats,
 		},
-		Leases: d.leases(),
-		Boot:   h.Boot,
-		Log:    d.o.Log,
+		Leases:      d.leases(),
+		Boot:        h.Boot,
+		Log:         d.o.Log,
+		Guard:       d.book,
+		Permissions: td.PermissionMode(c.Permissions.Mode),
+		Rates:       rates(c),
+		Taint:       c.Permissions.Untrusted == config.UntrustedAsk,
+		Anomalies: transcript.AnomalyLimits{
+			Writes: c.Anomalies.Writes, Commands: c.Anomalies.Commands, Places: c.Anomalies.Places,
+			Memory: int64(c.Anomalies.Memory), CPU: c.Anomalies.CPU,
+		},
+		AnomalyAction: td.AnomalyAction(c.Anomalies.Action),
 	})
 }
 
@@ -99,6 +109,14 @@ func (d *Daemon) cancelChild(ctx context.Context, id td.TaskID, why string) erro
 // hosts are the words of a list separated by commas.
 func hosts(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func rates(c config.Config) []policy.Rate {
+	out := make([]policy.Rate, len(c.Rates))
+	for i, r := range c.Rates {
+		out[i] = policy.Rate{Match: r.Tool, Limit: r.Limit, Per: r.Per}
+	}
+	return out
 }
 
 func models(c config.Config) map[td.Tier]string {

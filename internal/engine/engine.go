@@ -23,6 +23,7 @@ import (
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
@@ -91,9 +92,18 @@ type Options struct {
 	Reminders  int           // turns that may end without a nomination, less one
 	Tool       time.Duration // how long a tool may take
 	Permission time.Duration // how long a permission request stays open
-	Retry      RetryTable
-	Drift      transcript.DriftLimits
-	Leases     Leases
+	// Guard judges every call; the rest says what it is judged by, besides the rules.
+	Guard       Guard
+	Permissions td.PermissionMode // of tasks that bring none
+	Rates       []policy.Rate
+	Sandboxed   bool // commands are held to the workspace, without a network
+	Taint       bool // tasks that have read untrusted text are held stricter
+
+	Anomalies     transcript.AnomalyLimits
+	AnomalyAction td.AnomalyAction
+	Retry         RetryTable
+	Drift         transcript.DriftLimits
+	Leases        Leases
 
 	Boot string // boot id of this host
 	Log  *slog.Logger
@@ -321,6 +331,9 @@ func (r *run) next(ctx context.Context) error {
 	case t.Open():
 		return r.useTools(ctx)
 	case !t.Ended || t.Stop == td.PauseTurn:
+		if odd, err := r.odd(ctx); err != nil || odd {
+			return err
+		}
 		if drifted, err := r.drifting(ctx); err != nil || drifted {
 			return err
 		}

@@ -101,7 +101,7 @@ func play(t *testing.T, plays []any, change func(*td.Spec, *Options), test func(
 				Overloaded:  []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second},
 				RateLimited: []time.Duration{time.Second, time.Second},
 			},
-			Log: log,
+			Guard: &guard{}, Log: log,
 		}
 		if change != nil {
 			change(&spec, &o)
@@ -155,7 +155,7 @@ func (b *bench) tools() []tool.Tool {
 			return tool.Call{Effect: td.Pure, Run: func(context.Context) (td.ToolResult, error) { panic("oh") }}, nil
 		}},
 		{Name: "Guarded", Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
-			return tool.Call{Effect: td.Pure, Asks: true, Title: "guarded", Run: func(context.Context) (td.ToolResult, error) {
+			return tool.Call{Effect: td.Opaque, Title: "guarded", Run: func(context.Context) (td.ToolResult, error) {
 				return td.ToolResult{Content: "allowed"}, nil
 			}}, nil
 		}},

@@ -290,7 +290,8 @@ func TestPointsFire(t *testing.T) {
 	var mu sync.Mutex
 	passed := map[hook.Point]int{}
 	var points []hook.Point
-	elsewhere := []hook.Point{hook.SubtaskSpawned, hook.LearningExtracted, hook.KnowledgeQuery, hook.KnowledgeInjected} // scripts pass them
+	elsewhere := []hook.Point{hook.SubtaskSpawned, hook.LearningExtracted, hook.KnowledgeQuery, hook.KnowledgeInjected,
+		hook.SecurityViolation, hook.AnomalyDetected, hook.ResourceLockWait, hook.ResourceLockAcquired, hook.ResourceLockReleased} // other tests and scripts pass them
 	for _, trait := range hook.Traits {
 		points = append(points, trait.Point)
 	}

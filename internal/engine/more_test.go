@@ -43,7 +43,8 @@ func TestOutcomeThatNothingKeepsIsRecordedAtOnce(t *testing.T) {
 	for name, kept := range map[string]bool{"kept by a shim": true, "kept nowhere": false} {
 		t.Run(name, func(t *testing.T) {
 			var rec *batches
-			play(t, []any{calls("Send", "{}")}, func(_ *td.Spec, o *Options) {
+			play(t, []any{calls("Send", "{}")}, func(s *td.Spec, o *Options) {
+				s.Yes = true
 				rec = &batches{Journal: o.Journal}
 				o.Journal = rec
 				o.More = func(context.Context, td.Task, json.RawMessage) More { return More{Tools: []tool.Tool{send(kept)}} }
@@ -64,7 +65,7 @@ func TestOutcomeThatNothingKeepsIsRecordedAtOnce(t *testing.T) {
 func TestMoreIsMadeFromItsRecord(t *testing.T) {
 	var records []string
 	play(t, []any{says("what now?", td.EndTurn), calls("Send", "{}")}, func(s *td.Spec, o *Options) {
-		s.Mode = td.Interactive
+		s.Mode, s.Yes = td.Interactive, true
 		o.More = func(_ context.Context, _ td.Task, record json.RawMessage) More {
 			records = append(records, string(record))
 			return More{Tools: []tool.Tool{send(false)}, Record: json.RawMessage(`{"it":"was there"}`)}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
@@ -16,9 +18,9 @@ import (
 // errClaimEnds stops a run that may not start anything under a claim that is running out.
 var errClaimEnds = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
 
-// permitted reports whether a person allows the call. When nobody was asked yet it opens the request and
-// the run ends; when the answer was no the model is told.
-func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call) (allowed bool, rule string, err error) {
+// permitted reports whether a person allows the call that the rules do not decide. When nobody was asked yet
+// it opens the request and the run ends; when the answer was no the model is told.
+func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call, d policy.Decision) (allowed bool, rule string, err error) {
 	t := r.log.Task()
 	switch hooked := r.pre[c.Key].Permission; {
 	case hooked == hook.Allow:
@@ -44,8 +46,8 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		}
 		req, said, err := r.requested(ctx, c, td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
-			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: []string{td.Yes, td.No},
-			Detail: call.Title, Limit: limit, InputHash: inputHash(c),
+			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: choices(d), Offers: offers(d),
+			Detail: strings.TrimSpace(call.Title + "\n" + d.Why), Limit: limit, InputHash: inputHash(c),
 		})
 		switch {
 		case err != nil:
@@ -60,23 +62,48 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call)
 		return false, "", r.askAgain(ctx, a)
 	case a.Expired:
 		return false, "", r.deny(ctx, c, "nobody answered in time", "Nobody answered the permission request in time, so this call was not run.")
-	case a.Answer.Choice != td.Yes:
+	case a.Answer.Choice != td.Yes && a.Answer.Choice != td.Always:
+		if err := r.keepRules(ctx, a, policy.Deny); err != nil {
+			return false, "", err
+		}
 		why := "The person did not allow this call."
 		if a.Answer.Words != "" {
 			why += " They said: " + a.Answer.Words
 		}
 		return false, "", r.deny(ctx, c, "request "+a.Request.Handle(), why)
 	}
-	return true, "request " + a.Request.Handle(), nil
+	return true, "request " + a.Request.Handle(), r.keepRules(ctx, a, policy.Allow)
 }
 
-// unforced is permitted for a call that needs no permission unless a hook says that a person is asked, until
-// it has begun. The model's own questions are asked of a person in any case.
+// choices are what may be answered.
+func choices(d policy.Decision) []string {
+	if len(d.Offers) == 0 {
+		return []string{td.Yes, td.No}
+	}
+	return []string{td.Yes, td.No, td.Always, td.Never}
+}
+
+// refused reports whether a person said no to this very call.
+func refused(c *transcript.Call) bool {
+	a := c.Asked
+	return a != nil && a.Answer != nil && a.Request.InputHash == inputHash(c) &&
+		(a.Answer.Choice == td.No || a.Answer.Choice == td.Never)
+}
+
+// unforced is permitted for a call that speaks to the loop alone: it needs no permission unless a rule or a
+// hook says so, until it has begun. The model's own questions are asked of a person in any case.
 func (r *run) unforced(ctx context.Context, c *transcript.Call) (allowed bool, err error) {
-	if r.pre[c.Key].Permission != hook.Ask || c.Intent != nil || c.Validation.Intent != nil {
+	if c.Intent != nil || c.Validation.Intent != nil {
 		return true, nil
 	}
-	allowed, rule, err := r.permitted(ctx, c, tool.Call{})
+	d := r.decide(c, tool.Call{Free: true})
+	switch {
+	case d.Verdict == policy.Deny && !refused(c):
+		return false, r.violated(ctx, c, d)
+	case d.Verdict == policy.Allow && r.pre[c.Key].Permission != hook.Ask:
+		return true, nil
+	}
+	allowed, rule, err := r.permitted(ctx, c, tool.Call{}, d)
 	if err != nil || !allowed {
 		return false, err
 	}

@@ -15,6 +15,7 @@ import (
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -112,14 +113,18 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	}
 	env := r.env(c.Key, t)
 	call, err := t.Prepare(ctx, env, c.Use.Input)
-	if err != nil || call.Effect != td.Pure || call.Asks || r.pre[c.Key].Permission == hook.Ask || r.Hooks.Has(hook.PostToolUse) {
+	if err != nil || call.Effect != td.Pure || r.pre[c.Key].Permission == hook.Ask || r.Hooks.Has(hook.PostToolUse) || r.Hooks.Has(hook.SecurityPolicyCheck) {
 		return durable.Step{}, false // useOne prepares it again, and records the error
 	}
 	if wants, err := r.wants(ctx, c); err != nil || len(wants) > 0 {
 		return durable.Step{}, false // it may have to wait, which others need not
 	}
+	d := r.decide(c, call)
+	if d.Verdict != policy.Allow {
+		return durable.Step{}, false // useOne has it denied or asked about
+	}
 	in := intent(c, call, 0, "")
-	in.Reserve = r.reserveCall(call.Side)
+	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
 	return durable.Step{
 		Intent: in,
 		Again:  c.Intent != nil,
@@ -156,16 +161,26 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	if err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
+	d, err := r.checked(ctx, c, r.decide(c, call))
+	if err != nil {
+		return err
+	}
+	if d.Verdict == policy.Deny && (d.Floor || !refused(c)) {
+		return r.violated(ctx, c, d)
+	}
 	var with []td.Body
-	if call.Asks || r.pre[c.Key].Permission == hook.Ask {
-		allowed, rule, err := r.permitted(ctx, c, call)
+	if d.Verdict != policy.Allow || r.pre[c.Key].Permission == hook.Ask {
+		allowed, rule, err := r.permitted(ctx, c, call, d)
 		if err != nil || !allowed {
 			return err
 		}
 		if err := r.granted(ctx, c, rule); err != nil {
 			return err
 		}
-		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
+		d.Rule = rule
+	}
+	if !d.Looks {
+		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: d.Rule})
 	}
 	wants, err := r.wants(ctx, c)
 	if err != nil {
@@ -178,7 +193,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	defer done()
 	in := intent(c, call, attempt, r.Boot)
 	in.Wants = wants
-	in.Reserve = r.reserveCall(call.Side)
+	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
 	_, err = r.log.Do(step, durable.Step{
 		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },

@@ -55,7 +55,7 @@ type PermissionDeniedPayload struct {
 // AnomalyDetectedPayload is the payload of AnomalyDetected.
 type AnomalyDetectedPayload struct {
 	Head
-	Anomaly string `json:"anomaly" doc:"which one: write_rate, odd_path, unexpected_host, resource_spike"`
+	Anomaly string `json:"anomaly" doc:"which one: write_rate, command_rate, odd_path, new_host, memory, cpu"`
 	Detail  string `json:"detail" doc:"what was seen"`
 }
 

@@ -134,13 +134,13 @@ var Traits = []Trait{
 	},
 
 	{
-		Point: SecurityPolicyCheck, Group: Security, Subject: "tool_name", sample: sampleSecurityPolicyCheck,
+		Point: SecurityPolicyCheck, Group: Security, Fires: true, Subject: "tool_name", sample: sampleSecurityPolicyCheck,
 		Doc:     "The policy judged a tool call.",
 		Block:   "the call does not run; the model is told the reason as its result",
 		Permits: true,
 	},
 	{
-		Point: SecurityViolation, Group: Security, Subject: "tool_name", sample: sampleSecurityViolation,
+		Point: SecurityViolation, Group: Security, Fires: true, Subject: "tool_name", sample: sampleSecurityViolation,
 		Doc: "The policy refused a tool call.",
 	},
 	{
@@ -159,7 +159,7 @@ var Traits = []Trait{
 		Doc: "A tool call was not allowed.",
 	},
 	{
-		Point: AnomalyDetected, Group: Security, Subject: "anomaly", sample: sampleAnomalyDetected,
+		Point: AnomalyDetected, Group: Security, Fires: true, Subject: "anomaly", sample: sampleAnomalyDetected,
 		Doc:   "Something about the task's behaviour is odd.",
 		Block: "the task pauses with the reason",
 	},

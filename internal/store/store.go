@@ -70,8 +70,9 @@ type Inbox interface {
 	// twice, even after the command was consumed. NotFound when the task does not exist.
 	Post(ctx context.Context, task td.TaskID, cmd td.Command) error
 
-	// Posted reports whether a command with this key was ever put into the task's inbox.
-	Posted(ctx context.Context, task td.TaskID, key string) (bool, error)
+	// Posted is the command with this key that was put into the task's inbox, consumed or not; ok is false when
+	// there never was one.
+	Posted(ctx context.Context, task td.TaskID, key string) (cmd td.Command, ok bool, err error)
 
 	// Take returns the commands of the claimed task that no event has consumed, oldest first. They
 	// stay until an Append carries an event whose Takes is their key.

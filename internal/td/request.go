@@ -76,6 +76,8 @@ type Answer struct {
 	Words   string    `json:"words,omitempty"` // for the model, with a no
 	By      string    `json:"by,omitempty"`
 	// Rules and Scope go with Always and Never: what is kept, and where.
-	Rules []string  `json:"rules,omitempty"`
-	Scope RuleScope `json:"scope,omitempty"`
+	Rules []string `json:"rules,omitempty"`
+	// Origin is the key of the one who gave it: all who answer a request post under one key, and the first counts.
+	Origin string    `json:"origin,omitempty"`
+	Scope  RuleScope `json:"scope,omitempty"`
 }

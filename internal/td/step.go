@@ -163,10 +163,12 @@ type ToolResult struct {
 	Files   []string `json:"files,omitempty"` // the model knows the content of these now
 	Exit    *int     `json:"exit,omitempty"`  // of a command
 	// Memory and CPU are what a command took at most, with all it started, as far as that was seen.
-	Memory int64         `json:"memory,omitempty"`
-	CPU    time.Duration `json:"cpu,omitempty"`
-	Job    *Job          `json:"job,omitempty"`    // a background job that was started
-	Killed []JobID       `json:"killed,omitempty"` // background jobs known to have ended
+	Memory int64 `json:"memory,omitempty"`
+	// Untrusted says that anybody may have written the content.
+	Untrusted bool          `json:"untrusted,omitempty"`
+	CPU       time.Duration `json:"cpu,omitempty"`
+	Job       *Job          `json:"job,omitempty"`    // a background job that was started
+	Killed    []JobID       `json:"killed,omitempty"` // background jobs known to have ended
 	// Side is what a model said beside the conversation as part of the call.
 	Side *SideResult `json:"side,omitempty"`
 	// Child is the subtask whose answer this is.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
@@ -49,11 +50,14 @@ const (
 // Call is a prepared call.
 type Call struct {
 	Effect   td.Effect
-	Evidence json.RawMessage // the state before, for Resolve
-	Title    string          // one line for people: what will happen
-	Asks     bool            // needs a person's permission
-	Timeout  time.Duration   // what the call itself keeps to; zero: the Env's
-	Kept     bool            // it runs under a shim: its outcome is found again in the spool until it is recorded
+	Evidence json.RawMessage  // the state before, for Resolve
+	Title    string           // one line for people: what will happen
+	Paths    []policy.PathUse // that it touches, absolute and resolved
+	Command  string           // the shell command it runs
+	Hosts    []string         // that it reaches
+	Free     bool             // it changes nothing but what taskdaemon keeps of the task
+	Timeout  time.Duration    // what the call itself keeps to; zero: the Env's
+	Kept     bool             // it runs under a shim: its outcome is found again in the spool until it is recorded
 	// Side is the most that Env.Ask is given and may say; zero when the call does not use it.
 	Side Side
 	// Run does it. A result the tool itself calls an error is a ToolResult with IsError; an error

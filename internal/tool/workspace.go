@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 )
 
@@ -72,6 +73,16 @@ func (w *Workspace) Rel(path string) (string, error) {
 		return "", outside(path, w.dir)
 	}
 	return rel, nil
+}
+
+// Reads and Writes are a path, relative to the workspace as Rel gives it, as the policy wants it.
+func (w *Workspace) Reads(rel string) []policy.PathUse {
+	return []policy.PathUse{{Path: filepath.Join(w.dir, rel), Access: policy.Read}}
+}
+
+// Writes is Reads for a file that is changed.
+func (w *Workspace) Writes(rel string) []policy.PathUse {
+	return []policy.PathUse{{Path: filepath.Join(w.dir, rel), Access: policy.Write}}
 }
 
 // Writable is Rel for a file that is to be changed. What lies in .git is refused: a hook, a filter or a

@@ -31,6 +31,9 @@ type anomalies struct {
 	fresh            []string    // places that were reached for the first time and not told of yet
 	memory           int64       // most that a command took since it was last told
 	cpu              time.Duration
+	made             []Made
+	tainted          bool
+	found            int
 }
 
 // writers are the tools that write files.
@@ -67,6 +70,9 @@ func (a *anomalies) apply(ev td.Event) {
 		if b.Kind != td.ToolStep || b.Attempt > 0 {
 			return
 		}
+		if a.made = append(a.made, Made{b.Name, ev.At}); len(a.made) > MostMade {
+			a.made = append([]Made{}, a.made[1:]...)
+		}
 		switch {
 		case slices.Contains(writers, b.Name):
 			a.writes = lastMinute(a.writes, ev.At)
@@ -80,9 +86,11 @@ func (a *anomalies) apply(ev td.Event) {
 		}
 	case td.StepEnded:
 		if b.Tool != nil {
+			a.tainted = a.tainted || b.Tool.Untrusted
 			a.memory, a.cpu = max(a.memory, b.Tool.Memory), max(a.cpu, b.Tool.CPU)
 		}
 	case td.AnomalyFound:
+		a.found++
 		a.told(b.Anomaly)
 	}
 }
@@ -110,3 +118,22 @@ func (a *anomalies) told(what td.Anomaly) {
 		a.cpu = 0
 	}
 }
+
+// Made is a tool call that was begun.
+type Made struct {
+	Tool string
+	At   time.Time
+}
+
+// MostMade is how many of the newest calls are remembered.
+const MostMade = 256
+
+// Made are the newest calls, oldest first.
+func (t *Transcript) Made() []Made { return t.anomalies.made }
+
+// Tainted reports whether the model has read text that anybody may have written: of the web, of a server of
+// tools.
+func (t *Transcript) Tainted() bool { return t.anomalies.tainted }
+
+// AnomaliesFound is how many were recorded.
+func (t *Transcript) AnomaliesFound() int { return t.anomalies.found }

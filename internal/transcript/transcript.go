@@ -63,6 +63,9 @@ type Asked struct {
 	Request td.Request
 	Answer  *td.Answer
 	Expired bool
+	// AnsweredAt is when; Kept says that the rules that the answer makes are recorded.
+	AnsweredAt time.Time
+	Kept       bool
 }
 
 // Settled reports whether the request needs nobody any more.
@@ -181,7 +184,11 @@ func (t *Transcript) Apply(ev td.Event) {
 		}
 	case td.RequestAnswered:
 		if a := t.find(b.Answer.Request); a != nil {
-			a.Answer = &b.Answer
+			a.Answer, a.AnsweredAt = &b.Answer, ev.At
+		}
+	case td.RulesKept:
+		if a := t.find(b.Request); a != nil {
+			a.Kept = true
 		}
 	case td.RequestExpired:
 		if a := t.find(b.ID); a != nil {

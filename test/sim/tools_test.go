@@ -34,7 +34,7 @@ func (h *host) look(context.Context, *tool.Env, json.RawMessage) (tool.Call, err
 // act is a command under a shim: it happens when its process starts, and ends some time later.
 func (h *host) act(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Call, error) {
 	name := tool.SpoolName(env.Task, env.Step)
-	return tool.Call{Effect: td.Opaque, Asks: true, Kept: true, Title: "act", Run: func(ctx context.Context) (td.ToolResult, error) {
+	return tool.Call{Effect: td.Opaque, Kept: true, Title: "act", Run: func(ctx context.Context) (td.ToolResult, error) {
 		leave := h.enter(env.Task, h.name)
 		defer leave()
 		p, err := env.Spool.Start(ctx, name, sandbox.Command{Task: env.Task, Step: env.Step, Shell: string(input)})

@@ -31,14 +31,18 @@ func (s *Store) Post(ctx context.Context, id td.TaskID, cmd td.Command) error {
 }
 
 // Posted reports whether a command with this key was ever put into the task's inbox.
-func (s *Store) Posted(ctx context.Context, id td.TaskID, key string) (bool, error) {
+func (s *Store) Posted(ctx context.Context, id td.TaskID, key string) (cmd td.Command, ok bool, err error) {
 	leave, err := s.enter(ctx.Done())
 	if err != nil {
-		return false, err
+		return td.Command{}, false, err
 	}
 	defer leave()
-	t := s.tasks[id]
-	return t != nil && slices.ContainsFunc(t.inbox, func(c *command) bool { return c.Key == key }), nil
+	if t := s.tasks[id]; t != nil {
+		if i := slices.IndexFunc(t.inbox, func(c *command) bool { return c.Key == key }); i >= 0 {
+			return t.inbox[i].Command, true, nil
+		}
+	}
+	return td.Command{}, false, nil
 }
 
 // Take returns the commands of the claimed task that no event has consumed, oldest first.

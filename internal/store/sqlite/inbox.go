@@ -35,16 +35,16 @@ func (s *Store) Post(ctx context.Context, task td.TaskID, cmd td.Command) error 
 }
 
 // Posted reports whether a command with this key was ever put into the task's inbox.
-func (s *Store) Posted(ctx context.Context, task td.TaskID, key string) (bool, error) {
-	var n int64
-	err := s.pool.with(ctx, func(c *conn) (err error) {
-		n, err = c.number("SELECT count(*) FROM inbox i JOIN tasks t ON t.n = i.task WHERE t.id = ? AND i.key = ?", string(task), key)
+func (s *Store) Posted(ctx context.Context, task td.TaskID, key string) (cmd td.Command, ok bool, err error) {
+	err = s.pool.with(ctx, func(c *conn) (err error) {
+		ok, err = c.one(func(r *sqlite3.Stmt) error { return json.Unmarshal(r.ColumnRawBlob(0), &cmd) },
+			"SELECT i.command FROM inbox i JOIN tasks t ON t.n = i.task WHERE t.id = ? AND i.key = ?", string(task), key)
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("look for a command of %s: %w", task, s.classify(err))
+		return td.Command{}, false, fmt.Errorf("look for a command of %s: %w", task, s.classify(err))
 	}
-	return n > 0, nil
+	return cmd, ok, nil
 }
 
 // Take returns the commands of the claimed task that no event has consumed, oldest first.

@@ -71,7 +71,7 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 	if err != nil {
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
-	call := tool.Call{Effect: td.Opaque, Evidence: evidence, Title: title("Run", in.Command), Asks: true, Kept: true}
+	call := tool.Call{Effect: td.Opaque, Evidence: evidence, Title: title("Run", in.Command), Command: in.Command, Kept: true}
 	call.Run = func(ctx context.Context) (td.ToolResult, error) {
 		p, err := env.Spool.Start(ctx, name, cmd)
 		if err != nil {

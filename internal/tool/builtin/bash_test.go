@@ -57,7 +57,7 @@ func TestBashBadInput(t *testing.T) {
 	b.bad("Bash", args{"command": "true", "timeout": 601}, "601")
 	b.bad("Bash", args{"command": "true", "shell": "zsh"}, "shell")
 	b.bad("Bash", args{"command": "a\x00b"}, "NUL")
-	if call := b.prepare("Bash", args{"command": "ls"}); !call.Asks || call.Effect != td.Opaque {
+	if call := b.prepare("Bash", args{"command": "ls"}); call.Command != "ls" || call.Effect != td.Opaque {
 		t.Errorf("got %+v", call)
 	}
 }

@@ -52,7 +52,7 @@ func (c change) call(env *tool.Env, shown string, content []byte) (tool.Call, er
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: shown,
+		Effect: td.Keyed, Evidence: evidence, Title: shown, Paths: env.Root.Writes(c.Path),
 		Run: func(context.Context) (td.ToolResult, error) {
 			if err := c.make(env.Root.Root(), content); err != nil {
 				return td.ToolResult{}, err

@@ -47,7 +47,7 @@ func prepareGlob(_ context.Context, env *tool.Env, in globInput) (tool.Call, err
 		return tool.Call{}, td.Errorf(td.Invalid, "the pattern %q is malformed", in.Pattern)
 	}
 	return tool.Call{
-		Effect: td.Pure, Title: title("Glob", in.Pattern),
+		Effect: td.Pure, Title: title("Glob", in.Pattern), Paths: env.Root.Reads(base),
 		Run: func(ctx context.Context) (td.ToolResult, error) { return glob(ctx, env.Root, base, pattern) },
 	}, nil
 }

@@ -84,7 +84,7 @@ func prepareGrep(opts Options, env *tool.Env, in grepInput) (tool.Call, error) {
 	}
 	s := search{in, base, re}
 	return tool.Call{
-		Effect: td.Pure, Title: title("Grep", in.Pattern),
+		Effect: td.Pure, Title: title("Grep", in.Pattern), Paths: env.Root.Reads(base),
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			out := &findings{limit: in.Head}
 			if err := s.run(ctx, opts.Ripgrep, env.Root, out); err != nil {

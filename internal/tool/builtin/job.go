@@ -146,7 +146,7 @@ func prepareBashKill(_ context.Context, env *tool.Env, in bashKillInput) (tool.C
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: title("Kill", in.Job),
+		Effect: td.Keyed, Evidence: evidence, Title: title("Kill", in.Job), Free: true,
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			p, state, err := env.Spool.Find(job.Spool)
 			if state == sandbox.StillRunning {

@@ -55,7 +55,7 @@ func prepareLearn(shelf *knowledge.Shelf, env *tool.Env, in learnInput) (tool.Ca
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: title("Learn", in.Title),
+		Effect: td.Keyed, Evidence: evidence, Title: title("Learn", in.Title), Free: true,
 		Run: func(ctx context.Context) (res td.ToolResult, err error) {
 			err = shelf.Use(env.Root.Dir(), func(s *memory.Store) error {
 				fpBeforeLearn.Hit()

@@ -35,7 +35,7 @@ func TestLearn(t *testing.T) {
 	b.put("a.go", "package a")
 	in := args{"title": "Clock", "text": "There are two clocks, hunter2hunter2 is wrong.", "tags": []string{"time"}, "files": []string{"a.go"}}
 	call := b.prepare("Learn", in)
-	if call.Effect != td.Keyed || call.Asks || call.Title != "Learn Clock" {
+	if call.Effect != td.Keyed || !call.Free || call.Title != "Learn Clock" {
 		t.Fatalf("prepared %+v", call)
 	}
 	resolve := func() tool.Resolution { return b.resolve("Learn", in, call) }

@@ -37,7 +37,7 @@ func prepareRead(_ context.Context, env *tool.Env, in readInput) (tool.Call, err
 		return tool.Call{}, err
 	}
 	return tool.Call{
-		Effect: td.Pure, Title: title("Read", rel),
+		Effect: td.Pure, Title: title("Read", rel), Paths: env.Root.Reads(rel),
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			f, info, err := openRegular(env.Root, rel)
 			if err != nil {

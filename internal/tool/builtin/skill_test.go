@@ -39,7 +39,7 @@ func teaSkill(t *testing.T, command string) *bench {
 
 func TestSkillTool(t *testing.T) {
 	b := teaSkill(t, "'true'")
-	if call := b.prepare("Skill", args{"name": "tea"}); call.Effect != td.Pure || call.Asks {
+	if call := b.prepare("Skill", args{"name": "tea"}); call.Effect != td.Pure {
 		t.Errorf("got %+v", call)
 	}
 	if res := b.ok("Skill", args{"name": "tea"}); !strings.Contains(res.Content, "Warm the pot.") || !strings.Contains(res.Content, "more.txt") {
@@ -55,7 +55,7 @@ func TestSkillTool(t *testing.T) {
 func TestSkillCommand(t *testing.T) {
 	b := teaSkill(t, `'echo "$INPUT_cups $(cat)"; exit $INPUT_cups'`)
 	call := b.prepare("tea__boil", args{"cups": 3})
-	if call.Effect != td.Opaque || !call.Asks || !call.Kept || !strings.Contains(call.Title, "exit $INPUT_cups") || !strings.Contains(call.Title, `{"cups":3}`) {
+	if call.Effect != td.Opaque || call.Command == "" || !call.Kept || !strings.Contains(call.Title, "exit $INPUT_cups") || !strings.Contains(call.Title, `{"cups":3}`) {
 		t.Errorf("got %+v", call)
 	}
 	res := b.do("tea__boil", args{"cups": 3})

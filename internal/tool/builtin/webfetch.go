@@ -33,7 +33,7 @@ func webFetchTool(f *webfetch.Fetcher) tool.Tool {
 			return tool.Call{}, err
 		}
 		return tool.Call{
-			Effect: td.Pure, Title: title("Fetch", u.String()), Asks: true,
+			Effect: td.Pure, Title: title("Fetch", u.String()), Hosts: []string{u.Hostname()},
 			Side: tool.Side{Prompt: webfetch.MaxText + len(in.Question) + 2000, Answer: digestTokens},
 			Run:  func(ctx context.Context) (td.ToolResult, error) { return fetch(ctx, f, env, in) },
 		}, nil

@@ -108,7 +108,7 @@ func TestInputIsChecked(t *testing.T) {
 		}
 	}
 	c := prepare(t, find(t, p, "pid"), `{"n": 12345678901234567890, "n": 12345678901234567891}`)
-	if want := `Call pid of the MCP server helper with {"n":12345678901234567891}`; c.Title != want || !c.Asks || c.Effect != td.Opaque || c.Timeout == 0 {
+	if want := `Call pid of the MCP server helper with {"n":12345678901234567891}`; c.Title != want || c.Effect != td.Opaque || c.Timeout == 0 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -117,14 +117,14 @@ func TestTrust(t *testing.T) {
 	s := program(t, "plain")
 	s.Trusted = true
 	p := pool(t, s)
-	if c := prepare(t, find(t, p, "echo"), `{"text":""}`); c.Effect != td.Pure || c.Asks {
+	if c := prepare(t, find(t, p, "echo"), `{"text":""}`); c.Effect != td.Pure {
 		t.Errorf("read-only: %+v", c)
 	}
-	if c := prepare(t, find(t, p, "pid"), ``); c.Effect != td.Opaque || c.Asks {
+	if c := prepare(t, find(t, p, "pid"), ``); c.Effect != td.Opaque {
 		t.Errorf("other: %+v", c)
 	}
 	q := pool(t, program(t, "plain"))
-	if c := prepare(t, find(t, q, "echo"), `{"text":""}`); c.Effect != td.Opaque || !c.Asks {
+	if c := prepare(t, find(t, q, "echo"), `{"text":""}`); c.Effect != td.Opaque {
 		t.Errorf("not trusted: %+v", c)
 	}
 }

@@ -78,7 +78,7 @@ func (p *Pool) prepare(o Offer, check func() (*jsonschema.Resolved, error), env 
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: h.effect(o), Evidence: proof, Title: title(o, in), Asks: !h.cfg.Trusted, Timeout: h.cfg.Timeout,
+		Effect: h.effect(o), Evidence: proof, Title: title(o, in), Timeout: h.cfg.Timeout,
 		Run: func(ctx context.Context) (td.ToolResult, error) { return h.run(ctx, o, in) },
 	}, nil
 }

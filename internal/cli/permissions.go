@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/policy"
+	"taskdaemon/internal/rulebook"
+	"taskdaemon/internal/td"
+)
+
+func newPermissionsCmd(a *app) *cobra.Command {
+	return group("permissions", "Rules of what tasks may do", `taskdaemon permissions add allow "Bash(go test *)"`,
+		newPermissionsListCmd(a), newPermissionsAddCmd(a), newPermissionsRmCmd(a))
+}
+
+// rulesOptions are what the commands on rules share. They work on the files themselves; no daemon is needed,
+// and one that runs sees what changed with its next call.
+type rulesOptions struct {
+	app  *app
+	dir  string
+	here bool
+	why  string
+	args []string
+}
+
+func (o *rulesOptions) command(cmd *cobra.Command, run func(ctx context.Context, o rulesOptions) error) *cobra.Command {
+	cmd.Annotations = exits(exitOK, exitFailed, exitUsage, exitNotFound, exitConflict, exitStorage)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.args = args
+		dir := o.dir
+		if dir == "" {
+			dir = "."
+		}
+		var err error
+		if o.dir, err = absolute(dir); err != nil {
+			return err
+		}
+		return run(cmd.Context(), *o)
+	}
+	cmd.Flags().StringVarP(&o.dir, "dir", "C", "", "the workspace; the present folder when not given")
+	return cmd
+}
+
+// book is the rules as the daemon sees them.
+func (a *app) book() (*rulebook.Book, error) {
+	c, file, err := a.loadConfig(nil)
+	if err != nil {
+		return nil, err
+	}
+	state, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	return rulebook.New(rulebook.Options{UserDir: filepath.Dir(file), StateDir: state, Home: home(), Config: c}), nil
+}
+
+// home is the person's home folder, or nothing.
+func home() string {
+	dir, _ := os.UserHomeDir()
+	return dir
+}
+
+// ruleShown is a rule for people and programs.
+type ruleShown struct {
+	Verdict string `json:"verdict"`
+	Rule    string `json:"rule"`
+	In      string `json:"in,omitempty"`
+	Why     string `json:"why,omitempty"`
+	From    string `json:"from"`
+}
+
+func newPermissionsListCmd(a *app) *cobra.Command {
+	o := &rulesOptions{app: a}
+	return o.command(&cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the rules in force here", Args: args(cobra.NoArgs, "no arguments"),
+		Long: `List the rules in force in a workspace, and where each comes from: the config, your answers of always and never,
+or the project's own file, which can only tighten. Above all of them stands the built-in floor, which nothing
+gets past: see docs/policy.md.`,
+		Example: "  taskdaemon permissions list",
+	}, runPermissionsList)
+}
+
+func runPermissionsList(_ context.Context, o rulesOptions) error {
+	book, err := o.app.book()
+	if err != nil {
+		return err
+	}
+	rules, err := book.Rules(o.dir)
+	if err != nil {
+		return err
+	}
+	shown := make([]ruleShown, len(rules))
+	for i, r := range rules {
+		shown[i] = ruleShown{string(r.Verdict), r.Match, r.In, r.Why, r.From}
+	}
+	if o.app.json {
+		return o.app.printJSON(shown)
+	}
+	if len(shown) == 0 {
+		o.app.say(`none but the floor; next: taskdaemon permissions add allow "Bash(go test *)"`)
+		return nil
+	}
+	w := tabwriter.NewWriter(o.app.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "VERDICT\tRULE\tIN\tFROM")
+	for _, r := range shown {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Verdict, plainLine(r.Rule, 200), plainLine(r.In, 200), plainLine(r.From, 200))
+	}
+	return w.Flush()
+}
+
+func newPermissionsAddCmd(a *app) *cobra.Command {
+	o := &rulesOptions{app: a}
+	cmd := o.command(&cobra.Command{
+		Use: "add <allow | ask | deny> <rule>", Short: "Keep a rule", Args: args(cobra.ExactArgs(2), "a verdict and a rule"),
+		Long: `Keep a rule in your own file, as an answer of always or never does. A rule names a tool and, in brackets, what it
+is called with: Bash(go test *), Write(infra/**), WebFetch(*.example.com), mcp__notes__*. Deny wins over ask, and ask over
+allow. With --here it holds in this folder only.`,
+		Example: `  taskdaemon permissions add deny "Bash(git push *)" --why "pushing is done by people"`,
+	}, runPermissionsAdd)
+	cmd.Flags().BoolVar(&o.here, "here", false, "only in this folder")
+	cmd.Flags().StringVar(&o.why, "why", "", "told to the model and to people")
+	return cmd
+}
+
+func runPermissionsAdd(ctx context.Context, o rulesOptions) error {
+	book, err := o.app.book()
+	if err != nil {
+		return err
+	}
+	r := o.rule()
+	r.Why, r.By, r.At = o.why, o.app.by(), o.app.now().UTC()
+	if err := book.Keep(ctx, []td.KeptRule{r}); err != nil {
+		return err
+	}
+	if o.app.json {
+		return o.app.printJSON(r)
+	}
+	o.app.say("kept in %s", book.File())
+	return nil
+}
+
+func (o rulesOptions) rule() td.KeptRule {
+	r := td.KeptRule{Verdict: strings.ToLower(o.args[0]), Match: o.args[1]}
+	if o.here {
+		r.In = o.dir
+	}
+	return r
+}
+
+func newPermissionsRmCmd(a *app) *cobra.Command {
+	o := &rulesOptions{app: a}
+	cmd := o.command(&cobra.Command{
+		Use: "rm <allow | ask | deny> <rule>", Short: "Forget a rule of yours", Args: args(cobra.ExactArgs(2), "a verdict and a rule, as listed"),
+		Long: `Forget a rule that you kept with permissions add or with an answer of always or never. Rules of the config and of the
+project are taken out where they stand: permissions list says where.`,
+		Example: `  taskdaemon permissions rm allow "Bash(go test *)" --here`,
+	}, runPermissionsRm)
+	cmd.Flags().BoolVar(&o.here, "here", false, "the rule that holds in this folder only")
+	return cmd
+}
+
+func runPermissionsRm(ctx context.Context, o rulesOptions) error {
+	book, err := o.app.book()
+	if err != nil {
+		return err
+	}
+	r := o.rule()
+	if err := book.Remove(ctx, r); err != nil {
+		return err
+	}
+	if o.app.json {
+		return o.app.printJSON(r)
+	}
+	o.app.say("forgotten")
+	return nil
+}
+
+func newPolicyCmd(a *app) *cobra.Command {
+	return group("policy", "What the rules say", `taskdaemon policy explain 'Bash(git push --force)'`, newPolicyExplainCmd(a))
+}
+
+type explainOptions struct {
+	rulesOptions
+	mode string
+}
+
+func newPolicyExplainCmd(a *app) *cobra.Command {
+	o := &explainOptions{rulesOptions: rulesOptions{app: a}}
+	cmd := o.command(&cobra.Command{
+		Use: "explain <tool call>", Short: "Say what would become of a tool call, and by which rule", Args: args(cobra.ExactArgs(1), "one tool call"),
+		Long: `Say what would become of a tool call in a workspace: allow, ask or deny, by which rule and why. A call is a tool
+and, in brackets, what it is called with: a command, a path or an address. Anything else is taken for a command.`,
+		Example: `  taskdaemon policy explain 'Bash(git push --force origin main)'`,
+	}, func(_ context.Context, r rulesOptions) error {
+		o.rulesOptions = r
+		return runPolicyExplain(*o)
+	})
+	cmd.Flags().StringVar(&o.mode, "mode", "", "permission mode: "+modeNames()+"; the config's when not given")
+	return cmd
+}
+
+func modeNames() string {
+	names := make([]string, len(td.PermissionModes))
+	for i, m := range td.PermissionModes {
+		names[i] = string(m)
+	}
+	return strings.Join(names, ", ")
+}
+
+// explained is what the rules say of a call.
+type explained struct {
+	Verdict policy.Verdict `json:"verdict"`
+	Rule    string         `json:"rule"`
+	Why     string         `json:"why,omitempty"`
+	Floor   bool           `json:"floor,omitempty"`
+	Looks   bool           `json:"looks,omitempty"`
+	Reads   []string       `json:"reads,omitempty"`
+	Writes  []string       `json:"writes,omitempty"`
+	Hosts   []string       `json:"hosts,omitempty"`
+	Always  []string       `json:"always,omitempty"` // what always would keep, the narrowest first
+}
+
+func runPolicyExplain(o explainOptions) error {
+	a := o.app
+	c, _, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	mode := o.mode
+	if mode == "" {
+		mode = c.Permissions.Mode
+	}
+	book, err := a.book()
+	if err != nil {
+		return err
+	}
+	p, err := book.Policy(o.dir, nil)
+	if err != nil {
+		return err
+	}
+	call := parseCall(o.args[0], o.dir)
+	call.Mode = policy.Mode(mode)
+	d := p.Decide(call)
+	out := explained{Verdict: d.Verdict, Rule: d.Rule, Why: d.Why, Floor: d.Floor, Looks: d.Looks, Reads: d.Reads, Writes: d.Writes, Hosts: d.Hosts}
+	for _, f := range d.Offers {
+		out.Always = append(out.Always, strings.Join(append([]string{f.Rule}, f.With...), " and "))
+	}
+	if a.json {
+		return a.printJSON(out)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s by %s\n", out.Verdict, plainLine(out.Rule, 200))
+	for _, line := range []struct {
+		name  string
+		words []string
+	}{
+		{"why", []string{out.Why}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
+	} {
+		if text := strings.Join(line.words, ", "); text != "" && err == nil {
+			_, err = fmt.Fprintf(a.stdout, "  %s: %s\n", line.name, plainLine(text, 400))
+		}
+	}
+	return err
+}
+
+// parseCall reads a tool call as a person types it.
+func parseCall(text, dir string) policy.Action {
+	tool, arg, ok := strings.Cut(strings.TrimSpace(text), "(")
+	if ok = ok && strings.HasSuffix(arg, ")") && !strings.ContainsAny(tool, " \t;|&<>$/"); !ok {
+		if strings.HasPrefix(text, "mcp__") && !strings.ContainsAny(text, " \t") {
+			return policy.Action{Tool: text, Dir: dir}
+		}
+		return policy.Action{Tool: "Bash", Command: text, Dir: dir}
+	}
+	arg = strings.TrimSuffix(arg, ")")
+	a := policy.Action{Tool: tool, Dir: dir}
+	path := func(access policy.Access) {
+		if !filepath.IsAbs(arg) {
+			arg = filepath.Join(dir, arg)
+		}
+		a.Paths = []policy.PathUse{{Path: rulebook.ResolveLinks(filepath.Clean(arg)), Access: access}}
+	}
+	switch {
+	case tool == "Bash":
+		a.Command = arg
+	case tool == "WebFetch":
+		a.Looks = true
+		if u, err := url.Parse(arg); err == nil && u.Host != "" {
+			a.Hosts = []string{u.Hostname()}
+		} else {
+			a.Hosts = []string{arg}
+		}
+	case slices.Contains([]string{"Write", "Edit", "MultiEdit"}, tool):
+		path(policy.Write)
+	case arg != "":
+		a.Looks = slices.Contains([]string{"Read", "Glob", "Grep"}, tool)
+		path(policy.Read)
+	}
+	return a
+}

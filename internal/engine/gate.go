@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/hook"
+	"taskdaemon/internal/policy"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
+)
+
+var (
+	fpRulesRecorded = failpoint.New("engine.rules.recorded")
+	fpRulesKept     = failpoint.New("engine.rules.kept")
+)
+
+// Guard gives the rules that are in force, and keeps those that answers make.
+type Guard interface {
+	// Policy is what holds in a workspace for a task with rules of its own.
+	Policy(dir string, own []td.KeptRule) (*policy.Policy, error)
+	// Keep writes rules down, each once.
+	Keep(ctx context.Context, rules []td.KeptRule) error
+}
+
+// decide says what may become of a call, by the rules alone (G-1, G-2). Every call of every loop passes here,
+// as it would run. Rules that cannot be read allow nothing that touches anything.
+func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
+	task, script := r.log.Task(), r.log.Transcript()
+	p, err := r.Guard.Policy(r.root.Dir(), task.Rules)
+	switch {
+	case err != nil && call.Free:
+		return policy.Decision{Verdict: policy.Allow, Rule: "it changes nothing", Looks: true}
+	case err != nil:
+		return policy.Decision{Verdict: policy.Ask, Rule: "rules that cannot be read", Why: err.Error(), Fixed: true}
+	}
+	if d, over := r.tooOften(c, script); over {
+		return d
+	}
+	a := policy.Action{
+		Tool: c.Use.Name, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
+		Looks: call.Effect == td.Pure || call.Free, Mode: policy.Mode(r.mode(task)),
+		Sandboxed: r.Sandboxed, Tainted: r.Taint && script.Tainted(),
+	}
+	if a.Command != "" && a.Tool != "Bash" {
+		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not
+		// do, and the rest is judged by the tool's name.
+		if d := p.Decide(a); d.Verdict == policy.Deny {
+			return d
+		}
+		a.Command = ""
+	}
+	return p.Decide(a)
+}
+
+// tooOften holds a call against the rates of the config. One that was begun counts already.
+func (r *run) tooOften(c *transcript.Call, script *transcript.Transcript) (policy.Decision, bool) {
+	if len(r.Rates) == 0 || c.Intent != nil {
+		return policy.Decision{}, false
+	}
+	var past []policy.Call
+	for _, m := range script.Made() {
+		past = append(past, policy.Call{Tool: m.Tool, At: m.At})
+	}
+	rate, wait, over := policy.Exceeded(r.Rates, c.Use.Name, past, r.log.Now())
+	return policy.Decision{
+		Verdict: policy.Deny, Rule: fmt.Sprintf("rate: %d calls of %s in %s", rate.Limit, rate.Match, rate.Per), Fixed: true,
+		Why: fmt.Sprintf("%s was called too often. Wait %s, or do something else meanwhile.", c.Use.Name, wait.Round(time.Second)),
+	}, over
+}
+
+// mode is what the task may do without asking.
+func (r *run) mode(t td.Task) td.PermissionMode {
+	for _, m := range []td.PermissionMode{t.PermissionsOverride, t.Permissions, r.Permissions} {
+		if m != "" {
+			return m
+		}
+	}
+	return td.AcceptEditsMode
+}
+
+// checked lets SecurityPolicyCheck hooks look at a decision. They may forbid or have a person asked, and
+// permit what would be asked about; what a rule denies stays denied.
+func (r *run) checked(ctx context.Context, c *transcript.Call, d policy.Decision) (policy.Decision, error) {
+	if !r.Hooks.Has(hook.SecurityPolicyCheck) {
+		return d, nil
+	}
+	_, said, err := fire(ctx, r, c.Key, hook.SecurityPolicyCheckPayload{
+		Head: r.head(), ToolCall: toolCall(c), Verdict: string(d.Verdict), Rule: d.Rule,
+	})
+	switch {
+	case err != nil:
+		return d, err
+	case said.Blocked:
+		d.Verdict, d.Rule, d.Why, d.Fixed = policy.Deny, "hook "+said.Hook, said.Reason, true
+		return d, nil
+	case d.Verdict == policy.Deny:
+	case said.Permission == hook.Allow:
+		d.Verdict, d.Rule = policy.Allow, "hook "+said.Hook
+	case said.Permission == hook.Ask:
+		d.Verdict, d.Rule, d.Why = policy.Ask, "hook "+said.Hook, said.Reason
+	}
+	return d, nil
+}
+
+// violated records a call that a rule forbids: the model reads why.
+func (r *run) violated(ctx context.Context, c *transcript.Call, d policy.Decision) error {
+	if r.Hooks.Has(hook.SecurityViolation) {
+		if _, _, err := fire(ctx, r, c.Key, hook.SecurityViolationPayload{
+			Head: r.head(), ToolCall: toolCall(c), Rule: d.Rule, Cause: d.Why,
+		}); err != nil {
+			return err
+		}
+	}
+	return r.deny(ctx, c, d.Rule, fmt.Sprintf("This is forbidden (%s). %s Nothing was run; do not try to get around it.", d.Rule, d.Why))
+}
+
+// reach are the folders outside the workspace and the hosts that a call goes to.
+func (r *run) reach(d policy.Decision) (places []string) {
+	add := func(place string) {
+		if !slices.Contains(places, place) && len(places) < maxReach {
+			places = append(places, place)
+		}
+	}
+	for _, path := range slices.Concat(d.Writes, d.Reads) {
+		if rel, err := filepath.Rel(r.root.Dir(), path); filepath.IsAbs(path) && (err != nil || !filepath.IsLocal(rel)) {
+			add(filepath.Dir(path))
+		}
+	}
+	for _, h := range d.Hosts {
+		add(td.ReachHost + strings.ToLower(h))
+	}
+	return places
+}
+
+// maxReach bounds what is recorded of one call.
+const maxReach = 20
+
+// offers are the rules that an answer may keep, as the request carries them.
+func offers(d policy.Decision) []td.Offer {
+	var out []td.Offer
+	for _, o := range d.Offers {
+		out = append(out, td.Offer{Rules: append([]string{o.Rule}, o.With...), Words: o.Words})
+	}
+	return out
+}
+
+// keepRules makes rules of an always or never. They are recorded, then written to the person's file, and only
+// then is the call decided: a crash in between finds the answer again and keeps them once.
+func (r *run) keepRules(ctx context.Context, a *transcript.Asked, verdict policy.Verdict) error {
+	if len(a.Answer.Rules) == 0 {
+		return nil
+	}
+	task := r.log.Task()
+	rules := make([]td.KeptRule, len(a.Answer.Rules))
+	for i, match := range a.Answer.Rules {
+		rules[i] = td.KeptRule{Verdict: string(verdict), Match: match, By: a.Answer.By, At: a.AnsweredAt}
+		if a.Answer.Scope == td.ProjectScope {
+			rules[i].In = task.Dir
+		}
+	}
+	if !a.Kept {
+		if err := r.log.Append(ctx, td.RulesKept{Rules: rules, Scope: a.Answer.Scope, Request: a.Request.ID}); err != nil {
+			return err
+		}
+		fpRulesRecorded.Hit()
+	}
+	if a.Answer.Scope == td.TaskScope {
+		return nil
+	}
+	if err := r.Guard.Keep(ctx, rules); err != nil {
+		// The answer itself counts; that it will be asked again is a nuisance, not a reason to stop.
+		r.Log.Warn("keep rules", "task", task.Handle, "err", err)
+	}
+	fpRulesKept.Hit()
+	return nil
+}

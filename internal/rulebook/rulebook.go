@@ -1,0 +1,185 @@
+// Package rulebook puts together the permission rules that are in force: those of the config, those that
+// people's answers made, which it keeps in a file of theirs, and those of the project, which can only tighten.
+//
+// Files are read anew when they change. Rules that cannot be read are an error, never fewer rules. The file
+// of answers is replaced as a whole under a lock, by the daemon and by commands alike.
+package rulebook
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/policy"
+	"taskdaemon/internal/td"
+)
+
+// Book is the rules in force. Its methods may be called from any goroutine.
+type Book struct {
+	file  string        // of answers
+	fixed []policy.Rule // of the config
+	place policy.Place  // without the workspace
+	ready sync.Map      // workspace → *compiled
+}
+
+// Options say where rules and what must be guarded are.
+type Options struct {
+	UserDir  string // of the person's config, where the answers' file is kept
+	StateDir string
+	Home     string
+	Config   config.Config
+}
+
+// compiled are the rules of a workspace as of a state of its files.
+type compiled struct {
+	stamp  string
+	rules  []policy.Rule
+	policy *policy.Policy
+	err    error
+}
+
+// New makes a book. Servers of tools that the config trusts need no permission.
+func New(o Options) *Book {
+	if !filepath.IsAbs(o.Home) {
+		o.Home = "/nonexistent" // who has no home keeps nothing there
+	}
+	b := &Book{
+		file:  filepath.Join(o.UserDir, "permissions.yaml"),
+		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Temp: []string{os.TempDir()}},
+	}
+	for _, r := range o.Config.Rules {
+		b.fixed = append(b.fixed, ruleOf(r, "config, "+r.Where))
+	}
+	for _, s := range o.Config.MCP {
+		if s.Trusted {
+			b.fixed = append(b.fixed, policy.Rule{
+				Verdict: policy.Allow, Match: "mcp__" + s.Name + "__*", From: "config, " + s.Where, Why: "The server is trusted.",
+			})
+		}
+	}
+	return b
+}
+
+// File is where answers are kept.
+func (b *Book) File() string { return b.file }
+
+func ruleOf(r config.Rule, from string) policy.Rule {
+	verdict, match := r.Verdict()
+	return policy.Rule{Verdict: policy.Verdict(verdict), Match: match, In: r.In, Why: r.Why, From: from}
+}
+
+// ResolveLinks follows the symlinks of what exists of a path.
+func ResolveLinks(path string) string {
+	rest := ""
+	for p := path; ; p = filepath.Dir(p) {
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if p == filepath.Dir(p) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(p), rest)
+	}
+}
+
+// Policy is what holds in a workspace for a task with rules of its own. Rules that cannot be read are an
+// error: nothing is judged by half of them.
+func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
+	c := b.compiled(dir)
+	if c.err != nil || len(own) == 0 {
+		return c.policy, c.err
+	}
+	rules := slices.Clone(c.rules)
+	for _, r := range own {
+		rules = append(rules, policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match, Why: r.Why, From: "an answer of " + r.By})
+	}
+	return policy.New(b.at(dir), rules)
+}
+
+func (b *Book) at(dir string) policy.Place {
+	p := b.place
+	p.Workspace = dir
+	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile))
+	return p
+}
+
+// compiled are the workspace's rules, read anew when a file changed.
+func (b *Book) compiled(dir string) *compiled {
+	project := filepath.Join(dir, config.ProjectFile)
+	stamp := stampOf(b.file) + " " + stampOf(project)
+	if c, ok := b.ready.Load(dir); ok && c.(*compiled).stamp == stamp {
+		return c.(*compiled)
+	}
+	c := &compiled{stamp: stamp}
+	c.rules, c.err = b.read(dir, project)
+	if c.err == nil {
+		c.policy, c.err = policy.New(b.at(dir), c.rules)
+	}
+	if c.err != nil {
+		c.err = td.Errorf(td.Invalid, "the rules cannot be used: %w", c.err).WithHint("taskdaemon config check")
+	}
+	b.ready.Store(dir, c)
+	return c
+}
+
+func (b *Book) read(dir, project string) ([]policy.Rule, error) {
+	rules := slices.Clone(b.fixed)
+	kept, err := config.ReadRules(b.file)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range kept {
+		if r.In == "" || within(dir, r.In) {
+			rules = append(rules, ruleOf(r, fmt.Sprintf("%s, %s:%d", policy.FromAnswer, filepath.Base(b.file), r.Line)))
+		}
+	}
+	tighter, err := config.ReadRules(project)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range tighter {
+		rule := ruleOf(r, policy.FromProject)
+		if err := policy.Tightens(rule); err != nil {
+			return nil, td.Errorf(td.Invalid, "%s: %w", r.Where, err)
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
+}
+
+// within reports whether a folder is another one or lies below it.
+func within(dir, parent string) bool {
+	rel, err := filepath.Rel(parent, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// stampOf tells one state of a file from another.
+func stampOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d/%d", info.ModTime().UnixNano(), info.Size())
+}
+
+// Rule is a rule in force, and where it comes from.
+type Rule struct {
+	policy.Rule
+	Kept bool // it stands in the file of answers
+}
+
+// Rules are those in force in a workspace, in the order in which they were read.
+func (b *Book) Rules(dir string) ([]Rule, error) {
+	c := b.compiled(dir)
+	if c.err != nil {
+		return nil, c.err
+	}
+	out := make([]Rule, len(c.rules))
+	for i, r := range c.rules {
+		out[i] = Rule{Rule: r, Kept: i >= len(b.fixed) && r.From != policy.FromProject}
+	}
+	return out, nil
+}

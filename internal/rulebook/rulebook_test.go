@@ -1,0 +1,177 @@
+package rulebook
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/policy"
+	"taskdaemon/internal/td"
+)
+
+func book(t *testing.T, c config.Config) (*Book, string) {
+	t.Helper()
+	dir := t.TempDir()
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{UserDir: filepath.Join(dir, "user"), StateDir: filepath.Join(dir, "state"), Home: filepath.Join(dir, "home"), Config: c}), work
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func verdict(t *testing.T, b *Book, dir, command string, own ...td.KeptRule) policy.Verdict {
+	t.Helper()
+	p, err := b.Policy(dir, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Decide(policy.Action{Tool: "Bash", Command: command, Mode: policy.ModeAcceptEdits}).Verdict
+}
+
+func allow(match, in string) td.KeptRule {
+	return td.KeptRule{Verdict: "allow", Match: match, In: in, By: "ada"}
+}
+
+func TestKept(t *testing.T) {
+	b, work := book(t, config.Config{})
+	if got := verdict(t, b, work, "touch x"); got != policy.Ask {
+		t.Fatalf("with no rules: %s", got)
+	}
+	for range 2 { // the same rule again changes nothing
+		if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(touch *)", work), allow("Bash(it's 'odd' *)", "")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := verdict(t, b, work, "touch x"); got != policy.Allow {
+		t.Errorf("kept: %s", got)
+	}
+	if got := verdict(t, b, filepath.Dir(work), "touch x"); got != policy.Ask {
+		t.Errorf("kept for another folder: %s", got)
+	}
+	rules, err := b.Rules(work)
+	if err != nil || len(rules) != 2 || !rules[0].Kept {
+		t.Fatalf("rules %+v, %v", rules, err)
+	}
+	if got := verdict(t, b, work, "mkdir x", allow("Bash(mkdir *)", "")); got != policy.Allow {
+		t.Errorf("of the task: %s", got)
+	}
+	if err := b.Remove(t.Context(), allow("Bash(touch *)", work)); err != nil {
+		t.Fatal(err)
+	}
+	if got := verdict(t, b, work, "touch x"); got != policy.Ask {
+		t.Errorf("forgotten: %s", got)
+	}
+	if err := b.Remove(t.Context(), allow("Bash(touch *)", work)); !td.IsKind(err, td.NotFound) {
+		t.Errorf("forgotten twice: %v", err)
+	}
+	if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(touch", "")}); !td.IsKind(err, td.Invalid) {
+		t.Errorf("a broken rule: %v", err)
+	}
+}
+
+func TestWhatAPersonWroteIsNotSpoiled(t *testing.T) {
+	b, work := book(t, config.Config{})
+	text := `# mine
+rules:
+  - deny: Bash(touch *)   # never
+    why: because
+
+  # about mkdir
+  - {allow: "Bash(mkdir *)"}`
+	write(t, b.File(), text)
+	if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(rmdir *)", "")}); err != nil {
+		t.Fatal(err)
+	}
+	data, _ := os.ReadFile(b.File())
+	if got := string(data); !strings.HasPrefix(got, text+"\n") || !strings.Contains(got, "rmdir") {
+		t.Errorf("the file is\n%s", got)
+	}
+	if got := verdict(t, b, work, "touch x"); got != policy.Deny {
+		t.Errorf("touch: %s", got)
+	}
+	if err := b.Remove(t.Context(), td.KeptRule{Verdict: "deny", Match: "Bash(touch *)"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := verdict(t, b, work, "mkdir x"); got != policy.Allow {
+		t.Errorf("mkdir: %s", got)
+	}
+	for _, odd := range []string{"rules: []\n", "rules: [{allow: Read}]\n", "rules:\n    - allow: Read\n"} {
+		write(t, b.File(), odd)
+		err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(rmdir *)", "")})
+		if after, _ := os.ReadFile(b.File()); !td.IsKind(err, td.Invalid) || string(after) != odd {
+			t.Errorf("%q: %v, and the file is now %q", odd, err, after)
+		}
+	}
+}
+
+func TestRulesThatCannotBeRead(t *testing.T) {
+	b, work := book(t, config.Config{})
+	for text, want := range map[string]string{
+		"rules: [":                       "permissions.yaml",
+		"rules: [{allow: 'Bash('}]":      "bracket",
+		"rules: [{permit: x}]":           "permit",
+		"limits: {loops: 99}":            "rules only",
+		strings.Repeat("#", 2<<20) + "x": "larger",
+	} {
+		write(t, b.File(), text)
+		if _, err := b.Policy(work, nil); !td.IsKind(err, td.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", text, err)
+		}
+		if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(x *)", "")}); want != "bracket" && err == nil {
+			t.Errorf("%.40s: a rule was added", text)
+		}
+	}
+	write(t, b.File(), "")
+	write(t, filepath.Join(work, config.ProjectFile), "rules: [{allow: Bash}]")
+	if _, err := b.Policy(work, nil); err == nil || !strings.Contains(err.Error(), "may only tighten") {
+		t.Errorf("a project that loosens: %v", err)
+	}
+	write(t, filepath.Join(work, config.ProjectFile), "rules: [{deny: 'Bash(mkdir *)'}]")
+	if got := verdict(t, b, work, "mkdir x"); got != policy.Deny {
+		t.Errorf("a project that tightens: %s", got)
+	}
+}
+
+func TestTrustedServersAreAllowed(t *testing.T) {
+	b, work := book(t, config.Config{MCP: []config.Server{{Name: "notes", Trusted: true}, {Name: "other"}}})
+	p, err := b.Policy(work, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, want := range map[string]policy.Verdict{"mcp__notes__write": policy.Allow, "mcp__other__write": policy.Ask} {
+		if got := p.Decide(policy.Action{Tool: tool}).Verdict; got != want {
+			t.Errorf("%s: %s", tool, got)
+		}
+	}
+}
+
+func TestManyKeepAtOnce(t *testing.T) {
+	b, work := book(t, config.Config{})
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			other := New(Options{UserDir: filepath.Dir(b.File()), StateDir: "/s", Home: "/h"})
+			if err := other.Keep(t.Context(), []td.KeptRule{allow(fmt.Sprintf("Bash(tool%d *)", i), "")}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if rules, err := b.Rules(work); err != nil || len(rules) != 20 {
+		t.Errorf("%d rules, %v", len(rules), err)
+	}
+}
