@@ -33,10 +33,13 @@ func (s *Scheduler) callWaiters(ctx context.Context) {
 // a background job that had them may have ended without anybody noticing.
 const looks = 12
 
+// shortest is how long a blocked task is left alone in any case.
+const shortest = 10 * time.Millisecond
+
 // restFor is how long a blocked task is left alone.
 func (s *Scheduler) restFor(t td.Task) time.Duration {
 	if t.Place == nil {
 		return s.Retry
 	}
-	return max(0, min(s.Retry, s.Wait/looks, time.Until(t.Place.Since.Add(s.Wait))))
+	return max(shortest, min(s.Retry, s.Wait/looks, time.Until(t.Place.Since.Add(s.Wait))))
 }
