@@ -21,7 +21,7 @@ import (
 )
 
 // leaseSeeds is how many schedules are tried.
-const leaseSeeds = 400
+const leaseSeeds = 200
 
 // leaseWorld is what outlives every crash: the journal, and a ledger of who uses what.
 type leaseWorld struct {
