@@ -150,6 +150,12 @@ func whatNext(t td.Task) string {
 	if b := t.Status.Blocked; b != nil && len(b.Wants) > 0 {
 		return "taskdaemon locks"
 	}
+	if b := t.Status.Blocked; b != nil && b.Budget != nil {
+		if b.Budget.Scope != td.OfDay && b.Budget.Scope != td.OfMonth {
+			return "taskdaemon cost"
+		}
+		return fmt.Sprintf("taskdaemon cost raise %s %.2f", b.Budget.Scope, b.Budget.Raise().Dollars())
+	}
 	switch t.Status.State {
 	case td.Paused, td.Failed, td.Cancelled, td.Abandoned, td.Blocked:
 		return "taskdaemon resume " + t.Handle

@@ -183,8 +183,14 @@ func (e *Engine) room(ctx context.Context, t td.Task) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	was := t.Status.Blocked.Budget
 	for _, b := range balances {
-		if b.Short(t.Status.Blocked.Budget.Want) != nil {
+		short := td.ShortageOf(b.Short(was.Want))
+		switch {
+		case short == nil:
+		case was.Passes() && !short.Passes():
+			return "the calls it waited for are settled, and left no room", nil // it asks now
+		default:
 			return "", nil
 		}
 	}

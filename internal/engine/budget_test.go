@@ -42,11 +42,11 @@ func (b *bench) balance(c td.Cap) td.Balance {
 }
 
 // add starts another task beside the first, in a folder of its own.
-func (b *bench) add(title string) td.TaskID {
+func (b *bench) add(title string, root td.TaskID) td.TaskID {
 	b.t.Helper()
 	id := td.NewTaskID()
 	task, err := b.journal.Create(b.t.Context(), td.Spec{
-		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Title: title, Prompt: title,
+		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Title: title, Prompt: title, Root: root,
 		Dir: b.t.TempDir(), Mode: td.Autonomous, Tier: td.Worker, CreatedAt: time.Now().UTC().Round(0),
 	}, "")
 	if err != nil {
@@ -141,7 +141,7 @@ func TestBudgetOfTheDay(t *testing.T) {
 	play(t, []any{looks(), looks(), looks(), looks()},
 		func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Day: 20 * cent}) },
 		func(b *bench, id td.TaskID) {
-			other := b.add("other")
+			other := b.add("other", "")
 			b.until(id, td.Blocked)
 			b.until(other, td.Blocked)
 			time.Sleep(time.Minute) // who only waited for calls under way has looked again
@@ -166,6 +166,28 @@ func TestBudgetOfTheDay(t *testing.T) {
 			b.until(other, td.Completed)
 			if at := b.task(id).Status.Since; td.Day(at) != "2000-01-02" {
 				t.Errorf("it went on at %s", at)
+			}
+		})
+}
+
+// Who waits for calls under way asks when they are settled and left no room.
+func TestBudgetIsTakenByOthers(t *testing.T) {
+	long := func(context.Context) (llm.Response, error) {
+		time.Sleep(45 * time.Second)
+		r := calls("Complete", `{"summary":"done"}`)
+		r.Usage = td.Usage{Output: 100}
+		return r, nil
+	}
+	play(t, []any{long, looks()}, func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Tree: 20 * cent}) },
+		func(b *bench, id td.TaskID) {
+			time.Sleep(time.Second)
+			sub := b.add("sub", id)
+			if s := b.until(sub, td.Blocked).Status.Blocked.Budget; s.Reserved != 10*cent || !s.Passes() {
+				t.Errorf("blocked on %+v", s)
+			}
+			b.until(id, td.Completed)
+			if asked := b.until(sub, td.Waiting).Requests[0].Budget; asked.Spent != 15*cent || asked.Scope != td.OfTree || asked.Key != string(id) {
+				t.Errorf("it asks for %+v", asked)
 			}
 		})
 }

@@ -80,6 +80,10 @@ var mutants = []mutant{
 		"in.Reserve != nil && len(in.Reserve.Caps) > 0", "false", budgets,
 	},
 	{
+		"who waits for calls under way waits for ever", "internal/engine/budget.go",
+		"case was.Passes() && !short.Passes():", "case false:", budgets,
+	},
+	{
 		"people are told of a budget again and again", "internal/store/mem/budget.go",
 		"k.Warned = max(k.Warned, w.Percent)", "_ = k", budgets,
 	},
