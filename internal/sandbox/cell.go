@@ -24,6 +24,8 @@ type cell struct {
 	work chan func()
 	gone chan struct{}
 	temp string // where the command's temp folder is, as it sees it
+
+	intruder string // what must not be there when the command has ended
 }
 
 // newCell makes a cell for the profile. What this machine cannot enforce is an error if the profile requires it.
@@ -34,6 +36,9 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 		missing = append(missing, err)
 	}
 	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp}
+	if p.Files == WorkspaceWrite {
+		c.intruder = gitIntruder(p.Workspace)
+	}
 	ready := make(chan error)
 	go func() {
 		defer close(c.gone)
@@ -60,6 +65,13 @@ func (c *cell) do(f func()) {
 	done := make(chan struct{})
 	c.work <- func() { defer close(done); f() }
 	<-done
+}
+
+// tidy removes what a command cannot be kept from making and must not leave.
+func (c *cell) tidy() {
+	if c.intruder != "" {
+		_ = os.RemoveAll(c.intruder)
+	}
 }
 
 func (c *cell) close() {

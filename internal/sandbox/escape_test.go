@@ -136,6 +136,7 @@ func TestWorks(t *testing.T) {
 		"echo x > /dev/stderr; echo y > /dev/stdout; : > /dev/null; head -c 1 /dev/urandom > /dev/null",
 		"echo x | tee >(cat) | wc -c",
 		"test -w . && id && ps > /dev/null",
+		"for f in /proc/$$/fd/*; do case ${f##*/} in 0|1|2|255) ;; *) test ! -e $f || { ls -l $f; exit 1; } ;; esac; done", // nothing is inherited
 		"sleep 60 & kill $! && ! wait $!",
 		"python3 -c 'import multiprocessing as m; q=m.Queue(); q.put(1); assert q.get()==1' || ! command -v python3",
 	} {
@@ -204,6 +205,10 @@ func hostileToGit(t *testing.T) {
 	y.works("echo 1 > f && git add f && " + gitAs + "commit -qm one && git branch side && git checkout -q side && echo 2 > f && " +
 		gitAs + "commit -qam two && git checkout -q - && git merge -q side && git log --oneline && git tag t && git stash list && git gc -q")
 	evil(y, ".git")
+	y.works("mkdir -p lead/hooks && cp .git/config lead/ && echo ../lead > .git/commondir")
+	if exists(y.work+"/.git", "commondir") {
+		t.Error("git is led elsewhere")
+	}
 
 	y.works("git worktree list")
 	other := y.home + "/linked"

@@ -66,6 +66,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
+	if c != nil {
+		c.tidy()
+	}
 	res.Took = time.Since(begin)
 
 	// No process of the command is left, so the pipe has ended, unless one of them handed its end to a

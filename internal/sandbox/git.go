@@ -115,6 +115,17 @@ func gitProtected(workspace string) (pins, sealed []string) {
 	return []string{dot}, sealed
 }
 
+// gitIntruder is a file that leads git to another folder for its config. No repository but a linked worktree has
+// it, no mount can keep a name free, and git does not bear an empty one: so it is removed when the command that
+// made it has ended. The path is empty where a repository has one of its own.
+func gitIntruder(workspace string) string {
+	dot := filepath.Join(workspace, ".git")
+	if info, err := os.Lstat(dot); err != nil || !info.IsDir() || exists(dot, "commondir") {
+		return ""
+	}
+	return filepath.Join(dot, "commondir")
+}
+
 func existing(dir string, names ...string) []string {
 	var out []string
 	for _, name := range names {

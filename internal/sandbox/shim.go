@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	ossignal "os/signal"
 	"path/filepath"
@@ -65,6 +66,8 @@ func ExecMain() (code int) {
 		fmt.Fprintln(os.Stderr, "taskdaemon exec is run by the daemon, not by hand")
 		return 2
 	}
+	// Whoever started the daemon may have left files open; none of them is for a command.
+	_ = unix.CloseRange(notifyFd, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	unix.CloseOnExec(notifyFd)
 	_ = unix.SetNonblock(notifyFd, true) // a daemon that does not read must not stop the command
 	s := &shim{signals: make(chan os.Signal, 4)}
