@@ -315,6 +315,13 @@ func retire(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
+	// What a life before this one left has it, too: it is shared.
+	if t, err = s.Append(ctx, c, t.Head, td.Event{At: old, Body: td.StepIntended{Intent: td.Intent{
+		Key: "s", Kind: td.ModelStep, Name: "m", Effect: td.Pure, Wants: []td.Want{{Resource: "build", Shared: true}},
+		Reserve: &td.Reserve{Amount: 1, Cause: "turn", Day: "2030-01-01"},
+	}}}); err != nil {
+		return err
+	}
 	m, err := td.Cancel(t, "old", old)
 	if err != nil {
 		return err
