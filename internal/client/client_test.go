@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/sse"
 	"taskdaemon/internal/td"
 )
 
@@ -221,56 +222,17 @@ func TestReaderMayHaveEnough(t *testing.T) {
 	}
 }
 
-func TestStreamReaderLimits(t *testing.T) {
-	r := newStreamReader(strings.NewReader("data: " + strings.Repeat("x", 100_000) + "\n\n"))
-	r.max = 1000
-	if _, err := r.next(); !errors.Is(err, errTooLong) {
-		t.Errorf("a long message gives %v", err)
-	}
-}
-
-func FuzzStream(f *testing.F) {
-	f.Add([]byte("id: 1\nevent: event\ndata: {\"cursor\":1,\"seq\":1,\"type\":\"said\",\"body\":{\"text\":\"x\"}}\n\n"), 3)
-	f.Add([]byte(": here\n\nevent: live\r\ndata: {\"kind\":\"text\"}\r\n\r\nevent: end\ndata: {}\n\n"), 1)
-	f.Add([]byte("event: error\ndata: {\"kind\":\"not_found\",\"message\":\"no\"}\n\n"), 7)
-	f.Add([]byte("data\ndata:\ndata: a\n\nevent\n\n"), 2)
-	f.Fuzz(func(t *testing.T, raw []byte, cut int) {
-		// The same bytes in other portions are the same messages.
-		whole := readAll(newStreamReader(bytes.NewReader(raw)))
-		parts := readAll(newStreamReader(&dribble{raw, max(cut, 1)}))
-		if fmt.Sprint(whole) != fmt.Sprint(parts) {
-			t.Errorf("whole %q, in parts %q", whole, parts)
-		}
-		for _, m := range whole {
-			if item, err := decode(m); err != nil && item != (api.Item{}) {
-				t.Errorf("both an item and the error %v", err)
-			}
+func FuzzMessage(f *testing.F) {
+	f.Add("event", []byte(`{"cursor":1,"seq":1,"type":"said","body":{"text":"x"}}`))
+	f.Add("live", []byte(`{"kind":"text"}`))
+	f.Add("error", []byte(`{"kind":"not_found","message":"no"}`))
+	f.Add("end", []byte(`{}`))
+	f.Add("", []byte("a"))
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		if item, err := decode(sse.Event{Name: []byte(name), Data: data}); err != nil && item != (api.Item{}) {
+			t.Errorf("both an item and the error %v", err)
 		}
 	})
-}
-
-func readAll(r *streamReader) (out []message) {
-	for {
-		m, err := r.next()
-		if err != nil {
-			return out
-		}
-		out = append(out, m)
-	}
-}
-
-type dribble struct {
-	raw []byte
-	n   int
-}
-
-func (d *dribble) Read(p []byte) (int, error) {
-	if len(d.raw) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p[:min(len(p), d.n)], d.raw)
-	d.raw = d.raw[n:]
-	return n, nil
 }
 
 func FuzzErrorBody(f *testing.F) {

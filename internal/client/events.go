@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -13,8 +15,12 @@ import (
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/wire"
+	"taskdaemon/internal/sse"
 	"taskdaemon/internal/td"
 )
+
+// maxMessage bounds one message of a stream.
+const maxMessage = 256 << 20
 
 // Events yields what the daemon's stream yields. With Options.Redial it goes on over the loss of the
 // daemon, after the last journaled event it yielded; a query with Tail that has not yielded one yet
@@ -57,9 +63,12 @@ func (c *Client) stream(ctx context.Context, q *api.EventQuery, yield func(api.I
 		return err
 	}
 	defer resp.Body.Close()
-	r := newStreamReader(resp.Body)
+	r := sse.NewReader(bufio.NewReaderSize(resp.Body, 32<<10), maxMessage)
 	for {
-		m, err := r.next()
+		m, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // it says when it has ended
+		}
 		if err != nil {
 			return td.Errorf(td.Unavailable, "the connection to the daemon was lost: %w", err).
 				WithHint("taskdaemon daemon start")
@@ -68,7 +77,7 @@ func (c *Client) stream(ctx context.Context, q *api.EventQuery, yield func(api.I
 		if err != nil {
 			return err
 		}
-		if m.name == wire.StreamEnd {
+		if string(m.Name) == wire.StreamEnd {
 			return nil
 		}
 		if item == (api.Item{}) {
@@ -84,28 +93,28 @@ func (c *Client) stream(ctx context.Context, q *api.EventQuery, yield func(api.I
 }
 
 // decode reads one message of the stream; what it does not know is no item.
-func decode(m message) (api.Item, error) {
+func decode(m sse.Event) (api.Item, error) {
 	var err error
-	switch m.name {
+	switch string(m.Name) {
 	case wire.StreamEvent:
 		var ev td.Event
-		if err = json.Unmarshal(m.data, &ev); err == nil {
+		if err = json.Unmarshal(m.Data, &ev); err == nil {
 			return api.Item{Event: &ev}, nil
 		}
 	case wire.StreamLive:
 		var live api.Live
-		if err = json.Unmarshal(m.data, &live); err == nil {
+		if err = json.Unmarshal(m.Data, &live); err == nil {
 			return api.Item{Live: &live}, nil
 		}
 	case wire.StreamError:
 		var e wire.Error
-		if err = json.Unmarshal(m.data, &e); err == nil {
+		if err = json.Unmarshal(m.Data, &e); err == nil {
 			return api.Item{}, e.Err()
 		}
 	default:
 		return api.Item{}, nil
 	}
-	return api.Item{}, td.Errorf(td.Internal, "read the daemon's stream: %w", fmt.Errorf("message %q: %w", m.name, err))
+	return api.Item{}, td.Errorf(td.Internal, "read the daemon's stream: %w", fmt.Errorf("message %q: %w", m.Name, err))
 }
 
 func encodeQuery(q api.EventQuery) string {

@@ -10,15 +10,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+
+	"taskdaemon/internal/yamltree"
 )
 
-// Limits of the part between the dashes. The YAML parser recurses, and a stack that overflows cannot be
-// caught, so depth is measured on the tokens before it runs.
+// Limits of the part between the dashes.
 const (
 	maxHead  = 64 << 10
 	maxDepth = 30
@@ -130,76 +127,20 @@ func split(src []byte) (head, body string, err error) {
 	return "", "", Errorf(1, "the front matter is not closed: a second line of three dashes is missing")
 }
 
-func parse(head string) (root ast.Node, err error) {
-	defer func() { // the library promises no errors instead of panics for every input
-		if r := recover(); r != nil {
-			root, err = nil, Errorf(2, "the front matter is not YAML: %v", r)
-		}
-	}()
-	tokens := lexer.Tokenize(head)
-	if err := checkTokens(tokens); err != nil {
-		return nil, err
+func parse(head string) (ast.Node, error) {
+	root, err := yamltree.Parse(head, maxDepth)
+	if e, ok := errors.AsType[*yamltree.Error](err); ok {
+		return nil, inFile(e)
 	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		if y, ok := errors.AsType[yaml.Error](err); ok {
-			return nil, atToken(y.GetToken(), "%s", y.GetMessage())
-		}
-		return nil, Errorf(2, "%v", err)
-	}
-	for _, doc := range file.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
-			continue
-		}
-		if root != nil {
-			return nil, at(doc.Body, "the front matter is one document")
-		}
-		root = doc.Body
-	}
-	return root, nil
+	return root, err
 }
 
-// checkTokens refuses what front matter never needs and a parser may choke on.
-func checkTokens(tokens token.Tokens) error {
-	flow, line, inLine := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, inLine = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			return atToken(t, "anchors and aliases are not allowed; quote a value that begins with & or *")
-		case token.TagType, token.DirectiveType:
-			return atToken(t, "tags and directives are not allowed; quote a value that begins with ! or %%")
-		case token.MappingKeyType:
-			return atToken(t, "a key is a plain word, without ?")
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType:
-			inLine++
-		case token.MappingValueType:
-			if flow == 0 {
-				inLine++
-			}
-		}
-		if flow > maxDepth || inLine > maxDepth || t.Position.IndentLevel > maxDepth {
-			return atToken(t, "it nests deeper than %d levels", maxDepth)
-		}
-	}
-	return nil
+func at(n ast.Node, format string, args ...any) error {
+	return inFile(yamltree.At(n, format, args...))
 }
 
-func at(n ast.Node, format string, args ...any) error { return atToken(n.GetToken(), format, args...) }
-
-func atToken(t *token.Token, format string, args ...any) error {
-	line := 2
-	if t != nil && t.Position != nil {
-		line = t.Position.Line + 1
-	}
-	return Errorf(line, format, args...)
-}
+// inFile is an error of the front matter at its place in the file, whose second line is its first.
+func inFile(e *yamltree.Error) *Error { return &Error{max(e.Line, 1) + 1, e.Msg} }
 
 // addRaw gives each field the lines from its own to the next one's.
 func addRaw(fields []Field, head string) {

@@ -3,12 +3,13 @@ package anthropic
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
+	"taskdaemon/internal/sse"
 	"taskdaemon/internal/td"
 )
 
@@ -38,29 +39,24 @@ type block struct {
 	whole bool   // its end came
 }
 
-// garbled is a stream that does not keep to the protocol.
-type garbled struct{ err error }
-
-func (g *garbled) Error() string { return "the stream is garbled: " + g.err.Error() }
-
-func garble(format string, args ...any) error { return &garbled{fmt.Errorf(format, args...)} }
-
 // read takes a whole stream. It calls whole when the answer is complete and reads on to the end, so that
 // the connection can be used again. It returns nil when the stream has ended; a.done says whether that
 // was where it should.
 func (a *answer) read(r io.Reader, whole func()) error {
-	stream := newEvents(r)
+	stream := sse.NewReader(r, exchange.MaxEvent)
 	for {
-		name, data, err := stream.next()
+		ev, err := stream.Next()
 		switch {
 		case err != nil && a.done, errors.Is(err, io.EOF):
 			return nil // once the answer is complete, how the connection ends does not matter
+		case errors.Is(err, sse.ErrTooLong):
+			return exchange.Garble("an event is longer than %d MiB", exchange.MaxEvent>>20)
 		case err != nil:
 			return err
 		case a.done:
 			continue
 		}
-		if err := a.feed(string(name), data); err != nil {
+		if err := a.feed(string(ev.Name), ev.Data); err != nil {
 			return err
 		}
 		if a.done {
@@ -79,7 +75,7 @@ func (a *answer) feed(name string, data []byte) error {
 		if len(data) == 0 {
 			return nil
 		}
-		return garble("event %.40q cannot be read: %w", name, err)
+		return exchange.Garble("event %.40q cannot be read: %w", name, err)
 	}
 	if ev.Type == "" {
 		ev.Type = name
@@ -87,14 +83,14 @@ func (a *answer) feed(name string, data []byte) error {
 	switch ev.Type {
 	case "error":
 		if ev.Error == nil {
-			return garble("an error without a word")
+			return exchange.Garble("an error without a word")
 		}
 		return ev.Error
 	case "message_start":
 		return a.begin(&ev)
 	case "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop":
 		if !a.began {
-			return garble("%s before message_start", ev.Type)
+			return exchange.Garble("%s before message_start", ev.Type)
 		}
 	}
 	switch ev.Type {
@@ -117,7 +113,7 @@ func (a *answer) feed(name string, data []byte) error {
 
 func (a *answer) begin(ev *event) error {
 	if a.began {
-		return garble("a second message_start")
+		return exchange.Garble("a second message_start")
 	}
 	a.began = true
 	if ev.Message != nil {
@@ -148,13 +144,13 @@ func (a *answer) open(ev *event) error {
 	cb := ev.ContentBlock
 	switch {
 	case cb == nil || ev.Index == nil:
-		return garble("a block without content or index")
+		return exchange.Garble("a block without content or index")
 	case *ev.Index != len(a.blocks):
-		return garble("block %d where block %d is due", *ev.Index, len(a.blocks))
+		return exchange.Garble("block %d where block %d is due", *ev.Index, len(a.blocks))
 	case len(a.blocks) >= maxBlocks:
-		return garble("more than %d blocks", maxBlocks)
+		return exchange.Garble("more than %d blocks", maxBlocks)
 	case len(a.blocks) > 0 && !a.blocks[len(a.blocks)-1].whole:
-		return garble("block %d begins inside another", *ev.Index)
+		return exchange.Garble("block %d begins inside another", *ev.Index)
 	}
 	b := &block{known: true}
 	a.blocks = append(a.blocks, b)
@@ -168,8 +164,8 @@ func (a *answer) open(ev *event) error {
 	case td.RedactedThinkingBlock:
 		b.Type, b.Data = td.RedactedThinkingBlock, cb.Data
 	case td.ToolUseBlock:
-		if !word(cb.ID) || !word(cb.Name) || a.ids[cb.ID] {
-			return garble("a tool call %.40q with the id %.40q", cb.Name, cb.ID)
+		if !exchange.Word(cb.ID) || !exchange.Word(cb.Name) || a.ids[cb.ID] {
+			return exchange.Garble("a tool call %.40q with the id %.40q", cb.Name, cb.ID)
 		}
 		if a.ids == nil {
 			a.ids = map[string]bool{}
@@ -181,19 +177,6 @@ func (a *answer) open(ev *event) error {
 		b.known = false
 	}
 	return nil
-}
-
-// word reports whether s can be the name or the id of a tool call: the API takes no other back.
-func word(s string) bool {
-	if s == "" || len(s) > 256 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // blockOf says in which type of block a delta belongs; other deltas are passed over.
@@ -211,10 +194,10 @@ func (a *answer) extend(ev *event) error {
 	}
 	d := ev.Delta
 	if d == nil {
-		return garble("a delta without content")
+		return exchange.Garble("a delta without content")
 	}
 	if want, ok := blockOf[d.Type]; ok && b.Type != want {
-		return garble("a %s in a block of type %s", d.Type, b.Type)
+		return exchange.Garble("a %s in a block of type %s", d.Type, b.Type)
 	}
 	switch d.Type {
 	case "text_delta":
@@ -247,12 +230,12 @@ func (a *answer) say(d llm.Delta) {
 // current is the open block an event is about.
 func (a *answer) current(ev *event) (*block, error) {
 	if ev.Index == nil || *ev.Index != len(a.blocks)-1 {
-		return nil, garble("%s for a block that is not open", ev.Type)
+		return nil, exchange.Garble("%s for a block that is not open", ev.Type)
 	}
 	if b := a.blocks[*ev.Index]; !b.whole {
 		return b, nil
 	}
-	return nil, garble("%s for block %d, which has ended", ev.Type, *ev.Index)
+	return nil, exchange.Garble("%s for block %d, which has ended", ev.Type, *ev.Index)
 }
 
 func (a *answer) close(ev *event) error {
@@ -292,11 +275,11 @@ func (b *block) takeInput() {
 func (a *answer) finish() error {
 	switch {
 	case len(a.blocks) > 0 && !a.blocks[len(a.blocks)-1].whole:
-		return garble("it ends inside block %d", len(a.blocks)-1)
+		return exchange.Garble("it ends inside block %d", len(a.blocks)-1)
 	case a.stop == "":
-		return garble("it ends without a stop reason")
+		return exchange.Garble("it ends without a stop reason")
 	case a.stop == td.StopToolUse && len(a.ids) == 0:
-		return garble("it stops for a tool call and has none")
+		return exchange.Garble("it stops for a tool call and has none")
 	}
 	a.done = true
 	return nil
@@ -314,14 +297,12 @@ func (a *answer) response() llm.Response {
 	return r
 }
 
-var errCut = errors.New("the stream broke off")
-
 // cut is what can be kept of a stream that broke off: whole text, if no tool call is at stake.
 func (a *answer) cut() (llm.Response, bool) {
 	r := a.partial()
 	r.Cut = true
 	for _, b := range a.blocks {
-		if b.Type == td.TextBlock && b.whole && !blank(b.Text) {
+		if b.Type == td.TextBlock && b.whole && !exchange.Blank(b.Text) {
 			r.Message.Blocks = append(r.Message.Blocks, b.Block)
 		}
 	}

@@ -12,7 +12,6 @@
 package anthropic
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -22,7 +21,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"taskdaemon/internal/llm"
-	"taskdaemon/internal/redact"
+	"taskdaemon/internal/llm/exchange"
 )
 
 // Options set up the client.
@@ -49,8 +48,7 @@ const (
 // Model answers through the Claude API.
 type Model struct {
 	client        anthropic.Client
-	keyEnv        string
-	redactor      *redact.Redactor
+	key           exchange.Key
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
 }
@@ -59,7 +57,7 @@ type Model struct {
 func New(o Options) *Model {
 	key := strings.TrimSpace(o.APIKey)
 	if o.HTTP == nil {
-		o.HTTP = newHTTP()
+		o.HTTP = exchange.NewClient()
 	}
 	if o.HeaderTimeout == 0 {
 		o.HeaderTimeout = DefaultHeaderTimeout
@@ -81,24 +79,9 @@ func New(o Options) *Model {
 	}
 	return &Model{
 		client:        anthropic.NewClient(opts...),
-		keyEnv:        cmp.Or(o.KeyEnv, "the variable that api_key_env or key_envs names"),
-		redactor:      redact.New(key),
+		key:           exchange.NewKey(key, o.KeyEnv),
 		headerTimeout: o.HeaderTimeout,
 		idleTimeout:   o.IdleTimeout,
-	}
-}
-
-func newHTTP() *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: 1024,
-			IdleConnTimeout:     90 * time.Second,
-			TLSHandshakeTimeout: 15 * time.Second,
-			DisableCompression:  true, // a compressed stream would be held back by the decoder
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 

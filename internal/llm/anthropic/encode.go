@@ -1,14 +1,13 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/td"
 )
 
@@ -23,50 +22,27 @@ const minThinking = 1024
 // while the text stays the same bytes.
 const breakpoint = `,"cache_control":{"type":"ephemeral"}`
 
-// body is a request's body in parts, so that the conversation is not copied for each call.
-type body struct {
-	parts  [][]byte
-	length int64
-}
-
-func (b *body) add(part []byte) {
-	b.parts = append(b.parts, part)
-	b.length += int64(len(part))
-}
-
-func (b *body) open() (io.ReadCloser, error) {
-	readers := make([]io.Reader, len(b.parts))
-	for i, p := range b.parts {
-		readers[i] = bytes.NewReader(p)
-	}
-	return io.NopCloser(io.MultiReader(readers...)), nil
-}
-
-func encode(req llm.Request) (body, error) {
-	var b body
+func encode(req llm.Request) (exchange.Body, error) {
+	var b exchange.Body
 	head, err := encodeHead(req)
 	if err != nil {
 		return b, err
 	}
-	wire := req.Wire
-	if wire == nil {
-		wire = &llm.Wire{}
-	}
-	messages, err := wire.Extend(req.Messages, encodeMessage)
+	messages, wire, err := exchange.Conversation(req, encodeMessage)
 	if err != nil {
 		return b, err
 	}
-	b.add(head)
+	b.Add(head)
 	at := 0
 	for _, i := range lastTwoOfUser(req.Messages) {
 		// An encoded message ends with the braces of its last block, its content and itself.
 		mark := wire.End(i) - len("}]}")
-		b.add(messages[at:mark])
-		b.add([]byte(breakpoint))
+		b.Add(messages[at:mark])
+		b.Add([]byte(breakpoint))
 		at = mark
 	}
-	b.add(messages[at:])
-	b.add([]byte("]}"))
+	b.Add(messages[at:])
+	b.Add([]byte("]}"))
 	return b, nil
 }
 
@@ -91,7 +67,7 @@ func encodeHead(req llm.Request) ([]byte, error) {
 	}
 	b := make([]byte, 0, size+size/8)
 	b = append(b, `{"model":`...)
-	b = appendString(b, req.Model)
+	b = exchange.AppendString(b, req.Model)
 	if req.Thinking > 0 && budgets(req.Model) {
 		budget := max(req.Thinking, minThinking)
 		if maxTokens <= budget {
@@ -110,9 +86,9 @@ func encodeHead(req llm.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !blank(req.System) {
+	if !exchange.Blank(req.System) {
 		b = append(b, `,"system":[{"type":"text","text":`...)
-		b = appendString(b, req.System)
+		b = exchange.AppendString(b, req.System)
 		b = append(b, breakpoint...)
 		b = append(b, `}]`...)
 	}
@@ -146,9 +122,9 @@ func appendTools(b []byte, tools []llm.Tool) ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, `{"name":`...)
-		b = appendString(b, t.Name)
+		b = exchange.AppendString(b, t.Name)
 		b = append(b, `,"description":`...)
-		b = appendString(b, t.Description)
+		b = exchange.AppendString(b, t.Description)
 		b = append(b, `,"input_schema":`...)
 		switch {
 		case len(t.Schema) == 0:
@@ -169,7 +145,7 @@ func appendTools(b []byte, tools []llm.Tool) ([]byte, error) {
 // encodeMessage writes one message. It must end with its content: encode counts on that.
 func encodeMessage(b []byte, m td.Message) ([]byte, error) {
 	b = append(b, `{"role":`...)
-	b = appendString(b, string(m.Role))
+	b = exchange.AppendString(b, string(m.Role))
 	b = append(b, `,"content":[`...)
 	open := len(b)
 	// The API wants results before anything else a person or the loop has to say.
@@ -200,38 +176,38 @@ func encodeMessage(b []byte, m td.Message) ([]byte, error) {
 func appendBlock(b []byte, block td.Block) []byte {
 	switch block.Type {
 	case td.TextBlock:
-		if blank(block.Text) {
+		if exchange.Blank(block.Text) {
 			return b
 		}
 		b = append(b, `{"type":"text","text":`...)
-		b = appendString(b, block.Text)
+		b = exchange.AppendString(b, block.Text)
 	case td.ThinkingBlock:
 		if block.Signature == "" {
 			return b
 		}
 		b = append(b, `{"type":"thinking","thinking":`...)
-		b = appendString(b, block.Text)
+		b = exchange.AppendString(b, block.Text)
 		b = append(b, `,"signature":`...)
-		b = appendString(b, block.Signature)
+		b = exchange.AppendString(b, block.Signature)
 	case td.RedactedThinkingBlock:
 		if block.Data == "" {
 			return b
 		}
 		b = append(b, `{"type":"redacted_thinking","data":`...)
-		b = appendString(b, block.Data)
+		b = exchange.AppendString(b, block.Data)
 	case td.ToolUseBlock:
 		b = append(b, `{"type":"tool_use","id":`...)
-		b = appendString(b, block.ID)
+		b = exchange.AppendString(b, block.ID)
 		b = append(b, `,"name":`...)
-		b = appendString(b, block.Name)
+		b = exchange.AppendString(b, block.Name)
 		b = append(b, `,"input":`...)
 		b = appendInput(b, block)
 	case td.ToolResultBlock:
 		b = append(b, `{"type":"tool_result","tool_use_id":`...)
-		b = appendString(b, block.ID)
+		b = exchange.AppendString(b, block.ID)
 		if block.Text != "" {
 			b = append(b, `,"content":`...)
-			b = appendString(b, block.Text)
+			b = exchange.AppendString(b, block.Text)
 		}
 		if block.IsError {
 			b = append(b, `,"is_error":true`...)
@@ -252,5 +228,3 @@ func appendInput(b []byte, block td.Block) []byte {
 	}
 	return append(b, "{}"...)
 }
-
-func blank(s string) bool { return strings.TrimSpace(s) == "" }

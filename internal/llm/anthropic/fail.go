@@ -1,19 +1,17 @@
 package anthropic
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/td"
 )
 
@@ -52,28 +50,26 @@ func (m *Model) judge(c *call, a *answer, err error) (llm.Response, error) {
 }
 
 func (m *Model) outcome(c *call, a *answer, err error) (llm.Response, error) {
-	cause := context.Cause(c.ctx)
+	silence := c.watch.Silence()
 	switch {
 	case c.res != nil && c.res.StatusCode >= 400:
 		return llm.Response{}, m.statusError(c.res, err)
-	case errors.Is(cause, errSilent):
-		return llm.Response{}, m.errorOf(&llm.Error{
-			Class: td.Network, Err: fmt.Errorf("%w for %v", errSilent, m.patience(c)),
-		})
+	case silence != nil:
+		return llm.Response{}, m.key.Error(&llm.Error{Class: td.Network, Err: silence})
 	}
 	if e, ok := errors.AsType[*apiError](err); ok {
-		return llm.Response{}, m.errorOf(&llm.Error{Class: llm.ClassOfType(e.Type), Hint: hintOfType(e.Type), Err: e})
+		return llm.Response{}, m.key.Error(&llm.Error{Class: llm.ClassOfType(e.Type), Hint: hintOfType(e.Type), Err: e})
 	}
 	if e, ok := errors.AsType[*notAStream](err); ok {
-		return llm.Response{}, m.errorOf(&llm.Error{
+		return llm.Response{}, m.key.Error(&llm.Error{
 			Class: td.Network, Status: e.status, Err: e, Hint: "check base_url in the config: it must speak the Claude API",
 		})
 	}
-	if _, ok := errors.AsType[*garbled](err); ok || errors.Is(err, errTooLong) {
-		return llm.Response{}, m.errorOf(&llm.Error{Class: td.Network, Err: err})
+	if _, ok := errors.AsType[*exchange.Garbled](err); ok || errors.Is(err, exchange.ErrTooLong) {
+		return llm.Response{}, m.key.Error(&llm.Error{Class: td.Network, Err: err})
 	}
 	if c.res == nil {
-		return llm.Response{}, m.errorOf(&llm.Error{
+		return llm.Response{}, m.key.Error(&llm.Error{
 			Class: td.Network, Err: fmt.Errorf("reach the API: %w", err), Hint: "check the network, and base_url in the config",
 		})
 	}
@@ -81,23 +77,16 @@ func (m *Model) outcome(c *call, a *answer, err error) (llm.Response, error) {
 		return r, nil
 	}
 	if err == nil {
-		err = errCut
+		err = exchange.ErrCut
 	} else {
-		err = fmt.Errorf("%w: %w", errCut, err)
+		err = fmt.Errorf("%w: %w", exchange.ErrCut, err)
 	}
-	return llm.Response{}, m.errorOf(&llm.Error{Class: td.Network, Err: err})
-}
-
-func (m *Model) patience(c *call) time.Duration {
-	if c.res == nil {
-		return m.headerTimeout
-	}
-	return m.idleTimeout
+	return llm.Response{}, m.key.Error(&llm.Error{Class: td.Network, Err: err})
 }
 
 // badRequest is a request that cannot even be written down.
 func (m *Model) badRequest(err error) error {
-	return m.errorOf(&llm.Error{Class: td.BadRequest, Err: err})
+	return m.key.Error(&llm.Error{Class: td.BadRequest, Err: err})
 }
 
 // statusError is an HTTP error.
@@ -107,17 +96,17 @@ func (m *Model) statusError(res *http.Response, err error) error {
 		said = readError(e.RawJSON(), said)
 	}
 	words := error(said)
-	if id := res.Header.Get("Request-Id"); word(id) {
+	if id := res.Header.Get("Request-Id"); exchange.Word(id) {
 		words = fmt.Errorf("%w (request %s)", said, id)
 	}
 	class, hint := llm.ClassOfStatus(res.StatusCode), hintOfStatus(res.StatusCode)
 	if class == td.BadRequest && llm.TooLong(said.Message) {
 		class, hint = td.TooLong, hintOfStatus(http.StatusRequestEntityTooLarge)
 	}
-	return m.errorOf(&llm.Error{
+	return m.key.Error(&llm.Error{
 		Class:      class,
 		Status:     res.StatusCode,
-		RetryAfter: retryAfter(res.Header, time.Now()),
+		RetryAfter: exchange.RetryAfter(res.Header, time.Now()),
 		Hint:       hint,
 		Err:        words,
 	})
@@ -137,22 +126,10 @@ func readError(body string, otherwise *apiError) *apiError {
 	return otherwise
 }
 
-// keyEnv stands in hints for the name of the variable that holds the key.
-const keyEnv = "$KEY"
-
-// errorOf names the key's variable in an error, and keeps the key itself out of it, whoever put it there.
-func (m *Model) errorOf(e *llm.Error) error {
-	e.Hint = m.redactor.String(strings.Replace(e.Hint, keyEnv, m.keyEnv, 1))
-	if said := e.Err.Error(); m.redactor.String(said) != said {
-		e.Err = errors.New(m.redactor.String(said))
-	}
-	return e
-}
-
 func hintOfStatus(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
-		return "set " + keyEnv + " to a valid key and start the daemon again"
+		return "set " + exchange.KeyEnv + " to a valid key and start the daemon again"
 	case http.StatusForbidden:
 		return "this key may not use this model: check its permissions, or set models.<tier> in the config to one it may use"
 	case http.StatusNotFound:
@@ -179,23 +156,4 @@ func hintOfType(errorType string) string {
 		return hintOfStatus(http.StatusPaymentRequired)
 	}
 	return ""
-}
-
-// maxRetryAfter bounds what a server can ask for: nobody waits longer than a day.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter is how long the server wants us to wait: milliseconds, seconds or a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	var wait float64 // seconds
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
-		wait = ms / 1000
-	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil {
-		wait = s
-	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
-		wait = at.Sub(now).Seconds()
-	}
-	if math.IsNaN(wait) || wait <= 0 {
-		return 0
-	}
-	return time.Duration(min(wait, maxRetryAfter.Seconds()) * float64(time.Second))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
 	"taskdaemon/internal/td"
@@ -62,30 +63,6 @@ func TestStatusErrors(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		seconds, ms string
-		want        time.Duration
-	}{
-		{"", "", 0},
-		{"7", "", 7 * time.Second},
-		{"1.5", "", 1500 * time.Millisecond},
-		{"7", "250", 250 * time.Millisecond},
-		{now.Add(90 * time.Second).Format(http.TimeFormat), "", 90 * time.Second},
-		{now.Add(-time.Hour).Format(http.TimeFormat), "", 0},
-		{"-3", "", 0},
-		{"soon", "", 0},
-		{"NaN", "", 0},
-		{"1e300", "", maxRetryAfter},
-		{"Inf", "", maxRetryAfter},
-	} {
-		h := http.Header{}
-		h.Set("Retry-After", c.seconds)
-		h.Set("Retry-After-Ms", c.ms)
-		if got := retryAfter(h, now); got != c.want {
-			t.Errorf("%q, %q: %v, want %v", c.seconds, c.ms, got, c.want)
-		}
-	}
 	_, err := answering(429, http.Header{"Retry-After": {"12"}}, "{}").Stream(t.Context(), llm.Request{}, nil)
 	if e, ok := errors.AsType[*llm.Error](err); !ok || e.RetryAfter != 12*time.Second {
 		t.Errorf("error = %+v", err)
@@ -106,7 +83,7 @@ func TestNotAStream(t *testing.T) {
 // The key never shows, whoever repeats it.
 func TestKeyIsRedacted(t *testing.T) {
 	echo := `{"error":{"type":"x ` + testKey + `","message":"your key ` + testKey + ` is wrong"}}`
-	streamed := sse(evStart, `{"type":"error","error":{"type":"authentication_error","message":"bad key `+testKey+`"}}`)
+	streamed := sseOf(evStart, `{"type":"error","error":{"type":"authentication_error","message":"bad key `+testKey+`"}}`)
 	broken := New(Options{APIKey: testKey, BaseURL: "http://user:" + testKey + "@127.0.0.1:1/", HTTP: &http.Client{
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial with %v", r.Header) }),
 	}})
@@ -116,7 +93,7 @@ func TestKeyIsRedacted(t *testing.T) {
 		"stream": playing(func() io.Reader { return strings.NewReader(streamed) }),
 		"dial":   broken,
 		"garbled": playing(func() io.Reader {
-			return strings.NewReader(sse(evStart, strings.Replace(evTool, `"A"`, `"`+testKey+` "`, 1)))
+			return strings.NewReader(sseOf(evStart, strings.Replace(evTool, `"A"`, `"`+testKey+` "`, 1)))
 		}),
 	} {
 		_, err := m.Stream(t.Context(), llm.Request{}, nil)
@@ -144,7 +121,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}))
 	defer s.Close()
-	client := newHTTP()
+	client := exchange.NewClient()
 	defer client.CloseIdleConnections()
 	_, err := New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
 	wantClass(t, err, td.Network)
@@ -187,8 +164,8 @@ func TestSilence(t *testing.T) {
 		want time.Duration
 	}{
 		"before the answer": {"", 3 * time.Second},
-		"in the answer":     {sse(evStart, evText, evHi), 7 * time.Second},
-		"after whole text":  {sse(evStart, evText, evHi, evClose), 7 * time.Second},
+		"in the answer":     {sseOf(evStart, evText, evHi), 7 * time.Second},
+		"after whole text":  {sseOf(evStart, evText, evHi, evClose), 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -207,16 +184,16 @@ func TestSilence(t *testing.T) {
 func TestAnswerIsNotHeldUpByItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		r, err := hangingModel(sse(evStart, evText, evHi, evClose, evEnd, evStop), time.Minute, time.Minute).
+		r, err := hangingModel(sseOf(evStart, evText, evHi, evClose, evEnd, evStop), time.Minute, time.Minute).
 			Stream(t.Context(), llm.Request{}, nil)
-		if err != nil || r.Message.Text() != "hi" || time.Since(start) != drainTime {
+		if err != nil || r.Message.Text() != "hi" || time.Since(start) != exchange.DrainTime {
 			t.Errorf("%+v, %v after %v", r, err, time.Since(start))
 		}
 	})
 }
 
 func TestCancelGivesItsCause(t *testing.T) {
-	for _, head := range []string{"", sse(evStart, evText, evHi), sse(evStart, evText, evHi, evClose)} {
+	for _, head := range []string{"", sseOf(evStart, evText, evHi), sseOf(evStart, evText, evHi, evClose)} {
 		synctest.Test(t, func(t *testing.T) {
 			cause := errors.New("a person said stop")
 			ctx, cancel := context.WithCancelCause(t.Context())

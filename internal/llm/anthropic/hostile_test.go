@@ -53,11 +53,11 @@ func sane(t testing.TB, r llm.Response, err error) {
 func TestHugeText(t *testing.T) {
 	const size = 50 << 20
 	piece := strings.Replace(evHi, "hi", strings.Repeat("x", 64<<10), 1)
-	parts := []io.Reader{strings.NewReader(sse(evStart, evText))}
+	parts := []io.Reader{strings.NewReader(sseOf(evStart, evText))}
 	for range size / (64 << 10) {
-		parts = append(parts, strings.NewReader(sse(piece)))
+		parts = append(parts, strings.NewReader(sseOf(piece)))
 	}
-	parts = append(parts, strings.NewReader(sse(evClose, evEnd, evStop)))
+	parts = append(parts, strings.NewReader(sseOf(evClose, evEnd, evStop)))
 	deltas := 0
 	r, err := playing(func() io.Reader { return io.MultiReader(parts...) }).
 		Stream(t.Context(), llm.Request{}, func(d llm.Delta) { deltas += len(d.Text) })
@@ -71,7 +71,7 @@ func TestHugeLine(t *testing.T) {
 		size int
 		ok   bool
 	}{{10 << 20, true}, {40 << 20, false}} {
-		r, err := play(t.Context(), sse(evStart, evText, strings.Replace(evHi, "hi", strings.Repeat("x", c.size), 1), evClose, evEnd, evStop))
+		r, err := play(t.Context(), sseOf(evStart, evText, strings.Replace(evHi, "hi", strings.Repeat("x", c.size), 1), evClose, evEnd, evStop))
 		if c.ok != (err == nil) || c.ok && len(r.Message.Text()) != c.size {
 			t.Errorf("a line of %d MiB: %d bytes, %v", c.size>>20, len(r.Message.Text()), err)
 		}
@@ -96,12 +96,12 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func TestEndlessStreams(t *testing.T) {
 	for name, c := range map[string]struct{ head, body string }{
-		"text":     {sse(evStart, evText), sse(strings.Replace(evHi, "hi", strings.Repeat("y", 8<<10), 1))},
-		"pings":    {sse(evStart), ": " + strings.Repeat("p", 8<<10) + "\n\n"},
+		"text":     {sseOf(evStart, evText), sseOf(strings.Replace(evHi, "hi", strings.Repeat("y", 8<<10), 1))},
+		"pings":    {sseOf(evStart), ": " + strings.Repeat("p", 8<<10) + "\n\n"},
 		"one line": {"data: ", "zzzzzzzzzzzzzzzz"},
-		"blocks":   {sse(evStart), sse(strings.Replace(evText, "text", strings.Repeat("w", 8<<10), 1))},
+		"blocks":   {sseOf(evStart), sseOf(strings.Replace(evText, "text", strings.Repeat("w", 8<<10), 1))},
 		"after the end": {
-			sse(evStart, evEnd, evStop), sse(`{"type":"ping","x":"` + strings.Repeat("p", 8<<10) + `"}`),
+			sseOf(evStart, evEnd, evStop), sseOf(`{"type":"ping","x":"` + strings.Repeat("p", 8<<10) + `"}`),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func FuzzStream(f *testing.F) {
 		}
 		f.Add(string(stream))
 	}
-	f.Add(sse(evStart, evTool, input(`{"a`), evClose, evCall, evStop))
+	f.Add(sseOf(evStart, evTool, input(`{"a`), evClose, evCall, evStop))
 	f.Fuzz(func(t *testing.T, stream string) {
 		a := &answer{emit: func(llm.Delta) {}}
 		var r llm.Response

@@ -152,7 +152,7 @@ func checkCut(t *testing.T, stream string, e expected) {
 	}
 }
 
-func sse(events ...string) string {
+func sseOf(events ...string) string {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&b, "event: x\ndata: %s\n\n", e)
@@ -182,75 +182,75 @@ func TestAcceptedStreams(t *testing.T) {
 		check        func(llm.Response) bool
 	}{
 		{
-			"unknown event", sse(evStart, `{"type":"future","x":1}`, evText, evHi, evClose, evEnd, evStop),
+			"unknown event", sseOf(evStart, `{"type":"future","x":1}`, evText, evHi, evClose, evEnd, evStop),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage.Output == 2 },
 		},
 		{
-			"unknown block", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"hologram"}}`, evHi, evClose, evEnd, evStop),
+			"unknown block", sseOf(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"hologram"}}`, evHi, evClose, evEnd, evStop),
 			func(r llm.Response) bool { return len(r.Message.Blocks) == 0 && r.StopReason == td.EndTurn },
 		},
 		{
-			"unknown delta", sse(evStart, evText, `{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}`, evHi, evClose, evEnd, evStop),
+			"unknown delta", sseOf(evStart, evText, `{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta"}}`, evHi, evClose, evEnd, evStop),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"unknown stop reason", sse(evStart, strings.Replace(evEnd, "end_turn", "bored", 1), evStop),
+			"unknown stop reason", sseOf(evStart, strings.Replace(evEnd, "end_turn", "bored", 1), evStop),
 			func(r llm.Response) bool { return r.StopReason == "bored" },
 		},
 		{
-			"after message_stop", sse(evStart, evEnd, evStop, evText, "garbage"),
+			"after message_stop", sseOf(evStart, evEnd, evStop, evText, "garbage"),
 			func(r llm.Response) bool { return len(r.Message.Blocks) == 0 },
 		},
 		{
-			"windows line ends", strings.ReplaceAll(sse(evStart, evText, evHi, evClose, evEnd, evStop), "\n", "\r\n"),
+			"windows line ends", strings.ReplaceAll(sseOf(evStart, evText, evHi, evClose, evEnd, evStop), "\n", "\r\n"),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"comments and empty data", ": hello\n\nevent: x\n\n" + sse(evStart, evEnd, evStop),
+			"comments and empty data", ": hello\n\nevent: x\n\n" + sseOf(evStart, evEnd, evStop),
 			func(r llm.Response) bool { return r.StopReason == td.EndTurn },
 		},
 		{
-			"escaped NUL and lone surrogate", sse(evStart, evText, strings.Replace(evHi, "hi", `a\u0000b\ud800c`, 1), evClose, evEnd, evStop),
+			"escaped NUL and lone surrogate", sseOf(evStart, evText, strings.Replace(evHi, "hi", `a\u0000b\ud800c`, 1), evClose, evEnd, evStop),
 			func(r llm.Response) bool { return r.Message.Text() == "a\x00b\ufffdc" },
 		},
 		{
-			"broken UTF-8", sse(evStart, evText, strings.Replace(evHi, "hi", "a\xff\xfeb", 1), evClose, evEnd, evStop),
+			"broken UTF-8", sseOf(evStart, evText, strings.Replace(evHi, "hi", "a\xff\xfeb", 1), evClose, evEnd, evStop),
 			func(r llm.Response) bool { return r.Message.Text() == "a\ufffd\ufffdb" },
 		},
 		{
-			"negative usage", sse(evStart, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-5}}`, evStop),
+			"negative usage", sseOf(evStart, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":-5}}`, evStop),
 			func(r llm.Response) bool { return r.Usage == td.Usage{Input: 1} },
 		},
 		{
-			"input in the start", sse(evStart, strings.Replace(evTool, `"input":{}`, `"input":{"a":1}`, 1), evClose, evCall, evStop),
+			"input in the start", sseOf(evStart, strings.Replace(evTool, `"input":{}`, `"input":{"a":1}`, 1), evClose, evCall, evStop),
 			func(r llm.Response) bool { return string(r.Message.ToolUses()[0].Input) == `{"a":1}` },
 		},
 		{
-			"torn input", sse(evStart, evTool, input(`{"a`), input(`":1}`), evClose, evCall, evStop),
+			"torn input", sseOf(evStart, evTool, input(`{"a`), input(`":1}`), evClose, evCall, evStop),
 			func(r llm.Response) bool { return string(r.Message.ToolUses()[0].Input) == `{"a":1}` },
 		},
 		{
-			"input that is no object", sse(evStart, evTool, input(`[1]`), evClose, evCall, evStop),
+			"input that is no object", sseOf(evStart, evTool, input(`[1]`), evClose, evCall, evStop),
 			func(r llm.Response) bool {
 				u := r.Message.ToolUses()[0]
 				return string(u.Input) == "{}" && u.Malformed == "[1]"
 			},
 		},
 		{
-			"half an input at max_tokens", sse(evStart, evTool, input(`{"a":`), evClose, `{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, evStop),
+			"half an input at max_tokens", sseOf(evStart, evTool, input(`{"a":`), evClose, `{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`, evStop),
 			func(r llm.Response) bool {
 				u := r.Message.ToolUses()[0]
 				return string(u.Input) == "{}" && u.Malformed == `{"a":` && r.StopReason == td.MaxTokens
 			},
 		},
 		{
-			"signature in pieces", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+			"signature in pieces", sseOf(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 				`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"ab"}}`,
 				`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"cd"}}`, evClose, evEnd, evStop),
 			func(r llm.Response) bool { return r.Message.Blocks[0].Signature == "abcd" },
 		},
 		{
-			"redacted thinking", sse(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"xyz"}}`, evClose, evEnd, evStop),
+			"redacted thinking", sseOf(evStart, `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"xyz"}}`, evClose, evEnd, evStop),
 			func(r llm.Response) bool { return r.Message.Blocks[0].Data == "xyz" },
 		},
 	} {
@@ -267,34 +267,34 @@ func TestGarbledStreams(t *testing.T) {
 	for _, c := range []struct{ name, stream string }{
 		{"nothing", ""},
 		{"not SSE", "<html>hello</html>"},
-		{"no start", sse(evText, evHi, evClose, evEnd, evStop)},
-		{"two starts", sse(evStart, evStart)},
-		{"duplicate index", sse(evStart, evText, evClose, evText)},
-		{"gap in the indices", sse(evStart, strings.Replace(evText, `"index":0`, `"index":7`, 1))},
-		{"negative index", sse(evStart, strings.Replace(evText, `"index":0`, `"index":-1`, 1))},
-		{"no index", sse(evStart, strings.Replace(evText, `"index":0,`, ``, 1))},
-		{"index of another kind", sse(evStart, strings.Replace(evText, `"index":0`, `"index":"zero"`, 1))},
-		{"huge index", sse(evStart, strings.Replace(evText, `"index":0`, `"index":99999999999999999999`, 1))},
-		{"block in a block", sse(evStart, evText, strings.Replace(evText, `"index":0`, `"index":1`, 1))},
-		{"delta for an unknown block", sse(evStart, evHi)},
-		{"delta for a closed block", sse(evStart, evText, evClose, evHi)},
-		{"delta of another type", sse(evStart, evTool, evHi)},
-		{"delta without content", sse(evStart, evText, `{"type":"content_block_delta","index":0}`)},
-		{"stop for an unknown block", sse(evStart, evClose)},
-		{"stop twice", sse(evStart, evText, evClose, evClose)},
-		{"block without content", sse(evStart, `{"type":"content_block_start","index":0}`)},
-		{"open block at the end", sse(evStart, evText, evHi, evEnd, evStop)},
-		{"no stop reason", sse(evStart, evText, evHi, evClose, evStop)},
-		{"no call to stop for", sse(evStart, evText, evHi, evClose, evCall, evStop)},
-		{"call without id", sse(evStart, strings.Replace(evTool, `"id":"t"`, `"id":""`, 1))},
-		{"call without name", sse(evStart, strings.Replace(evTool, `"name":"A",`, ``, 1))},
-		{"name with an escape sequence", sse(evStart, strings.Replace(evTool, `"A"`, `"A\u001b[2J"`, 1))},
-		{"the same id twice", sse(evStart, evTool, evClose, strings.Replace(evTool, `"index":0`, `"index":1`, 1))},
-		{"truncated JSON", sse(evStart, evText[:30])},
-		{"JSON of another kind", sse(evStart, `[1,2,3]`)},
-		{"raw NUL", sse(evStart, evText, strings.Replace(evHi, "hi", "a\x00b", 1))},
-		{"error without words", sse(evStart, `{"type":"error"}`)},
-		{"deep nesting", sse(evStart, strings.Repeat("[", 100_000))},
+		{"no start", sseOf(evText, evHi, evClose, evEnd, evStop)},
+		{"two starts", sseOf(evStart, evStart)},
+		{"duplicate index", sseOf(evStart, evText, evClose, evText)},
+		{"gap in the indices", sseOf(evStart, strings.Replace(evText, `"index":0`, `"index":7`, 1))},
+		{"negative index", sseOf(evStart, strings.Replace(evText, `"index":0`, `"index":-1`, 1))},
+		{"no index", sseOf(evStart, strings.Replace(evText, `"index":0,`, ``, 1))},
+		{"index of another kind", sseOf(evStart, strings.Replace(evText, `"index":0`, `"index":"zero"`, 1))},
+		{"huge index", sseOf(evStart, strings.Replace(evText, `"index":0`, `"index":99999999999999999999`, 1))},
+		{"block in a block", sseOf(evStart, evText, strings.Replace(evText, `"index":0`, `"index":1`, 1))},
+		{"delta for an unknown block", sseOf(evStart, evHi)},
+		{"delta for a closed block", sseOf(evStart, evText, evClose, evHi)},
+		{"delta of another type", sseOf(evStart, evTool, evHi)},
+		{"delta without content", sseOf(evStart, evText, `{"type":"content_block_delta","index":0}`)},
+		{"stop for an unknown block", sseOf(evStart, evClose)},
+		{"stop twice", sseOf(evStart, evText, evClose, evClose)},
+		{"block without content", sseOf(evStart, `{"type":"content_block_start","index":0}`)},
+		{"open block at the end", sseOf(evStart, evText, evHi, evEnd, evStop)},
+		{"no stop reason", sseOf(evStart, evText, evHi, evClose, evStop)},
+		{"no call to stop for", sseOf(evStart, evText, evHi, evClose, evCall, evStop)},
+		{"call without id", sseOf(evStart, strings.Replace(evTool, `"id":"t"`, `"id":""`, 1))},
+		{"call without name", sseOf(evStart, strings.Replace(evTool, `"name":"A",`, ``, 1))},
+		{"name with an escape sequence", sseOf(evStart, strings.Replace(evTool, `"A"`, `"A\u001b[2J"`, 1))},
+		{"the same id twice", sseOf(evStart, evTool, evClose, strings.Replace(evTool, `"index":0`, `"index":1`, 1))},
+		{"truncated JSON", sseOf(evStart, evText[:30])},
+		{"JSON of another kind", sseOf(evStart, `[1,2,3]`)},
+		{"raw NUL", sseOf(evStart, evText, strings.Replace(evHi, "hi", "a\x00b", 1))},
+		{"error without words", sseOf(evStart, `{"type":"error"}`)},
+		{"deep nesting", sseOf(evStart, strings.Repeat("[", 100_000))},
 		{"only pings", strings.Repeat("event: ping\ndata: {\"type\":\"ping\"}\n\n", 1000)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,11 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
+	"taskdaemon/internal/sse"
 	"taskdaemon/internal/td"
 )
 
@@ -30,20 +31,14 @@ type answer struct {
 	done   bool // nothing is missing
 }
 
-// garbled is a stream that does not keep to the protocol.
-type garbled struct{ err error }
-
-func (g *garbled) Error() string { return "the stream is garbled: " + g.err.Error() }
-
-func garble(format string, args ...any) error { return &garbled{fmt.Errorf(format, args...)} }
-
 // read takes a whole stream. It calls hurry when all that can still come is worth only so much patience,
 // and reads on to the end, so that the connection can be used again. It returns nil when the stream has
 // ended; a.done says whether that was where it should.
 func (a *answer) read(r io.Reader, hurry func(time.Duration)) error {
-	stream := newEvents(r)
+	stream := sse.NewReader(r, exchange.MaxEvent)
+	stream.BareErrors = true
 	for {
-		data, failed, err := stream.next()
+		ev, err := stream.Next()
 		switch {
 		case err != nil && a.done:
 			return nil // once the answer is complete, how the connection ends does not matter
@@ -51,18 +46,20 @@ func (a *answer) read(r io.Reader, hurry func(time.Duration)) error {
 			return a.finish()
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, sse.ErrTooLong):
+			return exchange.Garble("an event is longer than %d MiB", exchange.MaxEvent>>20)
 		case err != nil:
 			return err
-		case a.done:
+		case a.done, len(ev.Data) == 0:
 			continue
 		}
 		finished := a.reason != ""
-		if err := a.feed(data, failed); err != nil {
+		if err := a.feed(ev.Data, string(ev.Name) == "error"); err != nil {
 			return err
 		}
 		switch {
 		case a.done:
-			hurry(drainTime)
+			hurry(exchange.DrainTime)
 		case a.reason != "" && !finished:
 			hurry(tailTime)
 		}
@@ -82,9 +79,9 @@ func (a *answer) feed(data []byte, failed bool) error {
 	case failed:
 		return readError(data)
 	case err != nil:
-		return garble("an event cannot be read: %w", err)
+		return exchange.Garble("an event cannot be read: %w", err)
 	}
-	if word(string(ch.Model)) {
+	if exchange.Word(string(ch.Model)) {
 		a.model = string(ch.Model)
 	}
 	a.count(ch.Usage)
@@ -119,8 +116,8 @@ func (a *answer) take(c *choice) error {
 		}
 	}
 	if c.Finish != "" {
-		if !word(c.Finish) {
-			return garble("the finish reason %.40q", c.Finish)
+		if !exchange.Word(c.Finish) {
+			return exchange.Garble("the finish reason %.40q", c.Finish)
 		}
 		a.reason = c.Finish
 	}
@@ -158,15 +155,15 @@ func (a *answer) count(raw json.RawMessage) {
 // finish is the end of a stream that gave its reason.
 func (a *answer) finish() error {
 	for _, c := range a.calls.list {
-		if !word(c.name) {
-			return garble("a tool call by the name of %.40q", c.name)
+		if !exchange.Word(c.name) {
+			return exchange.Garble("a tool call by the name of %.40q", c.name)
 		}
 	}
 	switch a.reason {
 	case "":
-		return garble("it ends without a finish reason")
+		return exchange.Garble("it ends without a finish reason")
 	case "error":
-		return garble("the server gave up and does not say why")
+		return exchange.Garble("the server gave up and does not say why")
 	case "stop":
 		a.stop = td.EndTurn
 		if len(a.calls.list) > 0 { // some servers make no difference
@@ -176,7 +173,7 @@ func (a *answer) finish() error {
 		}
 	case "tool_calls", "function_call":
 		if len(a.calls.list) == 0 {
-			return garble("it stops for a tool call and has none")
+			return exchange.Garble("it stops for a tool call and has none")
 		}
 		a.stop = td.StopToolUse
 	case "length":
@@ -202,7 +199,7 @@ func (a *answer) response(conversation []td.Message) llm.Response {
 	if len(a.calls.list) > 0 {
 		used := ids(conversation)
 		for _, c := range a.calls.list {
-			if !word(c.id) || used[c.id] {
+			if !exchange.Word(c.id) || used[c.id] {
 				c.id = "call_" + rand.Text()
 			}
 			used[c.id] = true
@@ -224,17 +221,4 @@ func ids(conversation []td.Message) map[string]bool {
 		}
 	}
 	return used
-}
-
-// word reports whether s can be a name or an id: printable, without spaces, and not too long.
-func word(s string) bool {
-	if s == "" || len(s) > 256 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/td"
 )
 
@@ -27,15 +28,15 @@ type toolCall struct {
 // take adds a piece to the call it belongs to. When that makes a call known by its name, begun is it.
 func (s *calls) take(p *callPart) (begun string, err error) {
 	if p.Index != nil && *p.Index < 0 {
-		return "", garble("a tool call with the index %d", *p.Index)
+		return "", exchange.Garble("a tool call with the index %d", *p.Index)
 	}
 	c := s.current(p)
 	if c == nil || c.endsBefore(p) {
 		switch {
 		case p.ID == "" && p.Function.Name == "":
-			return "", garble("a piece of a tool call that has not begun")
+			return "", exchange.Garble("a piece of a tool call that has not begun")
 		case len(s.list) >= maxCalls:
-			return "", garble("more than %d tool calls", maxCalls)
+			return "", exchange.Garble("more than %d tool calls", maxCalls)
 		}
 		c = &toolCall{}
 		s.list = append(s.list, c)
@@ -53,8 +54,8 @@ func (s *calls) take(p *callPart) (begun string, err error) {
 		c.name = p.Function.Name
 		begun = c.name
 	}
-	if begun != "" && !word(begun) {
-		return "", garble("a tool call by the name of %.40q", begun)
+	if begun != "" && !exchange.Word(begun) {
+		return "", exchange.Garble("a tool call by the name of %.40q", begun)
 	}
 	return begun, c.add(p.Function.Arguments)
 }
@@ -95,7 +96,7 @@ func (c *toolCall) add(raw json.RawMessage) error {
 		piece = string(bytes.ToValidUTF8(raw, []byte("\ufffd")))
 	default:
 		if err := json.Unmarshal(raw, &piece); err != nil {
-			return garble("arguments that are neither a string nor an object: %.40s", raw)
+			return exchange.Garble("arguments that are neither a string nor an object: %.40s", raw)
 		}
 	}
 	c.arguments = append(c.arguments, piece...)

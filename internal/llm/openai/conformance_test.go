@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
 )
@@ -20,7 +21,7 @@ func serve(t testing.TB, o llmtest.Options) (*Model, *llmtest.Server) {
 	t.Helper()
 	o.API = llmtest.Chat
 	s := llmtest.NewServer(o)
-	client := newHTTP()
+	client := exchange.NewClient()
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		s.Close()

@@ -4,66 +4,43 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/td"
 )
 
-// body is a request's body in parts, so that the conversation is not copied for each call.
-type body struct {
-	parts  [][]byte
-	length int64
-}
-
-func (b *body) add(part []byte) {
-	b.parts = append(b.parts, part)
-	b.length += int64(len(part))
-}
-
-func (b *body) open() (io.ReadCloser, error) {
-	readers := make([]io.Reader, len(b.parts))
-	for i, p := range b.parts {
-		readers[i] = bytes.NewReader(p)
-	}
-	return io.NopCloser(io.MultiReader(readers...)), nil
-}
-
-func encode(req llm.Request, limit Limit) (body, error) {
-	var b body
-	head, err := encodeHead(req, limit)
+func encode(req llm.Request, name limit) (exchange.Body, error) {
+	var b exchange.Body
+	head, err := encodeHead(req, name)
 	if err != nil {
 		return b, err
 	}
-	wire := req.Wire
-	if wire == nil {
-		wire = &llm.Wire{}
-	}
-	messages, err := wire.Extend(req.Messages, encodeMessage)
+	messages, _, err := exchange.Conversation(req, encodeMessage)
 	if err != nil {
 		return b, err
 	}
-	b.add(head)
-	b.add(messages)
-	b.add([]byte("]}"))
+	b.Add(head)
+	b.Add(messages)
+	b.Add([]byte("]}"))
 	return b, nil
 }
 
 // encodeHead writes all that comes before the messages. The system prompt is the first of these.
-func encodeHead(req llm.Request, limit Limit) ([]byte, error) {
+func encodeHead(req llm.Request, name limit) ([]byte, error) {
 	size := len(req.System) + 512
 	for _, t := range req.Tools {
 		size += len(t.Name) + len(t.Description) + len(t.Schema) + 128
 	}
 	b := make([]byte, 0, size+size/8)
 	b = append(b, `{"model":`...)
-	b = appendString(b, req.Model)
+	b = exchange.AppendString(b, req.Model)
 	b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
 	if req.MaxTokens > 0 {
 		b = append(b, ',')
-		b = appendString(b, string(limit))
+		b = exchange.AppendString(b, string(name))
 		b = append(b, ':')
 		b = strconv.AppendInt(b, int64(req.MaxTokens), 10)
 	}
@@ -72,7 +49,7 @@ func encodeHead(req llm.Request, limit Limit) ([]byte, error) {
 		return nil, err
 	}
 	b = append(b, `,"messages":[`...)
-	if !blank(req.System) {
+	if !exchange.Blank(req.System) {
 		b = appendSaid(b, "system", req.System)
 		if len(req.Messages) > 0 {
 			b = append(b, ',')
@@ -91,9 +68,9 @@ func appendTools(b []byte, tools []llm.Tool) ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, `{"type":"function","function":{"name":`...)
-		b = appendString(b, t.Name)
+		b = exchange.AppendString(b, t.Name)
 		b = append(b, `,"description":`...)
-		b = appendString(b, t.Description)
+		b = exchange.AppendString(b, t.Description)
 		b = append(b, `,"parameters":`...)
 		var err error
 		if b, err = appendSchema(b, t); err != nil {
@@ -142,9 +119,9 @@ func encodeMessage(b []byte, m td.Message) ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, `{"role":"tool","tool_call_id":`...)
-		b = appendString(b, block.ID)
+		b = exchange.AppendString(b, block.ID)
 		b = append(b, `,"content":`...)
-		b = appendString(b, resultOf(block))
+		b = exchange.AppendString(b, resultOf(block))
 		b = append(b, '}')
 	}
 	text := textOf(m)
@@ -159,9 +136,9 @@ func encodeMessage(b []byte, m td.Message) ([]byte, error) {
 
 func appendSaid(b []byte, role, text string) []byte {
 	b = append(b, `{"role":`...)
-	b = appendString(b, role)
+	b = exchange.AppendString(b, role)
 	b = append(b, `,"content":`...)
-	b = appendString(b, text)
+	b = exchange.AppendString(b, text)
 	return append(b, '}')
 }
 
@@ -177,7 +154,7 @@ func appendAnswer(b []byte, m td.Message) []byte {
 	if text == "" {
 		b = append(b, "null"...)
 	} else {
-		b = appendString(b, text)
+		b = exchange.AppendString(b, text)
 	}
 	b = append(b, `,"tool_calls":[`...)
 	for i, u := range uses {
@@ -185,11 +162,11 @@ func appendAnswer(b []byte, m td.Message) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"id":`...)
-		b = appendString(b, u.ID)
+		b = exchange.AppendString(b, u.ID)
 		b = append(b, `,"type":"function","function":{"name":`...)
-		b = appendString(b, u.Name)
+		b = exchange.AppendString(b, u.Name)
 		b = append(b, `,"arguments":`...)
-		b = appendString(b, arguments(u))
+		b = exchange.AppendString(b, arguments(u))
 		b = append(b, `}}`...)
 	}
 	return append(b, `]}`...)
@@ -199,7 +176,7 @@ func appendAnswer(b []byte, m td.Message) []byte {
 func textOf(m td.Message) string {
 	var texts []string
 	for _, b := range m.Blocks {
-		if b.Type == td.TextBlock && !blank(b.Text) {
+		if b.Type == td.TextBlock && !exchange.Blank(b.Text) {
 			texts = append(texts, b.Text)
 		}
 	}
@@ -216,7 +193,7 @@ func resultOf(b td.Block) string {
 
 // orNothing stands in for content that servers refuse or leave out, and the message with it.
 func orNothing(text string) string {
-	if blank(text) {
+	if exchange.Blank(text) {
 		return "(nothing)"
 	}
 	return text
@@ -256,5 +233,3 @@ func unescape(raw []byte) []byte {
 }
 
 var browserEscapes = map[string]byte{`\u003c`: '<', `\u003e`: '>', `\u0026`: '&'}
-
-func blank(s string) bool { return strings.TrimSpace(s) == "" }

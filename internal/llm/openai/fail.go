@@ -2,24 +2,20 @@ package openai
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/td"
 )
 
-var (
-	errCut        = errors.New("the stream broke off")
-	errNotAStream = errors.New("the answer is no stream")
-)
+var errNotAStream = errors.New("the answer is no stream")
 
 // apiError is what a server says went wrong, in a stream or in the body of an error.
 type apiError struct {
@@ -84,30 +80,27 @@ func short(s string, limit int) string {
 // judge says what a call comes to that did not end with a complete answer.
 func (c *call) judge(err error) *llm.Error {
 	said, isSaid := errors.AsType[*apiError](err)
-	_, isGarbled := errors.AsType[*garbled](err)
+	silence := c.watch.Silence()
+	_, isGarbled := errors.AsType[*exchange.Garbled](err)
 	switch {
 	case c.res != nil && c.res.StatusCode >= 400:
 		return statusError(c.res, c.said)
-	case errors.Is(context.Cause(c.ctx), errSilent):
-		patience := c.model.idleTimeout
-		if c.res == nil {
-			patience = c.model.headerTimeout
-		}
-		return &llm.Error{Class: td.Network, Err: fmt.Errorf("%w for %v", errSilent, patience)}
+	case silence != nil:
+		return &llm.Error{Class: td.Network, Err: silence}
 	case isSaid:
 		return said.failure()
 	case errors.Is(err, errNotAStream):
 		return notAStream(c.res, c.said)
-	case isGarbled, errors.Is(err, errTooLong):
+	case isGarbled, errors.Is(err, exchange.ErrTooLong):
 		return &llm.Error{Class: td.Network, Err: err}
 	case c.res == nil:
 		return &llm.Error{
 			Class: td.Network, Err: fmt.Errorf("reach the API: %w", err), Hint: "check the network, and base_url in the config",
 		}
 	case err == nil:
-		return &llm.Error{Class: td.Network, Err: errCut}
+		return &llm.Error{Class: td.Network, Err: exchange.ErrCut}
 	default:
-		return &llm.Error{Class: td.Network, Err: fmt.Errorf("%w: %w", errCut, err)}
+		return &llm.Error{Class: td.Network, Err: fmt.Errorf("%w: %w", exchange.ErrCut, err)}
 	}
 }
 
@@ -126,11 +119,11 @@ func statusError(res *http.Response, body []byte) *llm.Error {
 	e := &llm.Error{
 		Class:      said.class(llm.ClassOfStatus(res.StatusCode)),
 		Status:     res.StatusCode,
-		RetryAfter: retryAfter(res.Header, time.Now()),
+		RetryAfter: exchange.RetryAfter(res.Header, time.Now()),
 		Hint:       said.hint(res.StatusCode),
 		Err:        said,
 	}
-	if id := res.Header.Get("X-Request-Id"); word(id) {
+	if id := res.Header.Get("X-Request-Id"); exchange.Word(id) {
 		e.Err = fmt.Errorf("%w (request %s)", said, id)
 	}
 	return e
@@ -226,7 +219,7 @@ func (e *apiError) hint(status int) string {
 	case status == http.StatusPaymentRequired, e.is("insufficient_quota", "billing_hard_limit_reached", "billing_error"):
 		return "check the plan and the balance of the account the key belongs to"
 	case status == http.StatusUnauthorized, e.is("invalid_api_key", "authentication_error"):
-		return "set " + keyEnv + " to a key that is valid for this base_url and start the daemon again"
+		return "set " + exchange.KeyEnv + " to a key that is valid for this base_url and start the daemon again"
 	case status == http.StatusForbidden, e.is("permission_error"):
 		return "this key may not use this model: check its permissions, or set models.<tier> in the config to one it may use"
 	case status == http.StatusNotFound, e.is("model_not_found", "not_found_error"):
@@ -235,43 +228,4 @@ func (e *apiError) hint(status int) string {
 		return "the conversation is too large for one request: start a new task with less in it"
 	}
 	return ""
-}
-
-// keyEnv stands in hints for the name of the variable that holds the key.
-const keyEnv = "$KEY"
-
-// errorOf names the key's variable in an error, and keeps the key itself out of it, whoever put it there.
-func (m *Model) errorOf(e *llm.Error) error {
-	e.Hint = m.redactor.String(strings.Replace(e.Hint, keyEnv, m.keyEnv, 1))
-	if said := e.Err.Error(); m.redactor.String(said) != said {
-		e.Err = errors.New(m.redactor.String(said))
-	}
-	return e
-}
-
-// maxRetryAfter bounds what a server can ask for: nobody waits longer than a day.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter is how long the server wants us to wait: milliseconds, seconds, a date or, where it only says
-// what of our share is used up, until there is some again.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	var wait float64 // seconds
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
-		wait = ms / 1000
-	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil {
-		wait = s
-	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
-		wait = at.Sub(now).Seconds()
-	} else {
-		for _, share := range []string{"Requests", "Tokens"} {
-			reset, err := time.ParseDuration(h.Get("X-Ratelimit-Reset-" + share))
-			if err == nil && h.Get("X-Ratelimit-Remaining-"+share) == "0" {
-				wait = max(wait, reset.Seconds())
-			}
-		}
-	}
-	if math.IsNaN(wait) || wait <= 0 {
-		return 0
-	}
-	return time.Duration(min(wait, maxRetryAfter.Seconds()) * float64(time.Second))
 }

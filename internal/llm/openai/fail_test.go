@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
 	"taskdaemon/internal/td"
@@ -99,17 +100,17 @@ func TestErrorsInStreams(t *testing.T) {
 		class        td.FailureClass
 		want         string
 	}{
-		{"OpenAI", sse(evHi, `{"error":{"message":"The server had an error","type":"server_error","code":null}}`), td.Network, "server_error: The server"},
-		{"by the name of an event", sse(evHi) + "event: error\ndata: {\"message\":\"too fast\",\"type\":\"requests\",\"code\":\"rate_limit_exceeded\"}\n\n", td.RateLimited, "too fast"},
-		{"OpenRouter", sse(evHi, `{"error":{"code":502,"message":"Provider returned error"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`), td.Network, "Provider returned"},
-		{"OpenRouter, a person's", sse(evHi, `{"error":{"code":403,"message":"moderated"},"choices":[]}`), td.AuthFailed, "moderated"},
-		{"vLLM", sse(`{"error":{"object":"error","message":"bad","type":"BadRequestError","code":400}}`), td.BadRequest, "bad"},
-		{"llama.cpp", sse(evHi) + "error: {\"code\":500,\"message\":\"slot died\",\"type\":\"server_error\"}\n\n", td.Network, "slot died"},
-		{"Ollama", sse(evHi, `{"error":"unexpected EOF from the runner"}`), td.Network, "runner"},
-		{"used up", sse(`{"error":{"message":"pay","code":"insufficient_quota"}}`), td.AuthFailed, "pay"},
-		{"too long", sse(`{"error":{"message":"long","code":"context_length_exceeded"}}`), td.TooLong, "long"},
-		{"overloaded", sse(`{"error":{"message":"Model is overloaded"}}`), td.Overloaded, "overloaded"},
-		{"after the finish reason", sse(evHi, evStop, `{"error":{"message":"late"}}`), td.Network, "late"},
+		{"OpenAI", sseOf(evHi, `{"error":{"message":"The server had an error","type":"server_error","code":null}}`), td.Network, "server_error: The server"},
+		{"by the name of an event", sseOf(evHi) + "event: error\ndata: {\"message\":\"too fast\",\"type\":\"requests\",\"code\":\"rate_limit_exceeded\"}\n\n", td.RateLimited, "too fast"},
+		{"OpenRouter", sseOf(evHi, `{"error":{"code":502,"message":"Provider returned error"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`), td.Network, "Provider returned"},
+		{"OpenRouter, a person's", sseOf(evHi, `{"error":{"code":403,"message":"moderated"},"choices":[]}`), td.AuthFailed, "moderated"},
+		{"vLLM", sseOf(`{"error":{"object":"error","message":"bad","type":"BadRequestError","code":400}}`), td.BadRequest, "bad"},
+		{"llama.cpp", sseOf(evHi) + "error: {\"code\":500,\"message\":\"slot died\",\"type\":\"server_error\"}\n\n", td.Network, "slot died"},
+		{"Ollama", sseOf(evHi, `{"error":"unexpected EOF from the runner"}`), td.Network, "runner"},
+		{"used up", sseOf(`{"error":{"message":"pay","code":"insufficient_quota"}}`), td.AuthFailed, "pay"},
+		{"too long", sseOf(`{"error":{"message":"long","code":"context_length_exceeded"}}`), td.TooLong, "long"},
+		{"overloaded", sseOf(`{"error":{"message":"Model is overloaded"}}`), td.Overloaded, "overloaded"},
+		{"after the finish reason", sseOf(evHi, evStop, `{"error":{"message":"late"}}`), td.Network, "late"},
 		{"words in an event that are no JSON", "event: error\ndata: oh no\n\n", td.Network, "oh no"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,40 +125,6 @@ func TestErrorsInStreams(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		name   string
-		header map[string]string
-		want   time.Duration
-	}{
-		{"nothing", nil, 0},
-		{"seconds", map[string]string{"Retry-After": "7"}, 7 * time.Second},
-		{"parts of seconds", map[string]string{"Retry-After": "1.5"}, 1500 * time.Millisecond},
-		{"milliseconds", map[string]string{"Retry-After": "7", "Retry-After-Ms": "250"}, 250 * time.Millisecond},
-		{"a date", map[string]string{"Retry-After": now.Add(90 * time.Second).Format(http.TimeFormat)}, 90 * time.Second},
-		{"a date that is over", map[string]string{"Retry-After": now.Add(-time.Hour).Format(http.TimeFormat)}, 0},
-		{"negative", map[string]string{"Retry-After": "-3"}, 0},
-		{"words", map[string]string{"Retry-After": "soon"}, 0},
-		{"no number", map[string]string{"Retry-After": "NaN"}, 0},
-		{"too much", map[string]string{"Retry-After": "1e300"}, maxRetryAfter},
-		{"infinite", map[string]string{"Retry-After": "Inf"}, maxRetryAfter},
-		{"tokens used up", map[string]string{
-			"X-Ratelimit-Remaining-Requests": "12", "X-Ratelimit-Reset-Requests": "1h",
-			"X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "6m0s",
-		}, 6 * time.Minute},
-		{"both used up", map[string]string{
-			"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "120ms",
-			"X-Ratelimit-Remaining-Tokens": "0", "X-Ratelimit-Reset-Tokens": "90ms",
-		}, 120 * time.Millisecond},
-	} {
-		h := http.Header{}
-		for k, v := range c.header {
-			h.Set(k, v)
-		}
-		if got := retryAfter(h, now); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
 	_, err := answering(429, http.Header{"Retry-After": {"12"}, "X-Request-Id": {"req_7"}}, "{}").Stream(t.Context(), llm.Request{}, nil)
 	if e, ok := errors.AsType[*llm.Error](err); !ok || e.RetryAfter != 12*time.Second || !strings.Contains(e.Error(), "(request req_7)") {
 		t.Errorf("error = %+v", err)
@@ -185,10 +152,10 @@ func TestKeyIsRedacted(t *testing.T) {
 		"status": answering(401, nil, echo),
 		"plain":  answering(500, nil, "key="+testKey),
 		"200":    answering(200, nil, echo),
-		"stream": playing(func() io.Reader { return strings.NewReader(sse(echo)) }),
+		"stream": playing(func() io.Reader { return strings.NewReader(sseOf(echo)) }),
 		"dial":   broken,
 		"garbled": playing(func() io.Reader {
-			return strings.NewReader(sse(calling(piece("0", "a", testKey+" ", ""))))
+			return strings.NewReader(sseOf(calling(piece("0", "a", testKey+" ", ""))))
 		}),
 	} {
 		_, err := m.Stream(t.Context(), llm.Request{}, nil)
@@ -211,7 +178,7 @@ func TestEnvironmentIsNotLookedAt(t *testing.T) {
 		var got *http.Request
 		m := New(Options{APIKey: key, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			got = r
-			return sseResponse(r, io.NopCloser(strings.NewReader(sse(evHi, evStop, evDone)))), nil
+			return sseResponse(r, io.NopCloser(strings.NewReader(sseOf(evHi, evStop, evDone)))), nil
 		})}})
 		if _, err := m.Stream(t.Context(), llm.Request{}, nil); err != nil {
 			t.Fatal(err)
@@ -242,7 +209,7 @@ func TestOneCallIsOneRequest(t *testing.T) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)
 		}))
-		client := newHTTP()
+		client := exchange.NewClient()
 		_, err := New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
 		if err == nil || asked != 1 {
 			t.Errorf("%d: asked %d times, %v", status, asked, err)
@@ -286,8 +253,8 @@ func TestSilence(t *testing.T) {
 		want time.Duration
 	}{
 		"before the answer": {"", 3 * time.Second},
-		"in the answer":     {sse(evRole, evHi), 7 * time.Second},
-		"in a call":         {sse(evRole, calling(piece("0", "a", "A", "{}"))), 7 * time.Second},
+		"in the answer":     {sseOf(evRole, evHi), 7 * time.Second},
+		"in a call":         {sseOf(evRole, calling(piece("0", "a", "A", "{}"))), 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -307,7 +274,7 @@ func TestAnswerIsNotHeldUpByItsConnection(t *testing.T) {
 	for _, c := range []struct {
 		head string
 		want time.Duration
-	}{{sse(evHi, evStop), tailTime}, {sse(evHi, evStop, evCount), tailTime}, {sse(evHi, evStop, evDone), drainTime}} {
+	}{{sseOf(evHi, evStop), tailTime}, {sseOf(evHi, evStop, evCount), tailTime}, {sseOf(evHi, evStop, evDone), exchange.DrainTime}} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			r, err := hangingModel(c.head, time.Minute, time.Minute).Stream(t.Context(), llm.Request{}, nil)
@@ -319,7 +286,7 @@ func TestAnswerIsNotHeldUpByItsConnection(t *testing.T) {
 }
 
 func TestCancelGivesItsCause(t *testing.T) {
-	for _, head := range []string{"", sse(evRole, evHi), sse(evRole, calling(piece("0", "a", "A", "{}")))} {
+	for _, head := range []string{"", sseOf(evRole, evHi), sseOf(evRole, calling(piece("0", "a", "A", "{}")))} {
 		synctest.Test(t, func(t *testing.T) {
 			cause := errors.New("a person said stop")
 			ctx, cancel := context.WithCancelCause(t.Context())

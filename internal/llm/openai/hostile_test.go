@@ -51,12 +51,12 @@ func sane(t testing.TB, r llm.Response, err error) {
 
 func TestHugeText(t *testing.T) {
 	const size = 50 << 20
-	piece := sse(strings.Replace(evHi, "hi", strings.Repeat("x", 64<<10), 1))
-	parts := []io.Reader{strings.NewReader(sse(evRole))}
+	piece := sseOf(strings.Replace(evHi, "hi", strings.Repeat("x", 64<<10), 1))
+	parts := []io.Reader{strings.NewReader(sseOf(evRole))}
 	for range size / (64 << 10) {
 		parts = append(parts, strings.NewReader(piece))
 	}
-	parts = append(parts, strings.NewReader(sse(evStop, evDone)))
+	parts = append(parts, strings.NewReader(sseOf(evStop, evDone)))
 	deltas := 0
 	r, err := playing(func() io.Reader { return io.MultiReader(parts...) }).
 		Stream(t.Context(), llm.Request{}, func(d llm.Delta) { deltas += len(d.Text) })
@@ -70,7 +70,7 @@ func TestHugeLine(t *testing.T) {
 		size int
 		ok   bool
 	}{{10 << 20, true}, {40 << 20, false}} {
-		r, err := play(t.Context(), sse(strings.Replace(evHi, "hi", strings.Repeat("x", c.size), 1), evStop, evDone))
+		r, err := play(t.Context(), sseOf(strings.Replace(evHi, "hi", strings.Repeat("x", c.size), 1), evStop, evDone))
 		if c.ok != (err == nil) || c.ok && len(r.Message.Text()) != c.size {
 			t.Errorf("a line of %d MiB: %d bytes, %v", c.size>>20, len(r.Message.Text()), err)
 		}
@@ -96,17 +96,17 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestEndlessStreams(t *testing.T) {
 	long := strings.Repeat("y", 8<<10)
 	for name, c := range map[string]struct{ head, body string }{
-		"text":      {sse(evRole), sse(strings.Replace(evHi, "hi", long, 1))},
-		"comments":  {sse(evRole), ": " + long + "\n\n"},
+		"text":      {sseOf(evRole), sseOf(strings.Replace(evHi, "hi", long, 1))},
+		"comments":  {sseOf(evRole), ": " + long + "\n\n"},
 		"one line":  {"data: ", "zzzzzzzzzzzzzzzz"},
 		"one event": {"", "data: " + long + "\n"},
-		"calls":     {sse(evRole), sse(calling(piece("", "", "A", `{}`)))},
-		"arguments": {sse(calling(piece("0", "", "A", `{"x":"`))), sse(calling(piece("0", "", "A", strings.Repeat("}", 8<<10))))},
+		"calls":     {sseOf(evRole), sseOf(calling(piece("", "", "A", `{}`)))},
+		"arguments": {sseOf(calling(piece("0", "", "A", `{"x":"`))), sseOf(calling(piece("0", "", "A", strings.Repeat("}", 8<<10))))},
 		"before [DONE]": {
-			sse(evHi, evStop), sse(`{"choices":[],"x":"` + long + `"}`),
+			sseOf(evHi, evStop), sseOf(`{"choices":[],"x":"` + long + `"}`),
 		},
 		"after [DONE]": {
-			sse(evHi, evStop, evDone), sse(`{"choices":[],"x":"` + long + `"}`),
+			sseOf(evHi, evStop, evDone), sseOf(`{"choices":[],"x":"` + long + `"}`),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,8 +201,8 @@ func FuzzStream(f *testing.F) {
 		}
 		f.Add(string(stream))
 	}
-	f.Add(sse(calling(piece("0", "", "A", `{"a`), piece("0", "", "A", `":1}`)), evStop))
-	f.Add(sse(`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"A","arguments":{"x":"`+"\xff"+`"}}}]}}]}`, evCalls, evCount, evDone))
+	f.Add(sseOf(calling(piece("0", "", "A", `{"a`), piece("0", "", "A", `":1}`)), evStop))
+	f.Add(sseOf(`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"A","arguments":{"x":"`+"\xff"+`"}}}]}}]}`, evCalls, evCount, evDone))
 	f.Add("error: {\"code\":500,\"message\":\"m\"}\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		a := &answer{emit: func(llm.Delta) {}}

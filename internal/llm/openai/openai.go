@@ -18,7 +18,6 @@
 package openai
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -29,7 +28,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"taskdaemon/internal/llm"
-	"taskdaemon/internal/redact"
+	"taskdaemon/internal/llm/exchange"
 )
 
 // Options set up the client.
@@ -37,9 +36,6 @@ type Options struct {
 	APIKey  string // empty: none is sent, which servers on one's own machine are content with
 	KeyEnv  string // the variable the key is from, for hints
 	BaseURL string // with its version, as in "http://localhost:11434/v1"; empty: the API of OpenAI
-	// Limit is the name under which the server takes a limit to the answer's length; empty: CompletionTokens
-	// for hosts of OpenAI, Tokens for all others.
-	Limit Limit
 	// HTTP makes the requests; nil: a client of its own, tuned for a thousand streams at once, that
 	// follows no redirects, since those would carry the key to another host.
 	HTTP *http.Client
@@ -49,13 +45,13 @@ type Options struct {
 	IdleTimeout time.Duration
 }
 
-// Limit names the field of a request that bounds the answer.
-type Limit string
+// limit names the field of a request that bounds the answer.
+type limit string
 
 // The names there are. OpenAI's newer models refuse the older one, most other servers know no other.
 const (
-	Tokens           Limit = "max_tokens"
-	CompletionTokens Limit = "max_completion_tokens"
+	tokens           limit = "max_tokens"
+	completionTokens limit = "max_completion_tokens"
 )
 
 // The times an Options left at zero means. A server may say nothing while it reads a long prompt, or
@@ -70,9 +66,8 @@ const defaultBaseURL = "https://api.openai.com/v1"
 // Model answers through the Chat Completions API.
 type Model struct {
 	client        openai.Client
-	limit         Limit
-	keyEnv        string
-	redactor      *redact.Redactor
+	limit         limit
+	key           exchange.Key
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
 }
@@ -83,11 +78,8 @@ func New(o Options) *Model {
 	if o.BaseURL == "" {
 		o.BaseURL = defaultBaseURL
 	}
-	if o.Limit == "" {
-		o.Limit = limitOf(o.BaseURL)
-	}
 	if o.HTTP == nil {
-		o.HTTP = newHTTP()
+		o.HTTP = exchange.NewClient()
 	}
 	if o.HeaderTimeout == 0 {
 		o.HeaderTimeout = DefaultHeaderTimeout
@@ -105,39 +97,24 @@ func New(o Options) *Model {
 			option.WithHeader("Content-Type", "application/json"),
 			option.WithHeader("Accept", "text/event-stream"),
 		}},
-		limit:         o.Limit,
-		keyEnv:        cmp.Or(o.KeyEnv, "the variable that api_key_env or key_envs names"),
-		redactor:      redact.New(key),
+		limit:         limitOf(o.BaseURL),
+		key:           exchange.NewKey(key, o.KeyEnv),
 		headerTimeout: o.HeaderTimeout,
 		idleTimeout:   o.IdleTimeout,
 	}
 }
 
 // limitOf guesses by the host which name a server knows.
-func limitOf(baseURL string) Limit {
+func limitOf(baseURL string) limit {
 	u, err := url.Parse(baseURL)
 	if err != nil {
-		return Tokens
+		return tokens
 	}
 	host := "." + strings.ToLower(u.Hostname())
 	if strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".openai.azure.com") {
-		return CompletionTokens
+		return completionTokens
 	}
-	return Tokens
-}
-
-func newHTTP() *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: 1024,
-			IdleConnTimeout:     90 * time.Second,
-			TLSHandshakeTimeout: 15 * time.Second,
-			DisableCompression:  true, // a compressed stream would be held back by the decoder
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return tokens
 }
 
 // Provider is "openai".
@@ -150,7 +127,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	}
 	c, err := m.newCall(ctx, req)
 	if err != nil {
-		return llm.Response{}, m.errorOf(badRequest(err))
+		return llm.Response{}, m.key.Error(badRequest(err))
 	}
 	defer c.end()
 	a := &answer{emit: emit, start: time.Now(), model: req.Model}
@@ -165,6 +142,6 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	default:
 		e := c.judge(err)
 		e.Limits = c.limits
-		return llm.Response{}, m.errorOf(e)
+		return llm.Response{}, m.key.Error(e)
 	}
 }

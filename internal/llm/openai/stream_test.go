@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
 	"taskdaemon/internal/td"
@@ -115,7 +116,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	t.Logf("%d recordings, %d cuts", len(recordings), cuts)
 }
 
-func sse(events ...string) string {
+func sseOf(events ...string) string {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(&b, "data: %s\n\n", e)
@@ -217,7 +218,7 @@ func TestToolCalls(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				begun := 0
 				r, err := playing(func() io.Reader {
-					return strings.NewReader(sse(evRole) + sse(c.events...) + sse(end, evDone))
+					return strings.NewReader(sseOf(evRole) + sseOf(c.events...) + sseOf(end, evDone))
 				}).Stream(t.Context(), llm.Request{}, func(d llm.Delta) {
 					if d.Kind == llm.ToolDelta {
 						begun++
@@ -244,7 +245,7 @@ func TestToolCalls(t *testing.T) {
 func TestIDsAreDistinct(t *testing.T) {
 	earlier := []td.Message{say(td.User, text("a")), say(td.Assistant, td.Block{Type: td.ToolUseBlock, ID: "call_0", Name: "A"})}
 	m := playing(func() io.Reader {
-		return strings.NewReader(sse(calling(
+		return strings.NewReader(sseOf(calling(
 			piece("0", "call_0", "A", ""), piece("1", "call_1", "A", ""), piece("2", "call_1", "A", ""),
 			piece("3", "", "A", ""), piece("4", strings.Repeat("x", 1000), "A", ""), piece("5", "a b", "A", ""),
 		), evCalls, evDone))
@@ -257,7 +258,7 @@ func TestIDsAreDistinct(t *testing.T) {
 	}
 	seen := map[string]bool{"call_0": true}
 	for _, u := range uses {
-		if seen[u.ID] || !word(u.ID) || len(u.ID) > 40 { // the longest OpenAI takes back
+		if seen[u.ID] || !exchange.Word(u.ID) || len(u.ID) > 40 { // the longest OpenAI takes back
 			t.Errorf("id %q", u.ID)
 		}
 		seen[u.ID] = true
@@ -270,115 +271,115 @@ func TestAcceptedStreams(t *testing.T) {
 		check        func(llm.Response) bool
 	}{
 		{
-			"by the protocol", sse(evRole, evHi, evStop, evCount, evDone),
+			"by the protocol", sseOf(evRole, evHi, evStop, evCount, evDone),
 			func(r llm.Response) bool {
 				return r.Message.Text() == "hi" && r.StopReason == td.EndTurn && r.Model == "gpt-test" &&
 					r.Usage == td.Usage{Input: 6, Output: 2, CacheRead: 4}
 			},
 		},
 		{
-			"no usage", sse(evRole, evHi, evStop, evDone),
+			"no usage", sseOf(evRole, evHi, evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage == td.Usage{} },
 		},
 		{
-			"no [DONE]", sse(evRole, evHi, evStop, evCount),
+			"no [DONE]", sseOf(evRole, evHi, evStop, evCount),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage.Output == 2 },
 		},
 		{
-			"no model, no role, no index", sse(`{"choices":[{"delta":{"content":"hi"}}]}`, `{"choices":[{"finish_reason":"stop"}]}`, evDone),
+			"no model, no role, no index", sseOf(`{"choices":[{"delta":{"content":"hi"}}]}`, `{"choices":[{"finish_reason":"stop"}]}`, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Model == "m" },
 		},
 		{
-			"the end in the last piece", sse(`{"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}`, evDone),
+			"the end in the last piece", sseOf(`{"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}`, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage.Input == 1 },
 		},
 		{
-			"usage in every chunk", sse(evCount, evHi, strings.Replace(evCount, `"completion_tokens":2`, `"completion_tokens":9`, 1), evStop, evDone),
+			"usage in every chunk", sseOf(evCount, evHi, strings.Replace(evCount, `"completion_tokens":2`, `"completion_tokens":9`, 1), evStop, evDone),
 			func(r llm.Response) bool { return r.Usage == td.Usage{Input: 6, Output: 9, CacheRead: 4} },
 		},
 		{
-			"usage that cannot be", sse(evHi, `{"usage":{"prompt_tokens":5,"completion_tokens":-1,"prompt_tokens_details":{"cached_tokens":7,"cache_write_tokens":9}}}`, evStop, evDone),
+			"usage that cannot be", sseOf(evHi, `{"usage":{"prompt_tokens":5,"completion_tokens":-1,"prompt_tokens_details":{"cached_tokens":7,"cache_write_tokens":9}}}`, evStop, evDone),
 			func(r llm.Response) bool { return r.Usage == td.Usage{CacheRead: 5} },
 		},
 		{
-			"usage of another kind", sse(evHi, `{"usage":{"prompt_tokens":"many"}}`, `{"usage":7}`, `{"usage":null}`, evStop, evDone),
+			"usage of another kind", sseOf(evHi, `{"usage":{"prompt_tokens":"many"}}`, `{"usage":7}`, `{"usage":null}`, evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.Usage == td.Usage{} },
 		},
 		{
-			"details are null", sse(evHi, `{"usage":{"prompt_tokens":5,"prompt_tokens_details":null}}`, evStop, evDone),
+			"details are null", sseOf(evHi, `{"usage":{"prompt_tokens":5,"prompt_tokens_details":null}}`, evStop, evDone),
 			func(r llm.Response) bool { return r.Usage == td.Usage{Input: 5} },
 		},
 		{
-			"reasoning of vLLM and DeepSeek", sse(`{"choices":[{"delta":{"reasoning_content":"hm","content":null}}]}`, evHi, evStop, evDone),
+			"reasoning of vLLM and DeepSeek", sseOf(`{"choices":[{"delta":{"reasoning_content":"hm","content":null}}]}`, evHi, evStop, evDone),
 			func(r llm.Response) bool {
 				return len(r.Message.Blocks) == 2 && r.Message.Blocks[0].Type == td.ThinkingBlock && r.Message.Blocks[0].Text == "hm"
 			},
 		},
 		{
-			"reasoning of OpenRouter", sse(`{"choices":[{"delta":{"reasoning":"hm","reasoning_details":[{}],"content":""}}]}`, evHi, evStop, evDone),
+			"reasoning of OpenRouter", sseOf(`{"choices":[{"delta":{"reasoning":"hm","reasoning_details":[{}],"content":""}}]}`, evHi, evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Blocks[0].Text == "hm" },
 		},
 		{
-			"reasoning by both names", sse(`{"choices":[{"delta":{"reasoning":"hm","reasoning_content":"hm"}}]}`, evHi, evStop, evDone),
+			"reasoning by both names", sseOf(`{"choices":[{"delta":{"reasoning":"hm","reasoning_content":"hm"}}]}`, evHi, evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Blocks[0].Text == "hm" },
 		},
 		{
-			"reasoning that is no text", sse(`{"choices":[{"delta":{"reasoning":{"summary":"hm"}}}]}`, evHi, evStop, evDone),
+			"reasoning that is no text", sseOf(`{"choices":[{"delta":{"reasoning":{"summary":"hm"}}}]}`, evHi, evStop, evDone),
 			func(r llm.Response) bool { return len(r.Message.Blocks) == 1 },
 		},
 		{
-			"content filter", sse(evHi, strings.Replace(evStop, `"stop"`, `"content_filter"`, 1), evDone),
+			"content filter", sseOf(evHi, strings.Replace(evStop, `"stop"`, `"content_filter"`, 1), evDone),
 			func(r llm.Response) bool { return r.StopReason == td.Refusal && r.Message.Text() == "hi" },
 		},
 		{
-			"a refusal", sse(`{"choices":[{"delta":{"refusal":"I can"}}]}`, `{"choices":[{"delta":{"refusal":"not."}}]}`, evStop, evDone),
+			"a refusal", sseOf(`{"choices":[{"delta":{"refusal":"I can"}}]}`, `{"choices":[{"delta":{"refusal":"not."}}]}`, evStop, evDone),
 			func(r llm.Response) bool { return r.StopReason == td.Refusal && r.Message.Text() == "I cannot." },
 		},
 		{
-			"unknown finish reason", sse(evHi, strings.Replace(evStop, `"stop"`, `"bored"`, 1), evDone),
+			"unknown finish reason", sseOf(evHi, strings.Replace(evStop, `"stop"`, `"bored"`, 1), evDone),
 			func(r llm.Response) bool { return r.StopReason == "bored" },
 		},
 		{
-			"empty finish reasons on the way", sse(strings.Replace(evHi, `}}`, `},"finish_reason":""}`, 1), evStop, evDone),
+			"empty finish reasons on the way", sseOf(strings.Replace(evHi, `}}`, `},"finish_reason":""}`, 1), evStop, evDone),
 			func(r llm.Response) bool { return r.StopReason == td.EndTurn },
 		},
 		{
-			"half a call at the limit", sse(calling(piece("0", "a", "A", `{"x":`)), evLong, evDone),
+			"half a call at the limit", sseOf(calling(piece("0", "a", "A", `{"x":`)), evLong, evDone),
 			func(r llm.Response) bool {
 				u := r.Message.ToolUses()[0]
 				return string(u.Input) == "{}" && u.Malformed == `{"x":` && r.StopReason == td.MaxTokens
 			},
 		},
 		{
-			"another choice", sse(evHi, `{"choices":[{"index":1,"delta":{"content":"ho"},"finish_reason":"length"}]}`, evStop, evDone),
+			"another choice", sseOf(evHi, `{"choices":[{"index":1,"delta":{"content":"ho"},"finish_reason":"length"}]}`, evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" && r.StopReason == td.EndTurn },
 		},
 		{
-			"null for everything", sse(`{"choices":null,"error":null,"usage":null,"model":null}`, `null`, `{"choices":[{"delta":null}]}`, `{"choices":[{"delta":{"content":null,"tool_calls":null}}]}`, evHi, evStop, evDone),
+			"null for everything", sseOf(`{"choices":null,"error":null,"usage":null,"model":null}`, `null`, `{"choices":[{"delta":null}]}`, `{"choices":[{"delta":{"content":null,"tool_calls":null}}]}`, evHi, evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"after [DONE]", sse(evHi, evStop, evDone, "garbage", `{"error":"late"}`),
+			"after [DONE]", sseOf(evHi, evStop, evDone, "garbage", `{"error":"late"}`),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"windows line ends", strings.ReplaceAll(sse(evHi, evStop, evDone), "\n", "\r\n"),
+			"windows line ends", strings.ReplaceAll(sseOf(evHi, evStop, evDone), "\n", "\r\n"),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"comments, a name without data and no space", ": OPENROUTER PROCESSING\n\nevent: error\n\ndata:" + evHi + "\n\nid: 7\nretry: 1\n\n" + sse(evStop, evDone),
+			"comments, a name without data and no space", ": OPENROUTER PROCESSING\n\nevent: error\n\ndata:" + evHi + "\n\nid: 7\nretry: 1\n\n" + sseOf(evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "hi" },
 		},
 		{
-			"escaped NUL and lone surrogate", sse(strings.Replace(evHi, "hi", `a\u0000b\ud800c`, 1), evStop, evDone),
+			"escaped NUL and lone surrogate", sseOf(strings.Replace(evHi, "hi", `a\u0000b\ud800c`, 1), evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "a\x00b\ufffdc" },
 		},
 		{
-			"broken UTF-8", sse(strings.Replace(evHi, "hi", "a\xff\xfeb", 1), evStop, evDone),
+			"broken UTF-8", sseOf(strings.Replace(evHi, "hi", "a\xff\xfeb", 1), evStop, evDone),
 			func(r llm.Response) bool { return r.Message.Text() == "a\ufffd\ufffdb" },
 		},
 		{
-			"a name for a model that is none", sse(`{"model":"a\u001b[2J"}`, `{"model":["x"]}`, evHi, evStop, evDone),
+			"a name for a model that is none", sseOf(`{"model":"a\u001b[2J"}`, `{"model":["x"]}`, evHi, evStop, evDone),
 			func(r llm.Response) bool { return r.Model == "m" },
 		},
 	} {
@@ -396,25 +397,25 @@ func TestGarbledStreams(t *testing.T) {
 		{"nothing", ""},
 		{"not SSE", "<html>hello</html>"},
 		{"only comments", strings.Repeat(": processing\n\n", 1000)},
-		{"no finish reason", sse(evRole, evHi, evDone)},
-		{"no finish reason but a count", sse(evRole, evHi, evCount)},
-		{"whole text without an end", sse(evRole, evHi)},
-		{"no call to stop for", sse(evHi, evCalls, evDone)},
-		{"an error without words", sse(evHi, strings.Replace(evStop, `"stop"`, `"error"`, 1), evDone)},
-		{"call without name", sse(calling(piece("0", "a", "", "{}")), evCalls, evDone)},
-		{"arguments of nothing", sse(calling(piece("0", "", "", "{}")), evCalls, evDone)},
-		{"negative index", sse(calling(piece("-1", "a", "A", "")), evCalls, evDone)},
-		{"index of another kind", sse(calling(piece(`"zero"`, "a", "A", "")), evCalls, evDone)},
-		{"huge index", sse(calling(piece("99999999999999999999", "a", "A", "")), evCalls, evDone)},
-		{"name with an escape sequence", sse(strings.Replace(calling(piece("0", "a", "A", "")), `"A"`, `"A\u001b[2J"`, 1), evCalls, evDone)},
-		{"arguments of another kind", sse(`{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"A","arguments":7}}]}}]}`, evCalls, evDone)},
-		{"finish reason with an escape sequence", sse(evHi, strings.Replace(evStop, `"stop"`, `"a\u001b[2J"`, 1), evDone)},
-		{"content of another kind", sse(strings.Replace(evHi, `"hi"`, `7`, 1), evStop, evDone)},
-		{"truncated JSON", sse(evRole, evHi[:30], evStop, evDone)},
-		{"JSON of another kind", sse(`[1,2,3]`, evStop, evDone)},
-		{"raw NUL", sse(strings.Replace(evHi, "hi", "a\x00b", 1), evStop, evDone)},
-		{"deep nesting", sse(strings.Repeat("[", 100_000), evStop, evDone)},
-		{"garbage after the finish reason", sse(evHi, evStop, "garbage", evDone)},
+		{"no finish reason", sseOf(evRole, evHi, evDone)},
+		{"no finish reason but a count", sseOf(evRole, evHi, evCount)},
+		{"whole text without an end", sseOf(evRole, evHi)},
+		{"no call to stop for", sseOf(evHi, evCalls, evDone)},
+		{"an error without words", sseOf(evHi, strings.Replace(evStop, `"stop"`, `"error"`, 1), evDone)},
+		{"call without name", sseOf(calling(piece("0", "a", "", "{}")), evCalls, evDone)},
+		{"arguments of nothing", sseOf(calling(piece("0", "", "", "{}")), evCalls, evDone)},
+		{"negative index", sseOf(calling(piece("-1", "a", "A", "")), evCalls, evDone)},
+		{"index of another kind", sseOf(calling(piece(`"zero"`, "a", "A", "")), evCalls, evDone)},
+		{"huge index", sseOf(calling(piece("99999999999999999999", "a", "A", "")), evCalls, evDone)},
+		{"name with an escape sequence", sseOf(strings.Replace(calling(piece("0", "a", "A", "")), `"A"`, `"A\u001b[2J"`, 1), evCalls, evDone)},
+		{"arguments of another kind", sseOf(`{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"A","arguments":7}}]}}]}`, evCalls, evDone)},
+		{"finish reason with an escape sequence", sseOf(evHi, strings.Replace(evStop, `"stop"`, `"a\u001b[2J"`, 1), evDone)},
+		{"content of another kind", sseOf(strings.Replace(evHi, `"hi"`, `7`, 1), evStop, evDone)},
+		{"truncated JSON", sseOf(evRole, evHi[:30], evStop, evDone)},
+		{"JSON of another kind", sseOf(`[1,2,3]`, evStop, evDone)},
+		{"raw NUL", sseOf(strings.Replace(evHi, "hi", "a\x00b", 1), evStop, evDone)},
+		{"deep nesting", sseOf(strings.Repeat("[", 100_000), evStop, evDone)},
+		{"garbage after the finish reason", sseOf(evHi, evStop, "garbage", evDone)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := play(t.Context(), c.stream)

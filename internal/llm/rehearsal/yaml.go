@@ -8,99 +8,30 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+
+	"taskdaemon/internal/yamltree"
 )
 
-// maxDepth is how deep a script may nest. The YAML parser recurses, and a stack that overflows cannot
-// be caught, so depth is measured on the tokens before it runs.
+// maxDepth is how deep a script may nest.
 const maxDepth = 50
 
 // at makes an error that says where.
-func at(n ast.Node, format string, args ...any) error {
-	return atToken(n.GetToken(), format, args...)
-}
+func at(n ast.Node, format string, args ...any) error { return yamltree.At(n, format, args...) }
 
-func atToken(t *token.Token, format string, args ...any) error {
-	msg := fmt.Sprintf(format, args...)
-	if t == nil || t.Position == nil {
-		return errors.New(msg)
-	}
-	return fmt.Errorf("line %d, column %d: %s", t.Position.Line, t.Position.Column, msg)
-}
-
-// parseYAML reads one YAML document that is a tree: no anchors, aliases or tags.
-func parseYAML(src []byte) (root ast.Node, err error) {
+// parseYAML reads one YAML document that is a tree.
+func parseYAML(src []byte) (ast.Node, error) {
 	switch {
 	case len(src) > MaxSize:
 		return nil, fmt.Errorf("it has %d bytes, the limit is %d", len(src), MaxSize)
 	case !utf8.Valid(src):
 		return nil, errors.New("it is not UTF-8")
 	}
-	defer func() { // the library promises no errors instead of panics for every input
-		if r := recover(); r != nil {
-			root, err = nil, fmt.Errorf("it is not YAML: %v", r)
-		}
-	}()
-	tokens := lexer.Tokenize(string(src))
-	if err := checkTokens(tokens); err != nil {
-		return nil, err
+	root, err := yamltree.Parse(string(src), maxDepth)
+	if err == nil && root == nil {
+		err = errors.New("it is empty")
 	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		if y, ok := errors.AsType[yaml.Error](err); ok {
-			return nil, atToken(y.GetToken(), "%s", y.GetMessage())
-		}
-		return nil, err
-	}
-	for _, doc := range file.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.CommentType {
-			continue
-		}
-		if root != nil {
-			return nil, at(doc.Body, "a script is one document")
-		}
-		root = doc.Body
-	}
-	if root == nil {
-		return nil, errors.New("it is empty")
-	}
-	return root, nil
-}
-
-// checkTokens refuses what a script never needs and a parser may choke on.
-func checkTokens(tokens token.Tokens) error {
-	flow, line, inLine := 0, 0, 0
-	for _, t := range tokens {
-		if t.Position.Line != line {
-			line, inLine = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			return atToken(t, "anchors and aliases are not part of the format")
-		case token.TagType, token.DirectiveType:
-			return atToken(t, "tags and directives are not part of the format")
-		case token.MappingKeyType:
-			return atToken(t, "a key is a plain word, without ?")
-		case token.SequenceStartType, token.MappingStartType:
-			flow++
-		case token.SequenceEndType, token.MappingEndType:
-			flow--
-		case token.SequenceEntryType:
-			inLine++
-		case token.MappingValueType:
-			if flow == 0 {
-				inLine++
-			}
-		}
-		if flow > maxDepth || inLine > maxDepth || t.Position.IndentLevel > maxDepth {
-			return atToken(t, "it nests deeper than %d levels", maxDepth)
-		}
-	}
-	return nil
+	return root, err
 }
 
 type fields map[string]func(ast.Node) error
