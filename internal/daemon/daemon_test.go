@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func start(t *testing.T, dir string, change func(*config.Config)) *live {
 	ready := make(chan struct{})
 	go func() {
 		l.ended <- Run(ctx, Options{
-			StateDir: dir, Config: c, Version: "test", Self: self,
+			StateDir: dir, UserDir: filepath.Join(dir, "user"), Config: c, Version: "test", Self: self,
 			Log:   slog.New(slog.NewTextHandler(logTo(t), nil)),
 			Ready: func(api.Status) { close(ready) },
 		})

@@ -231,7 +231,8 @@ func (d *Daemon) post(ctx context.Context, t td.Task, cmd td.Command) error {
 
 // requestMeant is the open request an answer is for: the one named, or the only one there is.
 func requestMeant(t td.Task, ref, name string) (td.Request, error) {
-	if name == "" {
+	named := name != ""
+	if !named {
 		name = ref
 	}
 	var partial []td.Request
@@ -247,6 +248,9 @@ func requestMeant(t td.Task, ref, name string) (td.Request, error) {
 	switch {
 	case len(partial) == 1:
 		return partial[0], nil
+	case named && len(partial) == 0:
+		return td.Request{}, td.Errorf(td.Conflict, "%s does not ask %s: it was answered, it expired, or another task asks it", t.Handle, name).
+			WithHint("taskdaemon task show %s", t.Handle)
 	case len(t.Requests) == 1:
 		return t.Requests[0], nil
 	case len(t.Requests) == 0:

@@ -43,6 +43,9 @@ type compiled struct {
 
 // New makes a book. Servers of tools that the config trusts need no permission.
 func New(o Options) *Book {
+	if o.UserDir == "" {
+		o.UserDir = o.StateDir
+	}
 	if !filepath.IsAbs(o.Home) {
 		o.Home = "/nonexistent" // who has no home keeps nothing there
 	}

@@ -174,6 +174,30 @@ turns:
   - tools: [{name: Complete, input: {summary: kept}}]
 `,
 	},
+	{
+		name: "ruled", person: keepAll,
+		points: []string{
+			"engine.rules.recorded", "engine.rules.kept", "rulebook.file.before_write", "rulebook.file.written", "daemon.command.posted",
+		},
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: touch one}}]
+  - tools: [{name: Bash, input: {command: touch two}}]
+  - tools: [{name: Bash, input: {command: rmdir nothing}}]
+  - tools: [{name: Bash, input: {command: rmdir nothing else}}]
+  - tools: [{name: Bash, input: {command: "rm -rf ~"}}]
+  - tools: [{name: Complete, input: {summary: ruled}}]
+`,
+	},
+	{
+		name: "odd", yes: true, points: []string{"engine.anomaly.recorded"}, config: "anomalies: {commands: 1}\n",
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "echo second >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: odd}}]
+`,
+	},
 	{name: "in circles", yes: true, person: answerAll, points: []string{"engine.drift.recorded"}, script: `
 turns:
   - {repeat: 10, tools: [{name: Glob, input: {pattern: "*.none"}}]}
@@ -470,6 +494,20 @@ func answerAll(ctx context.Context, p *person, t td.Task) error {
 			answer = "blue"
 		}
 		if err := p.once(ctx, "answer/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: answer}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepAll says always to what is touched and never to the rest.
+func keepAll(ctx context.Context, p *person, t td.Task) error {
+	for _, r := range t.Requests {
+		cmd := api.Command{Type: td.CmdAnswer, Answer: td.Never, Scope: td.ProjectScope}
+		if strings.Contains(r.Prompt, "touch") {
+			cmd.Answer, cmd.Scope = td.Always, td.UserScope
+		}
+		if err := p.once(ctx, "answer/"+string(r.ID), string(r.ID), cmd); err != nil {
 			return err
 		}
 	}
