@@ -96,7 +96,6 @@ type Options struct {
 	Guard       Guard
 	Permissions td.PermissionMode // of tasks that bring none
 	Rates       []policy.Rate
-	Sandboxed   bool // commands are held to the workspace, without a network
 	Taint       bool // tasks that have read untrusted text are held stricter
 
 	Anomalies     transcript.AnomalyLimits

@@ -46,7 +46,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	a := policy.Action{
 		Tool: c.Use.Name, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free, Mode: policy.Mode(r.mode(task)),
-		Sandboxed: r.Sandboxed, Tainted: r.Taint && script.Tainted(),
+		Sandboxed: r.confined(), Tainted: r.Taint && script.Tainted(),
 	}
 	if a.Command != "" && a.Tool != "Bash" {
 		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not
