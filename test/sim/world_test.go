@@ -146,7 +146,7 @@ func (w *world) start(ctx context.Context, name string) *host {
 				Network:    []time.Duration{0, time.Second, time.Second, time.Second, time.Second},
 				Overloaded: []time.Duration{time.Second, time.Second, time.Second, time.Second},
 			},
-			Log: log,
+			Guard: guard{}, Log: log,
 		}),
 	})
 	hctx, cancel := context.WithCancel(ctx)
