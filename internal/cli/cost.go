@@ -162,8 +162,8 @@ func budgetWords(t td.Task) (rows []string) {
 	if t.Budget > 0 {
 		rows = append(rows, money(t.Budget)+" with its subtasks")
 	}
-	if t.Lost > 0 {
-		rows = append(rows, money(t.Lost)+" more may have been billed for calls whose answer was lost")
+	if lost := t.TreeSpent().Lost; lost > 0 {
+		rows = append(rows, money(lost)+" more may have been billed for calls whose answer was lost")
 	}
 	for _, r := range t.Reserved {
 		if r.Amount > 0 {

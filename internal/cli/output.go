@@ -146,13 +146,13 @@ func took(d time.Duration) string {
 }
 
 // costWords is what a task has cost, with its subtasks, and what nobody knows of it.
-func costWords(cost, tree td.Money, unpriced int) string {
+func costWords(cost td.Money, tree td.Spent) string {
 	words := money(cost)
-	if tree != cost {
-		words += ", " + money(tree) + " with its subtasks"
+	if tree.Cost != cost {
+		words += ", " + money(tree.Cost) + " with its subtasks"
 	}
-	if unpriced > 0 {
-		words += " and " + plural(unpriced, "call") + " of unknown price"
+	if tree.Unpriced > 0 {
+		words += " and " + plural(tree.Unpriced, "call") + " of unknown price"
 	}
 	return words
 }

@@ -96,7 +96,7 @@ func taskRows(a *app, t td.Task) [][]string {
 		add("labels", "%s", strings.Join(t.Labels, ", "))
 	}
 	add("work", "%s, iteration %d", plural(t.Turns, "turn"), max(t.Iteration, 1))
-	add("cost", "%s", costWords(t.Cost, t.TreeCost(), t.Unpriced))
+	add("cost", "%s", costWords(t.Cost, t.TreeSpent()))
 	for _, row := range budgetWords(t) {
 		add("budget", "%s", row)
 	}

@@ -203,7 +203,7 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	switch {
 	case st.Completed != nil:
 		v.line(v.s.green("✓ completed") + ": " + plainText(strings.TrimSpace(st.Completed.Summary)))
-		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), money(t.Cost))))
+		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), costWords(t.Cost, td.Spent{Cost: max(t.Cost, st.Completed.Cost)}))))
 	case st.Failed != nil:
 		v.line(v.s.red("✗ failed") + ": " + plainText(st.Failed.Error))
 		if st.Failed.Hint != "" {

@@ -184,6 +184,10 @@ func (n *notifier) toldUpTo(ctx context.Context) (after uint64, left []td.Intent
 
 // tellOf runs the command for one task, once.
 func (n *notifier) tellOf(cursor uint64, t td.Task) error {
+	t, err := n.withSubtasks(n.follow, t)
+	if err != nil {
+		return err
+	}
 	told := telling{Cursor: cursor, Dir: t.Dir, Env: notify.Of(t).Env()}
 	evidence, err := json.Marshal(told)
 	if err != nil {

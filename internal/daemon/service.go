@@ -180,7 +180,17 @@ func (d *Daemon) Task(ctx context.Context, ref string) (td.Task, error) {
 	if err != nil {
 		return td.Task{}, err
 	}
-	return d.journal.Task(ctx, id)
+	t, err := d.journal.Task(ctx, id)
+	if err != nil {
+		return td.Task{}, err
+	}
+	return d.withSubtasks(ctx, t)
+}
+
+// withSubtasks adds what the subtasks of a task spend.
+func (d *Daemon) withSubtasks(ctx context.Context, t td.Task) (_ td.Task, err error) {
+	t.Subtasks, err = d.journal.SubtasksSpent(ctx, t.ID)
+	return t, err
 }
 
 // Command puts a person's wish into the task's inbox.

@@ -64,7 +64,12 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	if err := r.log.Stage(accepted(c)); err != nil {
 		return err
 	}
+	below, err := r.Journal.SubtasksSpent(ctx, r.held.Task)
+	if err != nil {
+		return err
+	}
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+		t.Subtasks = below
 		return td.Complete(t, in.Summary, evidence, at)
 	})
 	fpFinished.Hit()

@@ -129,7 +129,7 @@ const exploreText = "Find this out by looking through the workspace. You can onl
 
 // childResult is what the parent is told of a subtask that has ended.
 func childResult(t td.Task) *td.ToolResult {
-	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State, Usage: t.Usage, Cost: t.TreeCost(), Unpriced: t.Unpriced}}
+	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State}}
 	switch {
 	case t.Status.Completed != nil:
 		out.Content = t.Status.Completed.Summary

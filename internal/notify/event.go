@@ -24,7 +24,7 @@ type Event struct {
 func Of(t td.Task) Event {
 	e := Event{
 		Task: t.ID, Handle: t.Handle, Title: t.Spec.Title, Dir: t.Dir, State: t.Status.State, Summary: t.Status.Reason,
-		Turns: t.Turns, Cost: t.Cost,
+		Turns: t.Turns, Cost: t.TreeSpent().Cost,
 	}
 	switch s := t.Status; {
 	case s.Completed != nil:

@@ -14,6 +14,10 @@ type Ledger interface {
 	// Balances says how caps stand. The limit is the cap's own, or what it was raised to if that is more.
 	Balances(ctx context.Context, caps ...td.Cap) ([]td.Balance, error)
 
+	// SubtasksSpent is what the subtasks of a task have spent, and theirs, whatever became of them and of
+	// the calls that asked for them.
+	SubtasksSpent(ctx context.Context, id td.TaskID) (td.Spent, error)
+
 	// Spending is what was booked to this day or a later one; to any when it is empty.
 	Spending(ctx context.Context, since string) (Spending, error)
 }

@@ -170,7 +170,7 @@ func Resume(t Task, at time.Time) (Move, error) {
 // Complete ends a task whose nomination passed the finish rule.
 func Complete(t Task, summary string, ev *Evidence, at time.Time) (Move, error) {
 	return move(t, VerbComplete, Status{State: Completed, Completed: &CompletedData{
-		Summary: summary, Iterations: max(t.Iteration, 1), Cost: t.Cost, Evidence: ev,
+		Summary: summary, Iterations: max(t.Iteration, 1), Cost: t.TreeSpent().Cost, Evidence: ev,
 	}}, "", at)
 }
 

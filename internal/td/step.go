@@ -179,10 +179,6 @@ type ToolResult struct {
 type ChildResult struct {
 	Task  TaskID `json:"task"`
 	State State  `json:"state"`
-	Usage Usage  `json:"usage"`
-	Cost  Money  `json:"cost,omitempty"` // with its own subtasks
-	// Unpriced is how many of their calls cost nobody knows what.
-	Unpriced int `json:"unpriced,omitempty"`
 }
 
 // JobID names a background job within its task.

@@ -85,8 +85,7 @@ type Live struct {
 	Recoveries    int        `json:"recoveries,omitempty"`
 	Usage         Usage      `json:"usage"`
 	Cost          Money      `json:"cost"`
-	SubtaskCost   Money      `json:"subtask_cost,omitempty"`   // of its subtasks that have ended, and theirs
-	Unpriced      int        `json:"unpriced,omitempty"`       // calls, of subtasks too, that cost nobody knows what
+	Unpriced      int        `json:"unpriced,omitempty"`       // calls that cost nobody knows what
 	LastModel     string     `json:"last_model,omitempty"`     // the model that answered last
 	LastText      string     `json:"last_text,omitempty"`      // what the model last said in words, or its beginning
 	ModelOverride string     `json:"model_override,omitempty"` // set by /model
@@ -122,10 +121,32 @@ type StepRef struct {
 type Task struct {
 	Spec
 	Live
+	// Subtasks is what its subtasks spend. It follows from their records, not from the task's own: whoever
+	// shows or ends a task looks it up in the ledger.
+	Subtasks Spent `json:"subtasks,omitzero"`
 }
 
-// TreeCost is what the task and its subtasks have cost.
-func (t Task) TreeCost() Money { return t.Cost + t.SubtaskCost }
+// Spent is what calls of models cost.
+type Spent struct {
+	Cost     Money `json:"cost,omitempty"`
+	Lost     Money `json:"lost,omitempty"`     // what calls that have no answer may have cost besides
+	Unpriced int   `json:"unpriced,omitempty"` // calls that cost nobody knows what
+}
+
+// Add puts a booking's part to the sum.
+func (s *Spent) Add(why Cause, amount Money, unpriced int) {
+	if why == CauseRepeated || why == CauseStopped {
+		s.Lost += amount
+	} else {
+		s.Cost += amount
+	}
+	s.Unpriced += unpriced
+}
+
+// TreeSpent is what the task and its subtasks have spent.
+func (t Task) TreeSpent() Spent {
+	return Spent{t.Cost + t.Subtasks.Cost, t.Lost + t.Subtasks.Lost, t.Unpriced + t.Subtasks.Unpriced}
+}
 
 // Request is the open request with this id.
 func (t Task) Request(id RequestID) (Request, bool) {
@@ -266,10 +287,6 @@ func (t *Task) ended(o Outcome) {
 		if s := o.Tool.Side; s != nil {
 			t.Usage, t.Cost = t.Usage.Add(s.Usage), t.Cost+s.Cost
 			t.unpriced(s.Unpriced)
-		}
-		if o.Tool.Child != nil {
-			t.SubtaskCost += o.Tool.Child.Cost
-			t.Unpriced += o.Tool.Child.Unpriced
 		}
 	}
 }

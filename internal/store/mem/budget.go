@@ -104,6 +104,24 @@ func (s *Store) Balances(ctx context.Context, caps ...td.Cap) (out []td.Balance,
 	return out, nil
 }
 
+// SubtasksSpent is what the subtasks of a task have spent, and theirs.
+func (s *Store) SubtasksSpent(ctx context.Context, id td.TaskID) (out td.Spent, err error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return td.Spent{}, err
+	}
+	defer leave()
+	for _, line := range s.ledger.lines {
+		for up := s.tasks[line.Task].Parent; up != ""; up = s.tasks[up].Parent {
+			if up == id {
+				out.Add(line.Cause, line.Amount, line.Unpriced)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
 // Spending is what was booked to this day or a later one.
 func (s *Store) Spending(ctx context.Context, since string) (out store.Spending, err error) {
 	leave, err := s.enter(ctx.Done())

@@ -138,6 +138,31 @@ func (s *Store) Balances(ctx context.Context, caps ...td.Cap) (out []td.Balance,
 	return out, nil
 }
 
+// SubtasksSpent is what the subtasks of a task have spent, and theirs. Every line of its tree is followed up
+// from parent to parent: a subtask's own tree is not kept apart.
+func (s *Store) SubtasksSpent(ctx context.Context, id td.TaskID) (out td.Spent, err error) {
+	err = s.pool.with(ctx, func(c *conn) error {
+		return c.query(func(r *sqlite3.Stmt) error {
+			out.Add(td.Cause(r.ColumnText(0)), td.Money(r.ColumnInt64(1)), r.ColumnInt(2))
+			return nil
+		}, `WITH RECURSIVE
+			me(n, root) AS (SELECT n, coalesce(CAST(brief AS TEXT) ->> '$.root', CAST(brief AS TEXT) ->> '$.parent', id)
+				FROM tasks JOIN specs ON task = n WHERE id = ?1),
+			line(task, cause, amount, unpriced) AS (SELECT task, cause, amount, unpriced FROM spend
+				WHERE tree IN (SELECT n FROM me UNION SELECT t.n FROM tasks t, me WHERE t.id = root)),
+			up(task, at) AS (
+				SELECT DISTINCT task, task FROM line
+				UNION
+				SELECT up.task, p.n FROM up JOIN specs s ON s.task = up.at JOIN tasks p ON p.id = CAST(s.brief AS TEXT) ->> '$.parent')
+			SELECT cause, sum(amount), sum(unpriced) FROM line
+			WHERE task IN (SELECT task FROM up, me WHERE at = n AND task != n) GROUP BY cause`, string(id))
+	})
+	if err != nil {
+		return td.Spent{}, fmt.Errorf("read what subtasks spent: %w", s.classify(err))
+	}
+	return out, nil
+}
+
 // Spending is what was booked to this day or a later one.
 func (s *Store) Spending(ctx context.Context, since string) (out store.Spending, err error) {
 	err = s.pool.with(ctx, func(c *conn) error {

@@ -125,6 +125,54 @@ func budgetTree(t *testing.T, f *fixture) {
 	equal(t, "day", day, td.Balance{Cap: dayCap(0), Spent: 30, Reserved: 12})
 }
 
+// budgetBelow: what subtasks spend is known at every height of the tree, while they run and whatever becomes of
+// them; what has no answer is told apart.
+func budgetBelow(t *testing.T, f *fixture) {
+	root, _ := f.running("root")
+	parents := map[string]td.TaskID{"": ""}
+	add := func(name, parent string, evs ...td.Event) {
+		sub := spec(name, f.tick())
+		sub.Parent = parents[parent]
+		if sub.Parent != "" {
+			sub.Root = root.ID
+		}
+		task, err := f.Create(f.ctx, sub, "")
+		must(t, err)
+		parents[name] = task.ID
+		if len(evs) > 0 {
+			f.append(f.claim(task.ID, 1), task.Head, evs...)
+		}
+	}
+	parents["root"] = root.ID
+	spends := func(cost td.Money) []td.Event {
+		return []td.Event{f.intends("t1.model", 8*cost), f.answers("t1.model", cost), f.intends("t2.model", 4*cost), f.intends("t2.model", 4*cost)}
+	}
+	unknown := f.answers("t3.model", 0)
+	ended := unknown.Body.(td.StepEnded)
+	ended.Model.Unpriced = true
+	add("left", "root", spends(1)...)
+	add("right", "root") // has spent nothing itself
+	add("below right", "right", spends(10)...)
+	add("deepest", "below right", append(spends(100), unknown)...)
+	add("other", "", spends(1000)...)
+	for _, again := range []bool{false, true} {
+		if again {
+			f.again()
+		}
+		for name, want := range map[string]td.Spent{
+			"root": {Cost: 111, Lost: 111, Unpriced: 1}, "right": {Cost: 110, Lost: 110, Unpriced: 1},
+			"below right": {Cost: 100, Lost: 100, Unpriced: 1}, "deepest": {}, "left": {}, "other": {},
+		} {
+			got, err := f.SubtasksSpent(f.ctx, parents[name])
+			must(t, err)
+			equal(t, name, got, want)
+		}
+	}
+	if got, err := f.SubtasksSpent(f.ctx, "nobody"); err != nil || got != (td.Spent{}) {
+		t.Errorf("of nobody: %v, %v", got, err)
+	}
+}
+
 // budgetRaised: what people say about a cap holds for everybody, and after a reopening.
 func budgetRaised(t *testing.T, f *fixture) {
 	task, c := f.running("asks")

@@ -63,6 +63,7 @@ func Run(t *testing.T, open Open) {
 		"budget/reserved and settled":         budgetSettled,
 		"budget/lost calls":                   budgetLost,
 		"budget/trees":                        budgetTree,
+		"budget/below":                        budgetBelow,
 		"budget/raised":                       budgetRaised,
 		"budget/fifty at once":                budgetTogether,
 		"close/refuses all":                   closed,
