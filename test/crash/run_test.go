@@ -74,6 +74,9 @@ func (s scenario) baseline(t *testing.T) baseline {
 		w.checkHouse()
 		if i == 0 {
 			b.ending = end
+			if strings.Contains(s.script, "COUNTER") && s.limit == 0 && len(end.Marks) == 0 {
+				t.Fatalf("%s: none of its effects can be seen: nothing would be counted", s.name)
+			}
 			b.trace = readTrace(t, w.traceOf(0))
 			for _, n := range b.trace {
 				b.total += n
@@ -164,6 +167,11 @@ func newRun(t *testing.T, s scenario) *crashRun {
 		t.Fatal(err)
 	}
 	config := strings.NewReplacer("SERVER", server, "HOOKS", hookServer(), "COUNTER", w.path("counter"), "PRICES", prices()).Replace(s.config) + "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
+	// Effects are counted outside the workspace, where the sandbox lets no command write.
+	config += "sandbox: {write: " + w.path("counter") + "}\n"
+	if err := os.WriteFile(w.path("counter"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
