@@ -113,13 +113,18 @@ func (r *run) unforced(ctx context.Context, c *transcript.Call) (allowed bool, e
 	return true, r.log.Stage(td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
 }
 
+// deny records a call that may not run: the model reads why.
 func (r *run) deny(ctx context.Context, c *transcript.Call, rule, why string) error {
 	if err := r.denied(ctx, c, rule); err != nil {
 		return err
 	}
+	via := td.Ran
+	if refused(c) {
+		via = td.Answered
+	}
 	return r.log.Append(ctx,
 		td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "deny", Rule: rule},
-		td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Answered, Tool: &td.ToolResult{Content: why, IsError: true}}})
+		td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: via, Tool: &td.ToolResult{Content: why, IsError: true}}})
 }
 
 // question puts the model's own question to the person.
