@@ -33,7 +33,7 @@ type Guard interface {
 // as it would run. Rules that cannot be read allow nothing that touches anything.
 func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	task, script := r.log.Task(), r.log.Transcript()
-	p, err := r.Guard.Policy(r.root.Dir(), task.Rules)
+	p, err := r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
 	switch {
 	case err != nil && call.Free:
 		return policy.Decision{Verdict: policy.Allow, Rule: "it changes nothing", Looks: true}

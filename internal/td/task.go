@@ -65,6 +65,8 @@ type Spec struct {
 	Budget Money `json:"budget,omitempty"`
 	// Permissions is the mode it was added with; empty: the config's.
 	Permissions PermissionMode `json:"permissions,omitempty"`
+	// Inherited are the rules that answers made for the task it is a subtask of.
+	Inherited []KeptRule `json:"inherited,omitempty"`
 	// Tools are the only ones it may use; empty: all.
 	Tools []string `json:"tools,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
