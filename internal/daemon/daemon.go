@@ -71,7 +71,7 @@ type Daemon struct {
 	sched     *scheduler.Scheduler
 	spool     *sandbox.Spool
 	mirror    *mirror.Mirror
-	model     llm.Model
+	model     *stage
 	gate      *gateway.Gateway
 	prices    llm.Prices
 	pool      *mcp.Pool
@@ -141,7 +141,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	fpOpened.Hit()
 	if err := d.wire(ctx, holder); err != nil {
-		return errors.Join(err, d.journal.Close())
+		return errors.Join(err, d.model.close(), d.journal.Close())
 	}
 	fpAnnounced.Hit()
 	return nil
@@ -317,8 +317,12 @@ func (d *Daemon) close() error {
 	d.pool.Close()
 	d.spool.Close()
 	d.own.release(context.Background())
-	if err := d.journal.Close(); err != nil {
-		return fmt.Errorf("close journal: %w", err)
+	err := d.model.close()
+	if e := d.journal.Close(); e != nil {
+		err = errors.Join(err, fmt.Errorf("close journal: %w", e))
+	}
+	if err != nil {
+		return err
 	}
 	d.o.Log.Info("stopped")
 	return nil

@@ -19,7 +19,7 @@ import (
 
 // newModel makes the one client that all loops share: the providers of the config behind a gateway, a
 // cassette around it if there is one, and the rehearsal model for tasks that bring a script.
-func newModel(o Options) (llm.Model, *gateway.Gateway, error) {
+func newModel(o Options) (*stage, *gateway.Gateway, error) {
 	c := o.Config
 	rehearse, err := newRehearsal(c.Rehearsal.Script)
 	if err != nil {
@@ -47,17 +47,18 @@ func newModel(o Options) (llm.Model, *gateway.Gateway, error) {
 			return nil, nil, fmt.Errorf("set the models up: %w", err)
 		}
 	}
-	var model llm.Model = gate
+	s := &stage{Model: gate}
 	switch c.Cassette.Mode {
 	case config.CassetteRecord:
-		model, err = cassette.Record(gate, c.Cassette.Path, secretsOf(o))
+		s.tape, err = cassette.Record(gate, c.Cassette.Path, secretsOf(o))
+		s.Model = s.tape
 	case config.CassetteReplay:
-		model, err = cassette.Replay(c.Cassette.Path, cassette.Options{Redactor: secretsOf(o)})
+		s.Model, err = cassette.Replay(c.Cassette.Path, secretsOf(o))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return &stage{Model: model, gate: gate}, gate, nil
+	return s, gate, nil
 }
 
 // providersOf are the providers there are: the default one, those of the config, and always the rehearsal.
@@ -127,21 +128,30 @@ func pricesOf(c config.Config) (llm.Prices, error) {
 	return llm.BuiltinPrices().Merge(own), nil
 }
 
-// stage lets tasks with a script of their own be rehearsed, the others be played by the real model.
+// stage sends the calls of tasks that bring a script to the rehearsal model, and the others where they
+// belong: all of them by way of the cassette, if there is one.
 type stage struct {
 	llm.Model
-	gate *gateway.Gateway
+	tape *cassette.Recorder // nil unless one is recorded
 }
 
 // Stream makes one call.
 func (s *stage) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	if req.Script == "" {
-		return s.Model.Stream(ctx, req, emit)
-	}
-	if !strings.HasPrefix(req.Model, llm.Rehearsal+"/") {
+	if req.Script != "" && !strings.HasPrefix(req.Model, llm.Rehearsal+"/") {
 		req.Model = llm.Rehearsal + "/" + req.Model
 	}
-	return s.gate.Stream(ctx, req, emit)
+	return s.Model.Stream(ctx, req, emit)
+}
+
+// close ends the recording. Calls that are still made find the tape closed.
+func (s *stage) close() error {
+	if s == nil || s.tape == nil {
+		return nil
+	}
+	if err := s.tape.Close(); err != nil {
+		return fmt.Errorf("close cassette: %w", err)
+	}
+	return nil
 }
 
 // callsOf is what people are told of the gateway.

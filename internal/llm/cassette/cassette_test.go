@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,9 +40,9 @@ func record(t testing.TB, m llm.Model, path string) *Recorder {
 	return c
 }
 
-func replay(t testing.TB, path string, o Options) *Player {
+func replay(t testing.TB, path string, r *redact.Redactor) *Player {
 	t.Helper()
-	p, err := Replay(path, o)
+	p, err := Replay(path, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +96,7 @@ turns:
 func TestPlaysWhatWasRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.jsonl")
 	live := converse(t, record(t, scripted(t, script), path))
-	again := converse(t, replay(t, path, Options{Redactor: redact.New(secret)}))
+	again := converse(t, replay(t, path, redact.New(secret)))
 	if len(live) != len(again) || !strings.Contains(live[0].Err, "529") || !strings.Contains(live[1].Err, "429") {
 		t.Fatalf("live %+v\nagain %+v", live, again)
 	}
@@ -154,12 +152,12 @@ func TestMissNamesTheDifference(t *testing.T) {
 	} {
 		req := ask
 		k.change(&req)
-		_, err := replay(t, path, Options{}).Stream(t.Context(), req, nil)
+		_, err := replay(t, path, nil).Stream(t.Context(), req, nil)
 		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Class != td.BadRequest || e.Hint == "" || !strings.Contains(err.Error(), k.want) {
 			t.Errorf("%s: %v", k.name, err)
 		}
 	}
-	p := replay(t, path, Options{})
+	p := replay(t, path, nil)
 	if _, err := p.Stream(t.Context(), ask, nil); err != nil {
 		t.Error(err)
 	}
@@ -192,7 +190,7 @@ func TestTornAtEveryByte(t *testing.T) {
 		if _, err := c.Stream(t.Context(), llm.Request{Model: "m"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		if p := replay(t, torn, Options{}); len(p.entries) != lines+1 {
+		if p := replay(t, torn, nil); len(p.entries) != lines+1 {
 			t.Fatalf("torn at %d: %d calls after going on, want %d", n, len(p.entries), lines+1)
 		}
 	}
@@ -200,7 +198,7 @@ func TestTornAtEveryByte(t *testing.T) {
 
 func TestReplayErrors(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Replay(filepath.Join(dir, "none"), Options{}); !td.IsKind(err, td.NotFound) {
+	if _, err := Replay(filepath.Join(dir, "none"), nil); !td.IsKind(err, td.NotFound) {
 		t.Errorf("missing: %v", err)
 	}
 	bad := filepath.Join(dir, "bad")
@@ -208,14 +206,14 @@ func TestReplayErrors(t *testing.T) {
 		if err := os.WriteFile(bad, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Replay(bad, Options{}); !td.IsKind(err, td.Corrupt) || !strings.Contains(err.Error(), "line ") {
+		if _, err := Replay(bad, nil); !td.IsKind(err, td.Corrupt) || !strings.Contains(err.Error(), "line ") {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
 	if err := os.WriteFile(bad, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := replay(t, bad, Options{}).Stream(t.Context(), llm.Request{}, nil); err == nil || !strings.Contains(err.Error(), "it is empty") {
+	if _, err := replay(t, bad, nil).Stream(t.Context(), llm.Request{}, nil); err == nil || !strings.Contains(err.Error(), "it is empty") {
 		t.Errorf("empty: %v", err)
 	}
 	if _, err := Record(nil, filepath.Join(dir, "no", "folder"), nil); !td.IsKind(err, td.Storage) {
@@ -244,31 +242,28 @@ func TestGivenUpIsNotRecorded(t *testing.T) {
 	if _, err := c.Stream(ctx, llm.Request{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
-	if p := replay(t, path, Options{}); len(p.entries) != 0 {
+	if p := replay(t, path, nil); len(p.entries) != 0 {
 		t.Errorf("%d calls recorded", len(p.entries))
 	}
 }
 
-func TestSpeed(t *testing.T) {
+func TestReplayCanBeGivenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.jsonl")
-	synctest.Test(t, func(t *testing.T) {
-		c := record(t, scripted(t, "turns: [{text: aaaaaaaa, latency: 8s, chunk: {size: 1}}]"), path)
-		if _, err := c.Stream(t.Context(), llm.Request{}, nil); err != nil {
-			t.Fatal(err)
-		}
-		for speed, want := range map[float64]time.Duration{0: 0, 1: 8 * time.Second, 4: 2 * time.Second} {
-			start := time.Now()
-			if _, err := replay(t, path, Options{Speed: speed}).Stream(t.Context(), llm.Request{}, nil); err != nil || time.Since(start) != want {
-				t.Errorf("speed %v: %v, %v", speed, time.Since(start), err)
-			}
-		}
-		cause := errors.New("stop")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Second, func() { cancel(cause) })
-		if _, err := replay(t, path, Options{Speed: 1}).Stream(ctx, llm.Request{}, nil); !errors.Is(err, cause) {
-			t.Errorf("given up: %v", err)
+	c := record(t, scripted(t, "turns: [{text: aaaaaaaa, chunk: {size: 1}}]"), path)
+	if _, err := c.Stream(t.Context(), llm.Request{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	pieces := 0
+	_, err := replay(t, path, nil).Stream(ctx, llm.Request{}, func(llm.Delta) {
+		if pieces++; pieces == 2 {
+			cancel(cause)
 		}
 	})
+	if !errors.Is(err, cause) || pieces != 2 {
+		t.Errorf("%v after %d pieces", err, pieces)
+	}
 }
 
 // A recorder changes nothing about the model behind it.
@@ -331,7 +326,7 @@ func TestTheProviderIsOnTheTape(t *testing.T) {
 	if _, err := c.Stream(t.Context(), llm.Request{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := replay(t, path, Options{}).Provider(); got != llm.Rehearsal {
+	if got := replay(t, path, nil).Provider(); got != llm.Rehearsal {
 		t.Errorf("played by %s", got)
 	}
 }

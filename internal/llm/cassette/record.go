@@ -69,8 +69,12 @@ func truncate(f *os.File, from, to int64) error {
 // Provider is that of the model that is recorded.
 func (c *Recorder) Provider() string { return c.model.Provider() }
 
-// Close ends the recording.
-func (c *Recorder) Close() error { return c.file.Close() }
+// Close ends the recording. A call that is still on its way fails when it is to be written down.
+func (c *Recorder) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.file.Close()
+}
 
 // Stream makes the call and writes it down. A call that the caller gave up on says nothing about the
 // model and is left out.

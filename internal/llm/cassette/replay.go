@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/redact"
@@ -18,18 +17,10 @@ import (
 // MaxSize is the largest cassette Replay takes.
 const MaxSize = 1 << 30
 
-// Options say how a cassette is played.
-type Options struct {
-	// Redactor should know the same secrets as when the cassette was recorded.
-	Redactor *redact.Redactor
-	// Speed is how fast answers come: 1 as recorded, 2 twice as fast, 0 at once.
-	Speed float64
-}
-
 // Player is a model that answers from a cassette.
 type Player struct {
-	path    string
-	options Options
+	path     string
+	redactor *redact.Redactor
 
 	mu      sync.Mutex
 	entries []entry
@@ -37,8 +28,8 @@ type Player struct {
 }
 
 // Replay reads a cassette. Each line answers one call: calls with the same request get their answers in
-// the order they were recorded.
-func Replay(path string, o Options) (*Player, error) {
+// the order they were recorded, at once. The redactor should know the same secrets as when it was recorded.
+func Replay(path string, r *redact.Redactor) (*Player, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, &td.Error{Kind: td.NotFound, Err: fmt.Errorf("open cassette: %w", err)}
@@ -50,7 +41,7 @@ func Replay(path string, o Options) (*Player, error) {
 	if err != nil {
 		return nil, &td.Error{Kind: td.Storage, Err: fmt.Errorf("read cassette: %w", err)}
 	}
-	p := &Player{path: path, options: o, places: map[string][]int{}}
+	p := &Player{path: path, redactor: r, places: map[string][]int{}}
 	if p.entries, err = parse(raw); err != nil {
 		return nil, &td.Error{
 			Kind: td.Corrupt, Hint: "record it again, or take the line out", Err: fmt.Errorf("read cassette %s: %w", path, err),
@@ -97,14 +88,13 @@ func (p *Player) Provider() string {
 
 // Stream plays the answer to req.
 func (p *Player) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta)) (llm.Response, error) {
-	e, err := p.take(newRequest(req, p.options.Redactor))
+	e, err := p.take(newRequest(req, p.redactor))
 	if err != nil {
 		return llm.Response{}, &llm.Error{Class: td.BadRequest, Hint: "record the cassette again", Err: err}
 	}
-	start := time.Now()
 	for _, d := range e.Deltas {
-		if err := p.wait(ctx, start, d.At); err != nil {
-			return llm.Response{}, err
+		if ctx.Err() != nil {
+			return llm.Response{}, context.Cause(ctx)
 		}
 		if emit != nil {
 			emit(llm.Delta{Kind: d.Kind, Text: d.Text})
@@ -112,9 +102,6 @@ func (p *Player) Stream(ctx context.Context, req llm.Request, emit func(llm.Delt
 	}
 	if e.Error != nil {
 		return llm.Response{}, e.Error.err()
-	}
-	if err := p.wait(ctx, start, e.Response.Took); err != nil {
-		return llm.Response{}, err
 	}
 	return e.Response.response(), nil
 }
@@ -145,16 +132,4 @@ func (p *Player) miss(r request, hash string) error {
 		return errors.New("it is empty")
 	}
 	return fmt.Errorf("the nearest is call %d: %s", best+1, difference(p.entries[best].Request, r))
-}
-
-func (p *Player) wait(ctx context.Context, start time.Time, at time.Duration) error {
-	if p.options.Speed > 0 {
-		timer := time.NewTimer(time.Until(start.Add(time.Duration(float64(at) / p.options.Speed))))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	return context.Cause(ctx)
 }
