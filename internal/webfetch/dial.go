@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -69,21 +68,4 @@ func (f *Fetcher) resolve(ctx context.Context, host string) ([]netip.Addr, error
 		}
 	}
 	return addrs, nil
-}
-
-// route chooses how a request travels. On the way through a proxy no connection of ours can be judged,
-// so the name is judged here, as far as it resolves.
-func (f *Fetcher) route(req *http.Request) (*http.Transport, error) {
-	if f.proxied == nil {
-		return f.direct, nil
-	}
-	proxy, err := f.opts.Proxy(req)
-	if err != nil || proxy == nil {
-		return f.direct, err
-	}
-	_, err = f.resolve(req.Context(), req.URL.Hostname())
-	if _, unresolved := errors.AsType[*net.DNSError](err); err != nil && !unresolved {
-		return nil, err
-	}
-	return f.proxied, nil
 }

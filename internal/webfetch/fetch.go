@@ -23,10 +23,6 @@ type Options struct {
 	CacheFor     time.Duration // how long a page is taken as fresh: 15 min
 	CacheBytes   int64         // of text kept: 32 MiB
 	Now          func() time.Time
-	// Proxy chooses a proxy for a request, as http.ProxyFromEnvironment does. nil: there is none,
-	// whatever the environment says. A proxy resolves names by itself: then the addresses are judged as
-	// they resolve here, and a name that resolves only there is the proxy's to judge.
-	Proxy func(*http.Request) (*url.URL, error)
 
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
@@ -82,11 +78,10 @@ type Page struct {
 // Fetcher gets pages. It is safe for concurrent use, starts nothing that outlives a call, and needs no
 // closing.
 type Fetcher struct {
-	opts    Options
-	allow   allowance
-	direct  *http.Transport
-	proxied *http.Transport // nil without a proxy
-	cache   cache
+	opts  Options
+	allow allowance
+	web   *http.Transport
+	cache cache
 
 	converting chan struct{} // holds a place for each page being converted
 }
@@ -99,13 +94,7 @@ func New(opts Options) (*Fetcher, error) {
 	}
 	f := &Fetcher{opts: opts.withDefaults(), allow: allow, converting: make(chan struct{}, 2)}
 	f.cache = cache{life: f.opts.CacheFor, room: f.opts.CacheBytes, now: f.opts.Now}
-	f.direct = f.transport()
-	f.direct.DialContext = f.dial
-	if opts.Proxy != nil {
-		f.proxied = f.transport()
-		f.proxied.Proxy = opts.Proxy
-		f.proxied.DialContext = f.opts.dial
-	}
+	f.web = f.transport()
 	return f, nil
 }
 
@@ -113,6 +102,7 @@ func (f *Fetcher) transport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // one request per connection: there is nothing HTTP/2 could gain, only more to attack
 	return &http.Transport{
+		DialContext:            f.dial, // and no proxy: what it connects to, nobody here could judge
 		Protocols:              protocols,
 		TLSClientConfig:        f.opts.tls,
 		TLSHandshakeTimeout:    10 * time.Second,

@@ -42,11 +42,7 @@ func (f *Fetcher) get(ctx context.Context, u *url.URL) (page Page, next *url.URL
 	req.Header.Set("User-Agent", f.opts.UserAgent)
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Accept-Encoding", "gzip")
-	via, err := f.route(req)
-	if err != nil {
-		return Page{}, nil, err
-	}
-	resp, err := via.RoundTrip(req) // and not a Client, which would follow redirects and keep cookies
+	resp, err := f.web.RoundTrip(req) // and not a Client, which would follow redirects and keep cookies
 	if err != nil {
 		return Page{}, nil, err
 	}

@@ -44,7 +44,11 @@ func daemonMain(mark string) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(len(p.Tools(context.Background(), nil)))
+	offers, err := p.Offers(context.Background(), nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(len(offers))
 	forever()
 }
 
@@ -226,10 +230,20 @@ func pool(t testing.TB, servers ...Server) *Pool {
 	return p
 }
 
+// tools are those of these servers, as far as they answer.
+func tools(t testing.TB, p *Pool, names []string) []tool.Tool {
+	t.Helper()
+	offers, err := p.Offers(t.Context(), names)
+	if err != nil {
+		t.Logf("left out: %v", err)
+	}
+	return p.Bind(offers)
+}
+
 // find is the tool of this name among those of the pool.
 func find(t testing.TB, p *Pool, name string) tool.Tool {
 	t.Helper()
-	for _, tl := range p.Tools(t.Context(), nil) {
+	for _, tl := range tools(t, p, nil) {
 		if tl.Name == "mcp__helper__"+name {
 			return tl
 		}

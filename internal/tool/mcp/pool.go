@@ -129,19 +129,10 @@ func (p *Pool) spawn(f func()) bool {
 	return true
 }
 
-// Tools are the tools of these servers, or of all that are not disabled when names is nil, sorted by name. Servers
-// that were never asked are started and asked, all at once; one that fails or is slow is left out and logged.
-// It is pure, as far as starting a server is.
-func (p *Pool) Tools(ctx context.Context, names []string) []tool.Tool {
-	offers, err := p.Offers(ctx, names)
-	if err != nil {
-		p.log.Warn("MCP servers are left out", "error", err)
-	}
-	return p.Bind(offers)
-}
-
-// Offers are what Tools makes tools of. The error says which servers are left out; the offers of the others are
-// good nevertheless.
+// Offers are what these servers offer, or all that are not disabled when names is nil, sorted by name; Bind makes
+// tools of it. Servers that were never asked are started and asked, all at once. The error says which are left out,
+// because they failed or are slow; the offers of the others are good nevertheless. It is pure, as far as starting a
+// server is.
 func (p *Pool) Offers(ctx context.Context, names []string) ([]Offer, error) {
 	var hosts []*host
 	var errs []error

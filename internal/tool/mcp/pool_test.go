@@ -54,7 +54,7 @@ func TestToolsAreTheSameEachTime(t *testing.T) {
 	if again := describe(); again != first {
 		t.Errorf("first %s\nthen  %s", first, again)
 	}
-	if !slices.IsSortedFunc(p.Tools(t.Context(), nil), func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) }) {
+	if !slices.IsSortedFunc(tools(t, p, nil), func(a, b tool.Tool) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("not sorted")
 	}
 	// What was recorded can be called by another pool, which asks nobody for it.
@@ -80,7 +80,7 @@ func TestScope(t *testing.T) {
 	c.Disabled = true
 	p := pool(t, a, b, c)
 	names := func(servers []string) (all []string) {
-		for _, x := range p.Tools(t.Context(), servers) {
+		for _, x := range tools(t, p, servers) {
 			all = append(all, x.Name)
 		}
 		return all
@@ -248,7 +248,7 @@ func TestResults(t *testing.T) {
 
 func TestSchemaLies(t *testing.T) {
 	p := pool(t, program(t, "plain"))
-	p.Tools(t.Context(), nil)
+	tools(t, p, nil)
 	left := map[string]string{}
 	for _, l := range p.List()[0].LeftOut {
 		left[l.Tool] = l.Why
@@ -276,7 +276,7 @@ func TestVanishedTool(t *testing.T) {
 	if res := call(t, pid, ""); !res.IsError || !strings.Contains(res.Content, "pid") {
 		t.Errorf("before the list is read: %+v", res)
 	}
-	for _, x := range p.Tools(t.Context(), nil) {
+	for _, x := range tools(t, p, nil) {
 		if x.Name == pid.Name {
 			t.Error("a later run is offered it")
 		}
@@ -302,7 +302,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 			}
 			p := pool(t, s)
 			begin := time.Now()
-			if tools := p.Tools(t.Context(), nil); len(tools) > 0 {
+			if tools := tools(t, p, nil); len(tools) > 0 {
 				t.Errorf("got %d tools", len(tools))
 			}
 			if took := time.Since(begin); took > time.Minute {
@@ -329,7 +329,7 @@ func TestBackoff(t *testing.T) {
 	p.lim.patience = 0
 	p.lim.backoffMin = time.Hour
 	offers := pool(t, program(t, "plain"))
-	echo := p.Bind(must(offers.Offers(t.Context(), nil)))[slices.IndexFunc(offers.Tools(t.Context(), nil), func(x tool.Tool) bool { return x.Name == "mcp__helper__echo" })]
+	echo := p.Bind(must(offers.Offers(t.Context(), nil)))[slices.IndexFunc(tools(t, offers, nil), func(x tool.Tool) bool { return x.Name == "mcp__helper__echo" })]
 	for range 3 { // the first fails, the others are not even tried
 		res := call(t, echo, `{"text":"x"}`)
 		if !res.IsError || !strings.Contains(res.Content, "the call was not made") || !strings.Contains(res.Content, "not yet") {
@@ -370,7 +370,7 @@ func TestRest(t *testing.T) {
 	pid := find(t, p, "pid")
 	before := call(t, pid, "").Content
 	eventually(t, "it rests", func() bool { return p.List()[0].State == Resting })
-	tools := p.Tools(t.Context(), nil)
+	tools := tools(t, p, nil)
 	if len(tools) == 0 || p.List()[0].State != Resting {
 		t.Errorf("%d tools, %+v", len(tools), p.List()[0])
 	}

@@ -79,9 +79,6 @@ func startProcess(s *Server, mark string, lim limits, say func(stream, line stri
 	p.cmd = exec.Command(s.Command, s.Args...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
 	p.cmd.Dir = "/"
-	if s.Dir != "" {
-		p.cmd.Dir = s.Dir
-	}
 	p.cmd.Env = environ(s, mark)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 

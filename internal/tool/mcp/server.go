@@ -27,7 +27,6 @@ type Server struct {
 	Command string
 	Args    []string
 	Env     map[string]string // added to the scrubbed environment, as it is
-	Dir     string            // where it runs; empty: the root folder
 
 	// …or an address that speaks streamable HTTP.
 	URL     string
