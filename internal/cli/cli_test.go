@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -475,6 +476,34 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		}
 	}
 	wantIn(t, "stderr", b.stderr.String(), "or for want of your key")
+}
+
+// Why no model is at work depends on the settings and on all keys, not on one variable.
+func TestWhyRehearsal(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		env          map[string]string
+		want         string
+	}{
+		{"no key", "", nil, "no key in the environment"},
+		{"the standard key", "", map[string]string{"ANTHROPIC_API_KEY": "k"}, "or for want of your key"},
+		{"a key of another name", "api_key_env: MINE\n", map[string]string{"MINE": "k"}, "or for want of your key"},
+		{"the key of the other provider", "provider: openai\n", map[string]string{"OPENAI_API_KEY": "k"}, "or for want of your key"},
+		{"a key nobody chose", "", map[string]string{"OPENAI_API_KEY": "k"}, "chooses no provider"},
+		{"rehearsals by choice", "provider: rehearsal\n", map[string]string{"ANTHROPIC_API_KEY": "k"}, "the config says so"},
+		{"a config that cannot be read", "provder: x\n", nil, "taskdaemon config check"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, []byte(c.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(b.env, c.env)
+			b.do(t, "--config", file, "task", "list")
+			wantIn(t, "stderr", b.stderr.String(), "rehearsal model: ", c.want, "nothing leaves this machine")
+		})
+	}
 }
 
 func TestHintsReachTheSameDaemon(t *testing.T) {

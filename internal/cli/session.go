@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"strings"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/client"
+	"taskdaemon/internal/config"
 	"taskdaemon/internal/td"
 )
 
@@ -140,12 +142,27 @@ func (a *app) notePeer(svc api.Service) {
 		a.say("%s", a.talk.warn(fmt.Sprintf("the daemon is of version %s, this command of %s", plainLine(p.Version, 40), Version()))+
 			a.typeable("; to renew it: taskdaemon daemon stop"))
 	}
-	switch {
-	case p.Provider != "rehearsal":
-	case a.getenv("ANTHROPIC_API_KEY") == "":
-		a.say("%s", a.talk.warn("rehearsal model: no key in the environment; nothing leaves this machine"))
+	if p.Provider == config.RehearsalProvider {
+		why, then := a.whyRehearsal()
+		a.say("%s", a.talk.warn("rehearsal model: "+why+"; nothing leaves this machine")+a.typeable(then))
+	}
+}
+
+// whyRehearsal says why a daemon plays rehearsals, as far as it shows from here, and what to do about it.
+func (a *app) whyRehearsal() (why, then string) {
+	c, _, err := a.loadConfig(nil)
+	if err != nil {
+		return "the daemon plays rehearsals", "; to see why: taskdaemon config check"
+	}
+	switch keys := strings.Join(c.Secrets(a.getenv), ""); {
+	case c.ProviderIn(a.getenv) != config.RehearsalProvider:
+		return "the daemon plays rehearsals, by its settings or for want of your key",
+			"; to use the key: taskdaemon daemon stop, then again"
+	case c.Provider == config.RehearsalProvider:
+		return "the config says so", ""
+	case keys == "":
+		return "no key in the environment", ""
 	default:
-		a.say("%s", a.talk.warn("rehearsal model: the daemon plays rehearsals, by its settings or for want of your key; nothing leaves this machine")+
-			a.typeable("; to use the key: taskdaemon daemon stop, then again"))
+		return "the config chooses no provider that a key in the environment is of", "; to choose one: taskdaemon config show"
 	}
 }
