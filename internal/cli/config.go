@@ -121,7 +121,7 @@ func runConfigCheck(o configCheckOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := daemon.Hooks(c); err != nil {
+	if _, err := o.app.hooksOf(c); err != nil {
 		return err
 	}
 	if err := daemon.CheckServers(c); err != nil {

@@ -64,9 +64,10 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	defer closer.Close()
 	return daemon.Run(ctx, daemon.Options{
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
-		UserDir: filepath.Dir(file),
-		Home:    home(),
-		Ready:   func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
+		UserDir:   filepath.Dir(file),
+		Home:      home(),
+		HookFuncs: daemon.HookFuncs(dir),
+		Ready:     func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/config"
 	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/sandbox"
@@ -43,7 +44,15 @@ func (a *app) hooks() (*hook.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return daemon.Hooks(c)
+	return a.hooksOf(c)
+}
+
+func (a *app) hooksOf(c config.Config) (*hook.Set, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	return daemon.Hooks(c, daemon.HookFuncs(dir))
 }
 
 // hookView is a hook for people and programs.
@@ -52,6 +61,7 @@ type hookView struct {
 	Matcher string `json:"matcher,omitempty"`
 	Command string `json:"command,omitempty"`
 	URL     string `json:"url,omitempty"`
+	Func    string `json:"func,omitempty"`
 	Timeout string `json:"timeout"`
 	OnError string `json:"on_error"`
 	Where   string `json:"where,omitempty"`
@@ -72,7 +82,7 @@ func viewPoints(set *hook.Set) []pointView {
 		for _, s := range set.All() {
 			if s.Point == t.Point {
 				points[i].Hooks = append(points[i].Hooks, hookView{
-					Name: s.Name, Matcher: s.Matcher, Command: s.Command, URL: s.URL,
+					Name: s.Name, Matcher: s.Matcher, Command: s.Command, URL: s.URL, Func: s.Func,
 					Timeout: s.Timeout.String(), OnError: string(s.OnError), Where: s.Where,
 				})
 			}
@@ -100,6 +110,9 @@ func runHooksList(o hooksOptions) error {
 		rows = append(rows, []string{p.Point, doc})
 		for _, h := range p.Hooks {
 			what := h.Command + h.URL
+			if h.Func != "" {
+				what = "func " + h.Func
+			}
 			if h.Matcher != "" {
 				what = h.Matcher + ": " + what
 			}
@@ -149,7 +162,7 @@ func runHooksTest(ctx context.Context, o hooksOptions) error {
 	asked := map[string]*tried{}
 	_, sum, err := hook.Fire(ctx, set, sample, func(ctx context.Context, s hook.Spec, p hook.Payload) (hook.Result, error) {
 		began := time.Now()
-		res, err := tryHook(ctx, s, p)
+		res, err := tryHook(ctx, set, s, p)
 		asked[s.Name] = &tried{Hook: s.Name, Took: took(time.Since(began)), Result: &res}
 		return res, err
 	})
@@ -231,9 +244,13 @@ func decisionWords(r hook.Result) string {
 }
 
 // tryHook asks a hook without a record.
-func tryHook(ctx context.Context, s hook.Spec, p hook.Payload) (hook.Result, error) {
-	if s.URL != "" {
-		return hook.HTTP(ctx, s, p, "test/"+string(td.NewRequestID()))
+func tryHook(ctx context.Context, set *hook.Set, s hook.Spec, p hook.Payload) (hook.Result, error) {
+	key := "test/" + string(td.NewRequestID())
+	switch {
+	case s.URL != "":
+		return hook.HTTP(ctx, s, p, key)
+	case s.Func != "":
+		return set.Call(ctx, s, p, hook.Firing{Key: key})
 	}
 	dir, err := os.MkdirTemp("", "taskdaemon-hook")
 	if err != nil {

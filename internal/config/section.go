@@ -15,6 +15,7 @@ type Hook struct {
 	Matcher string        `yaml:"matcher"`
 	Command string        `yaml:"command"`
 	URL     string        `yaml:"url"`
+	Func    string        `yaml:"func"`
 	Timeout time.Duration `yaml:"timeout"`
 	Order   int           `yaml:"order"`
 	OnError string        `yaml:"on_error"`

@@ -58,6 +58,8 @@ type Options struct {
 	Getenv   func(string) string // os.Getenv when nil
 	UserDir  string              // the user's config folder, where their own AGENTS.md may lie
 	Home     string              // the user's home
+	// HookFuncs are the functions that hooks of the config may name.
+	HookFuncs map[string]hook.Func
 }
 
 // Daemon serves one state folder.
@@ -165,7 +167,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.pool, err = newPool(d.o); err != nil {
 		return err
 	}
-	if d.hooks, err = Hooks(d.o.Config); err != nil {
+	if d.hooks, err = Hooks(d.o.Config, d.o.HookFuncs); err != nil {
 		return err
 	}
 	if d.resources, err = Resources(d.o.Config); err != nil {

@@ -12,16 +12,21 @@ import (
 	"taskdaemon/internal/tool"
 )
 
+// HookFuncs are the functions that the program brings along for hooks, by the names the config calls them.
+func HookFuncs(stateDir string) map[string]hook.Func {
+	return map[string]hook.Func{"log": hook.Log(filepath.Join(stateDir, "logs", "hooks.jsonl"))}
+}
+
 // Hooks are the hooks of the config, checked. An error names the place in the file.
-func Hooks(c config.Config) (*hook.Set, error) {
+func Hooks(c config.Config, funcs map[string]hook.Func) (*hook.Set, error) {
 	specs := make([]hook.Spec, len(c.Hooks))
 	for i, h := range c.Hooks {
 		specs[i] = hook.Spec{
-			Point: hook.Point(h.Point), Name: h.Name, Matcher: h.Matcher, Command: h.Command, URL: h.URL,
+			Point: hook.Point(h.Point), Name: h.Name, Matcher: h.Matcher, Command: h.Command, URL: h.URL, Func: h.Func,
 			Timeout: h.Timeout, Order: h.Order, OnError: hook.OnError(h.OnError), Where: h.Where,
 		}
 	}
-	return hook.New(specs, nil)
+	return hook.New(specs, funcs)
 }
 
 func (d *Daemon) hookDir() string { return filepath.Join(d.o.StateDir, "hooks") }

@@ -54,7 +54,7 @@ func TestBegunCallKeepsWhatHooksSaid(t *testing.T) {
 		}
 		b.sched.Wake(b.t.Context(), b.task(id), true)
 		b.until(id, td.Paused)
-		b.engine.Hooks = set(hook.PostToolUse, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		b.engine.Hooks = set(hook.PostToolUse, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 			seen = string(p.(hook.PostToolUsePayload).ToolInput)
 			return hook.Result{}, nil
 		})
@@ -94,7 +94,7 @@ func TestHookAsksForControls(t *testing.T) {
 // A task that is cancelled before its first run was added all the same.
 func TestCancelledBeforeItBegan(t *testing.T) {
 	var told []hook.Point
-	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 		told = append(told, p.Point())
 		return hook.Result{}, nil
 	}, hook.TaskCreated, hook.TaskCancelled)

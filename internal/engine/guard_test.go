@@ -104,7 +104,7 @@ func TestViolationIsTold(t *testing.T) {
 	var got atomic.Pointer[hook.SecurityViolationPayload]
 	play(t, []any{calls("Look", "{}")}, func(s *td.Spec, o *Options) {
 		o.Guard = &guard{rules: []policy.Rule{{Verdict: policy.Deny, Match: "Look", Why: "nothing to see"}}}
-		o.Hooks = hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+		o.Hooks = hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 			v := p.(hook.SecurityViolationPayload)
 			got.Store(&v)
 			return hook.Result{}, nil
@@ -184,7 +184,7 @@ func TestAnomalies(t *testing.T) {
 		play(t, []any{calls("Bash", "{}"), calls("Bash", "{}"), calls("Look", "{}")}, func(s *td.Spec, o *Options) {
 			s.Yes = true
 			o.More, o.Anomalies, o.AnomalyAction = with(command("touch x")), limits, c.action
-			o.Hooks = hooked(t, func(context.Context, hook.Payload) (hook.Result, error) { told.Add(1); return c.hook, nil }, hook.AnomalyDetected)
+			o.Hooks = hooked(t, func(context.Context, hook.Payload, hook.Firing) (hook.Result, error) { told.Add(1); return c.hook, nil }, hook.AnomalyDetected)
 		}, func(b *bench, id td.TaskID) {
 			task := b.until(id, c.want)
 			if told.Load() != 1 || task.Status.Paused != nil && task.Status.Paused.By != c.by {

@@ -106,23 +106,20 @@ type asking struct {
 }
 
 // call asks an address or a function. Both may be asked again when a crash took the answer away: an
-// address is given the same key, and a function only looks.
+// address and a function are given the same key.
 func (a *asking) call(ctx context.Context, again bool) (td.Outcome, error) {
-	effect := td.Keyed
-	if a.spec.Func != "" {
-		effect = td.Pure
-	}
-	in, err := a.intent(effect)
+	in, err := a.intent(td.Keyed)
 	if err != nil {
 		return td.Outcome{}, err
 	}
 	return a.r.log.Do(ctx, durable.Step{Intent: in, Again: again, Run: func(ctx context.Context) (td.Outcome, error) {
 		var res hook.Result
 		var err error
+		key := string(a.r.held.Task) + "/" + string(a.key.Try(a.attempt))
 		if a.spec.Func != "" {
-			res, err = a.r.Hooks.Call(ctx, a.spec, a.payload)
+			res, err = a.r.Hooks.Call(ctx, a.spec, a.payload, hook.Firing{Key: key, Again: again})
 		} else {
-			res, err = hook.HTTP(ctx, a.spec, a.payload, string(a.r.held.Task)+"/"+string(a.key.Try(a.attempt)))
+			res, err = hook.HTTP(ctx, a.spec, a.payload, key)
 		}
 		if err != nil {
 			return td.Outcome{}, err

@@ -35,7 +35,7 @@ func hooked(t *testing.T, f hook.Func, points ...hook.Point) *hook.Set {
 }
 
 func says1(r hook.Result) hook.Func {
-	return func(context.Context, hook.Payload) (hook.Result, error) { return r, nil }
+	return func(context.Context, hook.Payload, hook.Firing) (hook.Result, error) { return r, nil }
 }
 
 func changes(field, value string) hook.Result {
@@ -179,7 +179,7 @@ func wantModel(t *testing.T, b *bench, want string) {
 // What a hook makes of an input is what is run, what the person is asked about, and what later hooks see.
 func TestHookedInputIsJudged(t *testing.T) {
 	var seen []string
-	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 		switch p := p.(type) {
 		case hook.PreToolUsePayload:
 			return changes("tool_input", `{"command":"changed"}`), nil
@@ -207,7 +207,7 @@ func TestHookedInputIsJudged(t *testing.T) {
 // A person who resumes overrules a block: the hook is asked again.
 func TestResumeAsksAgain(t *testing.T) {
 	asked := 0
-	set := hooked(t, func(context.Context, hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(context.Context, hook.Payload, hook.Firing) (hook.Result, error) {
 		asked++
 		if asked == 1 {
 			return no, nil
@@ -226,7 +226,7 @@ func TestResumeAsksAgain(t *testing.T) {
 
 // What a person says passes a hook, which may refuse or change it.
 func TestHookHearsThePerson(t *testing.T) {
-	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 		if strings.Contains(p.(hook.PostUserInputPayload).Message, "password") {
 			return no, nil
 		}
@@ -246,7 +246,7 @@ func TestHookHearsThePerson(t *testing.T) {
 // A hook that is asked about a command is not cut short by the next command, but by a daemon that leaves.
 func TestHookLetsTheDaemonLeave(t *testing.T) {
 	var asked, ended chan error
-	set := hooked(t, func(ctx context.Context, _ hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(ctx context.Context, _ hook.Payload, _ hook.Firing) (hook.Result, error) {
 		asked <- nil
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
@@ -295,7 +295,7 @@ func TestPointsFire(t *testing.T) {
 	for _, trait := range hook.Traits {
 		points = append(points, trait.Point)
 	}
-	record := func(_ context.Context, p hook.Payload) (hook.Result, error) {
+	record := func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		passed[p.Point()]++
@@ -356,7 +356,7 @@ func TestPointsFire(t *testing.T) {
 // A secret that a hook prints is neither told nor recorded, and what runs is what is recorded.
 func TestHookSecretsAreTakenOut(t *testing.T) {
 	const secret = "hunter2hunter2"
-	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 		if p.Point() == hook.PreToolUse {
 			return changes("tool_input", `{"command":["use `+secret+`"],"n":12345678901234567890}`), nil
 		}

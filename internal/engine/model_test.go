@@ -15,7 +15,7 @@ import (
 // A hook that sends one call to another provider's model gets that provider's encoding of the history.
 func TestHookedModelHasItsOwnWire(t *testing.T) {
 	asked := 0
-	set := hooked(t, func(context.Context, hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(context.Context, hook.Payload, hook.Firing) (hook.Result, error) {
 		if asked++; asked == 2 {
 			return changes("model", `"other/model"`), nil
 		}
@@ -75,7 +75,7 @@ func TestRecordNamesTheModelCalled(t *testing.T) {
 // A hook is told the tier that the work was raised to.
 func TestHookIsToldTheTierInUse(t *testing.T) {
 	var tiers []td.Tier
-	set := hooked(t, func(_ context.Context, p hook.Payload) (hook.Result, error) {
+	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 		tiers = append(tiers, p.(hook.PreLLMCallPayload).Tier)
 		return hook.Result{}, nil
 	}, hook.PreLLMCall)

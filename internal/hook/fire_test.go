@@ -20,7 +20,7 @@ func row(t *testing.T, results ...Result) (*Set, func(context.Context, Spec, Pre
 	for i, r := range results {
 		name := string(rune('a' + i))
 		specs = append(specs, Spec{Point: PreToolUse, Name: name, Func: name})
-		funcs[name] = func(_ context.Context, p Payload) (Result, error) {
+		funcs[name] = func(_ context.Context, p Payload, _ Firing) (Result, error) {
 			*asked = append(*asked, name+" "+string(p.(PreToolUsePayload).ToolInput))
 			if r.Failure != "" {
 				return Result{}, errors.New(r.Failure)
@@ -32,7 +32,9 @@ func row(t *testing.T, results ...Result) (*Set, func(context.Context, Spec, Pre
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set, func(ctx context.Context, s Spec, p PreToolUsePayload) (Result, error) { return set.Call(ctx, s, p) }, asked
+	return set, func(ctx context.Context, s Spec, p PreToolUsePayload) (Result, error) {
+		return set.Call(ctx, s, p, Firing{})
+	}, asked
 }
 
 func input(n string) map[string]json.RawMessage { return raw(`{"tool_input":{"n":` + n + `}}`) }
@@ -141,18 +143,18 @@ func TestFireOldRecord(t *testing.T) {
 
 func TestCall(t *testing.T) {
 	funcs := map[string]Func{
-		"panics": func(context.Context, Payload) (Result, error) { panic("ouch") },
-		"hangs": func(ctx context.Context, _ Payload) (Result, error) {
+		"panics": func(context.Context, Payload, Firing) (Result, error) { panic("ouch") },
+		"hangs": func(ctx context.Context, _ Payload, _ Firing) (Result, error) {
 			<-ctx.Done()
 			return Result{}, ctx.Err()
 		},
-		"oversteps": func(context.Context, Payload) (Result, error) {
+		"oversteps": func(context.Context, Payload, Firing) (Result, error) {
 			return Result{Changes: raw(`{"tool_name":"Read"}`)}, nil
 		},
-		"broken": func(context.Context, Payload) (Result, error) {
+		"broken": func(context.Context, Payload, Firing) (Result, error) {
 			return Result{Changes: map[string]json.RawMessage{"tool_input": []byte(`{"half`)}}, nil
 		},
-		"invents": func(context.Context, Payload) (Result, error) { return Result{Permission: "perhaps"}, nil },
+		"invents": func(context.Context, Payload, Firing) (Result, error) { return Result{Permission: "perhaps"}, nil },
 	}
 	for name, want := range map[string]string{
 		"panics": "it panicked: ouch", "hangs": "it took longer than 1m0s", "oversteps": "read-only",
@@ -163,7 +165,7 @@ func TestCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := set.Call(t.Context(), set.All()[0], samplePreToolUse)
+			r, err := set.Call(t.Context(), set.All()[0], samplePreToolUse, Firing{})
 			if err != nil || !r.Blocked || r.Permission != Deny || !strings.Contains(r.Failure, want) {
 				t.Errorf("%s: %+v, %v", name, r, err)
 			}
@@ -176,12 +178,12 @@ func TestCall(t *testing.T) {
 	leaving := errors.New("the daemon leaves")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(time.Millisecond, func() { cancel(leaving) })
-	if r, err := set.Call(ctx, set.All()[0], samplePreToolUse); !errors.Is(err, leaving) || r.Blocked {
+	if r, err := set.Call(ctx, set.All()[0], samplePreToolUse, Firing{}); !errors.Is(err, leaving) || r.Blocked {
 		t.Errorf("cut off: %+v, %v", r, err)
 	}
 	gone := set.All()[0]
 	gone.Func = "removed since"
-	if r, err := set.Call(t.Context(), gone, samplePreToolUse); err != nil || !strings.Contains(r.Failure, "no function") {
+	if r, err := set.Call(t.Context(), gone, samplePreToolUse, Firing{}); err != nil || !strings.Contains(r.Failure, "no function") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -49,17 +49,16 @@ func interpret(s Spec, p Payload, o Output) (Result, error) {
 	return Result{}, err
 }
 
-// Call asks a function of the daemon. What its effect is, is the function's to say; those registered with
-// a Set should only look, so that a call cut off by a crash can be made again. A panic is a failure of
+// Call asks a function of the daemon. A panic is a failure of
 // the hook. The error is ctx's cause, when the caller ended it: then nothing was decided.
-func (s *Set) Call(ctx context.Context, spec Spec, p Payload) (Result, error) {
+func (s *Set) Call(ctx context.Context, spec Spec, p Payload, firing Firing) (Result, error) {
 	f := s.funcs[spec.Func]
 	if f == nil {
 		return Failed(spec, fmt.Errorf("there is no function %q", spec.Func)), nil
 	}
 	within, cancel := context.WithTimeout(ctx, spec.Timeout)
 	defer cancel()
-	r, err := guarded(within, f, p)
+	r, err := guarded(within, func(ctx context.Context) (Result, error) { return f(ctx, p, firing) })
 	if err == nil {
 		r, err = settle(spec, p, r)
 	}
@@ -69,13 +68,13 @@ func (s *Set) Call(ctx context.Context, spec Spec, p Payload) (Result, error) {
 	return r, nil
 }
 
-func guarded(ctx context.Context, f Func, p Payload) (r Result, err error) {
+func guarded(ctx context.Context, f func(context.Context) (Result, error)) (r Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("it panicked: %v\n%s", v, debug.Stack())
 		}
 	}()
-	return f(ctx, p)
+	return f(ctx)
 }
 
 // failedWithin tells a hook that ran out of its time from one whose caller went away.

@@ -32,8 +32,15 @@ const (
 	maxCommand     = 16 << 10 // a longer one is a script, and belongs into a file
 )
 
-// Func is a hook inside the daemon. It ends when ctx does.
-type Func func(ctx context.Context, p Payload) (Result, error)
+// Func is a hook inside the daemon. It ends when ctx does. It only looks, or what it does it does once for a
+// firing's key: a call that a crash cut off is made again.
+type Func func(ctx context.Context, p Payload, f Firing) (Result, error)
+
+// Firing is the occasion on which a function is asked.
+type Firing struct {
+	Key   string // the same in every life of the daemon, and no other firing's
+	Again bool   // the same firing may have been cut off before
+}
 
 // Spec is one configured hook. Exactly one of Command, URL and Func is set.
 type Spec struct {

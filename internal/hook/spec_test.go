@@ -9,7 +9,7 @@ import (
 	"taskdaemon/internal/td"
 )
 
-func nothing(context.Context, Payload) (Result, error) { return Result{}, nil }
+func nothing(context.Context, Payload, Firing) (Result, error) { return Result{}, nil }
 
 func TestNewRefuses(t *testing.T) {
 	ok := Spec{Point: PreToolUse, Command: "true", Where: "config.yaml:12:5"}

@@ -23,6 +23,7 @@ import (
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/client"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
@@ -44,6 +45,7 @@ type ending struct {
 	Messages []td.Message
 	Marks    []string          // what was done outside the workspace, sorted
 	Files    map[string]string // the workspace
+	Fired    []string          // what the log of hooks says, sorted
 }
 
 type plan struct {
@@ -287,6 +289,26 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 	}
 }
 
+// fired are the points in the log of hooks. A line that is torn says so.
+func (w *crashRun) fired() (points []string) {
+	raw, err := os.ReadFile(w.path("state/logs/hooks.jsonl"))
+	if err != nil && !os.IsNotExist(err) {
+		panic(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var l hook.Logged
+		var head struct {
+			Point string `json:"hook_event_name"`
+		}
+		if err := errors.Join(json.Unmarshal([]byte(line), &l), json.Unmarshal(l.Payload, &head)); err != nil {
+			return append(points, err.Error())
+		}
+		points = append(points, head.Point)
+	}
+	sort.Strings(points)
+	return points
+}
+
 func (w *crashRun) ending(ctx context.Context, task td.Task) (ending, error) {
 	e := ending{State: task.Status.State, Files: map[string]string{}}
 	if c := task.Status.Completed; c != nil {
@@ -294,6 +316,7 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (ending, error) {
 	}
 	e.Marks = strings.Fields(w.person.marks())
 	sort.Strings(e.Marks)
+	e.Fired = w.fired()
 	err := filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Name() == ".git" {
 			return filepath.SkipDir

@@ -378,6 +378,19 @@ turns:
 `,
 	},
 	{
+		name: "logged by a hook", yes: true, points: []string{"hook.log.before_write", "hook.log.written"},
+		config: `hooks:
+  - {point: TaskCreated, name: created, func: log}
+  - {point: PreToolUse, name: call, func: log}
+  - {point: TaskCompleted, name: end, func: log}
+`,
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo ran >> COUNTER"}}, {name: Read, input: {path: a.txt}}]
+  - tools: [{name: Complete, input: {summary: logged}}]
+`,
+	},
+	{
 		name: "stopped by a hook", person: resumeStopped, points: []string{"engine.hook.before_pause", "engine.hook.ended"},
 		config: `
 hooks:
