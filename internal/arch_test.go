@@ -22,7 +22,7 @@ const module = "taskdaemon/internal/"
 // those of the first. A package that is not here fails the test: decide where it belongs.
 var floors = [][]string{
 	// 0: words
-	{"td", "failpoint", "redact", "typo", "words", "schema", "sse", "yamltree"},
+	{"td", "failpoint", "redact", "typo", "words", "schema", "sse", "yamltree", "fence"},
 	{"frontmatter"}, // YAML inside Markdown
 	// 1: single crafts, and contracts
 	{"window"}, // the transcript applies what it decided
@@ -31,7 +31,7 @@ var floors = [][]string{
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule", "hook/hooksdoc"}, // what all stores decide alike; a page of the documentation
 	{"llm/gateway"},                 // before all models
-	{"store/sqlite", "store/mem", "store/mirror"},
+	{"store/sqlite", "store/mem", "store/mirror", "store/clean"},
 	// 3: durable work
 	{"durable", "coord", "memory", "tool/mcp"},
 	{"knowledge"}, // the learnings of a project, lent to runners and tools

@@ -11,7 +11,6 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/daemon"
-	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/telemetry"
 )
@@ -52,7 +51,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	}
 	logs := telemetry.Options{
 		Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize),
-		Redact: redact.New(cfg.Secrets(a.getenv)...).Bytes,
+		Redact: daemon.Secrets(cfg, a.getenv).Bytes,
 	}
 	if ready == nil {
 		logs.Text = a.stderr

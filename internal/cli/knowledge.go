@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/redact"
@@ -57,7 +58,7 @@ func (o knowledgeOptions) use(do func(s *memory.Store, tree *os.Root) error) err
 	defer func() { _ = tree.Close() }()
 	secrets := redact.New()
 	if c, _, err := o.app.loadConfig(nil); err == nil {
-		secrets.Add(c.Secrets(o.app.getenv)...)
+		secrets = daemon.Secrets(c, o.app.getenv)
 	}
 	shelf := knowledge.New("", secrets)
 	defer func() { _ = shelf.Close() }()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,8 @@ import (
 
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/client"
+	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
 
@@ -94,7 +97,11 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	if err != nil {
 		return 0, td.Errorf(td.Internal, "find this program: %w", err)
 	}
-	errFile, from, err := openErrFile(filepath.Join(dir, "logs", "daemon.err"))
+	secrets := redact.New()
+	if cfg, _, err := a.loadConfig(set); err == nil { // if not, the daemon says what is wrong with it
+		secrets = daemon.Secrets(cfg, a.getenv)
+	}
+	errFile, from, err := openErrFile(filepath.Join(dir, "logs", "daemon.err"), secrets)
 	if err != nil {
 		return 0, err
 	}
@@ -131,7 +138,7 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 		return 0, context.Cause(ctx)
 	case err != nil:
 		_ = cmd.Wait() // it is dead, or as good as dead: it closed the pipe
-		return 0, diedEarly(errFile.Name(), from, cmd.ProcessState)
+		return 0, diedEarly(errFile.Name(), from, cmd.ProcessState, secrets)
 	case msg.Error != nil:
 		_ = cmd.Wait()
 		return 0, msg.Error.Err()
@@ -149,14 +156,22 @@ func readStarted(r io.Reader) (started, error) {
 	return msg, err
 }
 
-// openErrFile opens the file that catches what a daemon says outside of its log, a panic for one.
-func openErrFile(path string) (f *os.File, from int64, err error) {
+// openErrFile opens the file that catches what a daemon says outside of its log, a panic for one. Nobody can keep
+// secrets out of what a dying daemon says, so they are taken out of it as soon as somebody comes by.
+func openErrFile(path string, secrets *redact.Redactor) (f *os.File, from int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, 0, td.Errorf(td.Storage, "make the log folder: %w", err).WithHint("taskdaemon --state DIR …")
 	}
 	flags := os.O_CREATE | os.O_RDWR | os.O_APPEND
 	if info, err := os.Stat(path); err == nil && info.Size() > maxErrFile {
 		flags |= os.O_TRUNC
+	}
+	if said, err := os.ReadFile(path); err == nil && len(said) <= maxErrFile {
+		if clean := secrets.Bytes(said); !bytes.Equal(clean, said) {
+			if err := os.WriteFile(path, clean, 0o600); err != nil {
+				return nil, 0, td.Errorf(td.Storage, "take secrets out of the log: %w", err)
+			}
+		}
 	}
 	f, err = os.OpenFile(path, flags, 0o600)
 	if err != nil {
@@ -170,12 +185,12 @@ func openErrFile(path string) (f *os.File, from int64, err error) {
 }
 
 // diedEarly says why a daemon ended before it could say so itself.
-func diedEarly(path string, from int64, st *os.ProcessState) error {
+func diedEarly(path string, from int64, st *os.ProcessState, secrets *redact.Redactor) error {
 	words := ""
 	if f, err := os.Open(path); err == nil {
 		defer f.Close()
 		raw, _ := io.ReadAll(io.NewSectionReader(f, from, 64<<10)) // what can be read is better than nothing
-		words = strings.Join(plainClip(string(raw), 5, 5), "\n")
+		words = strings.Join(plainClip(secrets.String(string(raw)), 5, 5), "\n")
 	}
 	return td.Errorf(td.Unavailable, "the daemon ended while it started (%s): %s", st, words).
 		WithHint("taskdaemon daemon logs, or %s", path)

@@ -189,6 +189,14 @@ func (v *view) show(ev td.Event, t td.Task) {
 		v.line(v.s.warn("  " + b.String()))
 	case td.BudgetRaised:
 		v.line(v.s.dim("  " + b.String()))
+	case td.AnomalyFound:
+		v.line(v.s.warn("  unusual: " + plainLine(b.Detail, 300)))
+	case td.RulesKept:
+		for _, r := range b.Rules {
+			v.line(v.s.dim(fmt.Sprintf("  kept for the %s: %s %s", b.Scope, r.Verdict, plainLine(r.Match, 200))))
+		}
+	case td.PermissionsChosen:
+		v.line(v.s.dim("  permissions from the next call on: " + string(b.Mode)))
 	case td.Unreadable:
 		v.line(v.s.red("  a record that cannot be read: " + plainLine(b.Err, 200)))
 	}

@@ -30,6 +30,7 @@ import (
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/server"
 	"taskdaemon/internal/store"
+	"taskdaemon/internal/store/clean"
 	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
@@ -137,10 +138,11 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	// Who has the folder's lock is alone: any other holder of a claim is dead, on whatever host it was.
 	alone := func(h td.Holder) bool { return h == holder }
-	d.journal, err = sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log})
+	journal, err := sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log})
 	if err != nil {
 		return err
 	}
+	d.journal = clean.New(journal, secretsOf(d.o))
 	fpOpened.Hit()
 	if err := d.wire(ctx, holder); err != nil {
 		return errors.Join(err, d.model.close(), d.journal.Close())

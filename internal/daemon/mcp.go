@@ -15,14 +15,7 @@ import (
 
 // newPool makes the clients of the MCP servers in the config. It starts none of them.
 func newPool(o Options) (*mcp.Pool, error) {
-	var servers []mcp.Server
-	for _, s := range o.Config.MCP {
-		expand := func(values map[string]string) map[string]string { return expand(o, s, values) }
-		servers = append(servers, mcp.Server{
-			Name: s.Name, Command: s.Command, Args: s.Args, Env: expand(s.Env), URL: s.URL, Headers: expand(s.Headers), Timeout: s.Timeout,
-			StartTimeout: s.StartTimeout, Trusted: s.Trusted, Allow: s.Allow, Deny: s.Deny, Disabled: s.Disabled,
-		})
-	}
+	servers := serversOf(o)
 	opts := mcp.Options{Servers: servers, Log: o.Log, Mark: o.StateDir}
 	pool, err := mcp.New(opts)
 	for i := 0; err != nil && i < len(servers); i++ { // which one it is
@@ -32,6 +25,18 @@ func newPool(o Options) (*mcp.Pool, error) {
 		}
 	}
 	return pool, err
+}
+
+// serversOf are the MCP servers of the config, with what they are given.
+func serversOf(o Options) (servers []mcp.Server) {
+	for _, s := range o.Config.MCP {
+		expand := func(values map[string]string) map[string]string { return expand(o, s, values) }
+		servers = append(servers, mcp.Server{
+			Name: s.Name, Command: s.Command, Args: s.Args, Env: expand(s.Env), URL: s.URL, Headers: expand(s.Headers), Timeout: s.Timeout,
+			StartTimeout: s.StartTimeout, Trusted: s.Trusted, Allow: s.Allow, Deny: s.Deny, Disabled: s.Disabled,
+		})
+	}
+	return servers
 }
 
 // CheckServers finds what is wrong with the MCP servers of a config. It starts none of them.

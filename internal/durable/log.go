@@ -141,7 +141,7 @@ func (l *Log) Move(ctx context.Context, decide func(t td.Task, at time.Time) (td
 // is the same bytes before a crash and after it (L-2).
 func (l *Log) fold(ev td.Event) error {
 	ev.Seq = l.task.Head + 1
-	sealed, err := td.Seal(ev.Body)
+	sealed, err := l.seal(ev.Body)
 	if err != nil {
 		return err
 	}
@@ -155,6 +155,15 @@ func (l *Log) fold(ev td.Event) error {
 	ev.Body = sealed
 	l.staged = append(l.staged, ev)
 	return nil
+}
+
+// seal encodes a body as the journal will keep it: without secrets, if the journal takes them out. What the model
+// reads is what is kept.
+func (l *Log) seal(b td.Body) (td.Sealed, error) {
+	if c, cleans := l.journal.(store.Cleaner); cleans {
+		return c.Clean(b)
+	}
+	return td.Seal(b)
 }
 
 // storeWaits are the pauses before a failed append is tried again (L-1).
@@ -175,7 +184,7 @@ func (l *Log) offer(ctx context.Context, bodies ...td.Body) error {
 	task, evs := l.task, l.staged[:len(l.staged):len(l.staged)]
 	var offered []td.Event
 	for _, b := range bodies {
-		sealed, err := td.Seal(b)
+		sealed, err := l.seal(b)
 		if err != nil {
 			return err
 		}

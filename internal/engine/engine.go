@@ -78,7 +78,7 @@ type Options struct {
 	// Hooks are the hooks of the config; nil: none. HookDir is where those that are commands have their folders.
 	Hooks   *hook.Set
 	HookDir string
-	// Redact takes secrets out of what hooks say before it is recorded.
+	// Redact takes secrets out of what hooks and commands say before anybody acts on it or sees it.
 	Redact *redact.Redactor
 	// Live tells viewers what is on its way; it must not block.
 	Live func(api.Live)

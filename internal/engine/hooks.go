@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
@@ -279,7 +278,7 @@ func (a *asking) outcome(res hook.Result, via td.Via) td.Outcome {
 		res.Inject[i] = a.r.Redact.String(words)
 	}
 	for name, v := range res.Changes {
-		res.Changes[name] = a.r.redactJSON(v)
+		res.Changes[name] = a.r.Redact.JSON(v)
 	}
 	if res.Failure != "" {
 		a.r.Log.Warn("hook failed", "hook", a.spec.Name, "point", a.spec.Point, "task", a.r.log.Task().Handle, "err", res.Failure)
@@ -298,44 +297,6 @@ func readResult(s hook.Spec, raw json.RawMessage) hook.Result {
 		return hook.Failed(s, errHookUnheard)
 	}
 	return res
-}
-
-// redactJSON takes secrets out of the strings in a value.
-func (r *run) redactJSON(raw json.RawMessage) json.RawMessage {
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return raw
-	}
-	changed := false
-	v = r.redactAny(v, &changed)
-	if !changed {
-		return raw
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return raw
-	}
-	return out
-}
-
-func (r *run) redactAny(v any, changed *bool) any {
-	switch v := v.(type) {
-	case string:
-		clean := r.Redact.String(v)
-		*changed = *changed || clean != v
-		return clean
-	case []any:
-		for i := range v {
-			v[i] = r.redactAny(v[i], changed)
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = r.redactAny(v[k], changed)
-		}
-	}
-	return v
 }
 
 func (r *run) hookDir(spool string) string { return filepath.Join(r.HookDir, spool) }

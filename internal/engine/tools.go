@@ -326,6 +326,7 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 		Now:     r.Now,
 		Timeout: limit,
 		Sandbox: r.sandbox(),
+		Secrets: r.Redact,
 		Ask: func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error) {
 			return r.aside(ctx, digestSystem, prompt, maxTokens)
 		},

@@ -26,6 +26,8 @@ type Redactor struct {
 type known struct {
 	values [][]byte
 	mark   []byte
+	odd    bool // JSON may write one of the values otherwise than it is
+	only   bool // shapes are let through
 }
 
 var noValues = &known{mark: []byte(marks[0])}
@@ -41,11 +43,12 @@ func New(values ...string) *Redactor {
 func (r *Redactor) Add(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := &known{values: slices.Clone(r.get().values)}
+	had := r.get()
+	next := &known{values: slices.Clone(had.values), odd: had.odd}
 	for _, v := range values {
 		b := []byte(strings.TrimSpace(v))
 		if len(b) >= MinLength && !slices.ContainsFunc(next.values, func(o []byte) bool { return bytes.Equal(o, b) }) {
-			next.values = append(next.values, b)
+			next.values, next.odd = append(next.values, b), next.odd || odd(b)
 		}
 	}
 	next.mark = markFor(next.values)
@@ -121,7 +124,9 @@ func (k *known) spans(b []byte) []span {
 			found = append(found, span{at, at + len(v)})
 		}
 	}
-	found = appendShapes(found, b)
+	if !k.only {
+		found = appendShapes(found, b)
+	}
 	return join(found)
 }
 

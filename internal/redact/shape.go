@@ -7,23 +7,47 @@ import (
 
 // shape is what a kind of key looks like. The hints are cheap to look for: without one of them the
 // expression is not tried. When the expression has a group, only the group is the secret.
+//
+// A shape must be one that nothing else has: hashes, ids of commits, UUIDs and pictures in base64 are what
+// work consists of, and a model that cannot read them cannot work.
 type shape struct {
 	hints []string
 	expr  *regexp.Regexp
 }
 
 var shapes = []shape{
-	{[]string{"sk-"}, regexp.MustCompile(`\bsk-(?:ant-[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]{20,})`)},
+	// Providers of models.
+	{[]string{"sk-"}, regexp.MustCompile(`\bsk-(?:ant-[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]{19,}|[A-Za-z0-9_-]{19,}[0-9][A-Za-z0-9_-]*|(?:proj|svcacct|admin|or)-[A-Za-z0-9_-]{16,})`)},
+	{[]string{"hf_"}, regexp.MustCompile(`\bhf_[A-Za-z0-9]{30,}\b`)},
+	// Places where code is kept.
 	{[]string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{16,}`)},
 	{[]string{"github_pat_"}, regexp.MustCompile(`\bgithub_pat_[A-Za-z0-9_]{16,}`)},
-	{[]string{"glpat-"}, regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{16,}`)},
+	{[]string{"glpat-", "gldt-", "glrt-", "glptt-"}, regexp.MustCompile(`\bgl(?:pat|dt|rt|ptt)-[A-Za-z0-9_-]{16,}`)},
+	{[]string{"npm_"}, regexp.MustCompile(`\bnpm_[A-Za-z0-9]{36}\b`)},
+	{[]string{"_authToken="}, regexp.MustCompile(`_authToken=["']?([^\s"'$]{8,})`)},
+	{[]string{"pypi-AgE"}, regexp.MustCompile(`\bpypi-AgE[A-Za-z0-9_-]{32,}`)},
+	// Services.
 	{[]string{"xox"}, regexp.MustCompile(`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`)},
+	{[]string{"xapp-"}, regexp.MustCompile(`\bxapp-[0-9]-[A-Za-z0-9-]{10,}`)},
+	{[]string{"hooks.slack.com/"}, regexp.MustCompile(`\bhooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_-]{16,})`)},
+	{[]string{"sk_live_", "sk_test_", "rk_live_", "rk_test_"}, regexp.MustCompile(`\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}`)},
+	{[]string{"whsec_"}, regexp.MustCompile(`\bwhsec_[A-Za-z0-9+/=]{24,}`)},
+	{[]string{"SG."}, regexp.MustCompile(`\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}`)},
+	// Clouds.
 	{[]string{"AKIA", "ASIA"}, regexp.MustCompile(`\bA(?:KI|SI)A[0-9A-Z]{16}\b`)},
+	{[]string{"ecret", "ECRET"}, regexp.MustCompile(`(?i:aws_?secret(?:_?access)?_?key|secret_?access_?key)["']?\s*[:=]\s*["']?([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+]|$)`)},
 	{[]string{"AIza"}, regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{35}`)},
+	{[]string{"ya29."}, regexp.MustCompile(`\bya29\.[0-9A-Za-z_-]{20,}`)},
+	{[]string{"GOCSPX-"}, regexp.MustCompile(`\bGOCSPX-[0-9A-Za-z_-]{20,}`)},
+	{[]string{"AccountKey="}, regexp.MustCompile(`\bAccountKey=([A-Za-z0-9+/=]{40,})`)},
+	{[]string{"dop_v1_"}, regexp.MustCompile(`\bdop_v1_[0-9a-f]{64}`)},
+	// What stands in headers, addresses and connection strings.
 	{[]string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)},
 	{[]string{"earer", "EARER"}, regexp.MustCompile(`\b[Bb](?:earer|EARER)[ \t]+([A-Za-z0-9._~+/=-]{8,})`)},
-	{[]string{"asic "}, regexp.MustCompile(`\b[Bb]asic[ \t]+([A-Za-z0-9+/]{12,}={0,2})`)},
-	{[]string{"://"}, regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>]+)@`)},
+	{[]string{"asic "}, regexp.MustCompile(`\b[Bb]asic[ \t]+([A-Za-z0-9+/]*[A-Z0-9+/][A-Za-z0-9+/]{11,}={0,2})`)},
+	{[]string{"://"}, regexp.MustCompile(`\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"'<>]*:([^\s/@"'<>$]+)@`)},
+	{[]string{"@tcp(", "@unix("}, regexp.MustCompile(`[A-Za-z0-9_.-]+:([^\s:@"'<>$]+)@(?:tcp|unix)\(`)},
+	{[]string{"assword=", "ASSWORD=", "wd="}, regexp.MustCompile(`(?i)\b(?:host|server|data source|dbname|database|user(?: id)?|uid)\s*=[^\n"']*\b(?:password|pwd)\s*=\s*([^\s;"'$]+)`)},
 }
 
 var (

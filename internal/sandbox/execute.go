@@ -57,9 +57,10 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}()
 	ended := make(chan syscall.WaitStatus, 1)
 	childless := make(chan struct{})
+	var taken usage
 	go func() {
 		defer close(childless)
-		reap(pid, ended)
+		taken = reap(pid, ended)
 	}()
 
 	var res ProcessResult
@@ -69,7 +70,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	if c != nil {
 		c.tidy()
 	}
-	res.Took = time.Since(begin)
+	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
 	// No process of the command is left, so the pipe has ended, unless one of them handed its end to a
 	// stranger: then what is in it by now is all that counts.
@@ -112,17 +113,28 @@ func (s *shim) pump(r *os.File) {
 	}
 }
 
+// usage is what processes took.
+type usage struct {
+	memory int64 // of the largest
+	cpu    time.Duration
+}
+
 // reap waits for every child, adopted ones included, until none is left. The main one's status goes to
-// ended.
-func reap(main int, ended chan<- syscall.WaitStatus) {
+// ended. What a child took includes what those took that it waited for itself.
+func reap(main int, ended chan<- syscall.WaitStatus) (taken usage) {
 	for {
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return // no children left
-		case pid == main:
+		var ru syscall.Rusage
+		pid, err := syscall.Wait4(-1, &status, 0, &ru)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return taken // no children left
+		}
+		taken.memory = max(taken.memory, ru.Maxrss<<10)
+		taken.cpu += time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+		if pid == main {
 			ended <- status
 		}
 	}
@@ -150,7 +162,9 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *
 			}
 			res.TimedOut = true
 		case <-look.C:
-			res.Limit = limits.exceeded()
+			var held int64
+			res.Limit, held = limits.exceeded()
+			res.Memory = max(res.Memory, held)
 			pause = min(2*pause, lookMost)
 			look.Reset(pause)
 		case <-s.signals:

@@ -52,26 +52,26 @@ func lower(resource int, to uint64) error {
 	return unix.Setrlimit(resource, &unix.Rlimit{Cur: to, Max: to})
 }
 
-// exceeded says which limit the tree below this process has passed, or nothing.
-func (l Limits) exceeded() string {
+// exceeded says which limit the tree below this process has passed, or nothing, and what memory it holds if that was
+// looked at.
+func (l Limits) exceeded() (why string, held int64) {
 	if l.Memory == 0 && l.Processes == 0 {
-		return ""
+		return "", 0
 	}
 	tree := descendants(os.Getpid())
 	if l.Processes > 0 && len(tree) > l.Processes {
-		return fmt.Sprintf("it had %d processes, and %d are allowed", len(tree), l.Processes)
+		return fmt.Sprintf("it had %d processes, and %d are allowed", len(tree), l.Processes), 0
 	}
 	if l.Memory == 0 {
-		return ""
+		return "", 0
 	}
-	var sum int64
 	for _, st := range tree {
-		sum += unshared(st.pid)
+		held += unshared(st.pid)
 	}
-	if sum > l.Memory {
-		return fmt.Sprintf("its processes held %s of memory, and %s are allowed", mebibytes(sum), mebibytes(l.Memory))
+	if held > l.Memory {
+		return fmt.Sprintf("its processes held %s of memory, and %s are allowed", mebibytes(held), mebibytes(l.Memory)), held
 	}
-	return ""
+	return "", held
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

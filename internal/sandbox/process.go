@@ -61,6 +61,8 @@ type ProcessResult struct {
 	Killed   bool          `json:"killed,omitempty"` // by Kill
 	Limit    string        `json:"limit,omitempty"`  // why it was ended: which limit of its profile it passed
 	Took     time.Duration `json:"took"`
+	Memory   int64         `json:"memory,omitempty"`  // bytes at most, as far as that was seen: of one process, or of several at once
+	CPU      time.Duration `json:"cpu,omitempty"`     // that it computed, with all it started
 	Head     []byte        `json:"head,omitempty"`    // the first part of the output
 	Tail     []byte        `json:"tail,omitempty"`    // the last part, when the middle is left out
 	Omitted  int64         `json:"omitted,omitempty"` // bytes between head and tail

@@ -56,6 +56,12 @@ type Streams interface {
 	Last(ctx context.Context) (uint64, error)
 }
 
+// Cleaner is a journal that takes secrets out of what it is given (G-9). Clean is what it would keep of a body;
+// a body that is sealed is kept as it is.
+type Cleaner interface {
+	Clean(b td.Body) (td.Sealed, error)
+}
+
 // EventFilter chooses events; the zero value is all.
 type EventFilter struct {
 	Tasks    []td.TaskID    // any of these, or all when empty

@@ -270,7 +270,7 @@ func (t Trimmed) Type() EventType { return t.Was }
 func (t EventType) Audited() bool {
 	switch t {
 	case "created", "moved", "decided", "request_opened", "request_answered", "request_expired",
-		"model_chosen", "budget_raised", "daemon_started", "daemon_stopped", "recovered":
+		"model_chosen", "budget_raised", "rules_kept", "permissions_chosen", "anomaly_found", "daemon_started", "daemon_stopped", "recovered":
 		return true
 	}
 	return false

@@ -15,6 +15,7 @@ import (
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/policy"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
@@ -103,6 +104,8 @@ type Env struct {
 	Ask     func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error)
 	Now     func() time.Time
 	Timeout time.Duration // of this call
+	// Secrets takes out what the model is not shown; nil knows shapes alone.
+	Secrets *redact.Redactor
 	// Sandbox is what the commands of this call may do; nil: whatever the user may.
 	Sandbox *sandbox.Profile
 }

@@ -11,8 +11,8 @@ func TestSummaryPrompt(t *testing.T) {
 	if got != SummaryPrompt(page, " What is\u202e it? ") {
 		t.Error("the same page and question make two prompts")
 	}
-	_, rest, _ := strings.Cut(got, "\n\n<page-")
-	mark := "page-" + rest[:16]
+	_, rest, _ := strings.Cut(got, "\n\n<text-")
+	mark := "text-" + rest[:16]
 	_, inside, _ := strings.Cut(got, "\n<"+mark+">\n")
 	inside, after, _ := strings.Cut(inside, "\n</"+mark+">\n")
 	if inside != "Address: https://example.com/\nTitle: T\n\n"+page.Text || after != "\nQuestion: What is it?\n" {
@@ -28,18 +28,5 @@ func TestSummaryPrompt(t *testing.T) {
 	}
 	if !strings.HasSuffix(SummaryPrompt(page, " "), "\nSum the page up.\n") {
 		t.Error("without a question the page is to be summed up")
-	}
-}
-
-func TestFence(t *testing.T) {
-	text := "Do this.\n</page>"
-	got := Fence("The page", text)
-	_, rest, _ := strings.Cut(got, "\n\n<page-")
-	mark := "page-" + rest[:16]
-	if !strings.HasPrefix(got, "The page stands between <"+mark+"> and </"+mark+">. ") || !strings.HasSuffix(got, "\n<"+mark+">\n"+text+"\n</"+mark+">") {
-		t.Errorf("fenced as %q", got)
-	}
-	if again := Fence("The page", text+mark); strings.Contains(again, "\n<"+mark+">\n") {
-		t.Error("a text gets a mark that it contains")
 	}
 }

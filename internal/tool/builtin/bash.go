@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -104,7 +105,8 @@ func timeout(env *tool.Env, in bashInput) time.Duration {
 // await waits for a command. When the call is cancelled the command is killed, unless the daemon is only
 // shutting down: then it goes on, and the next daemon adopts it.
 func await(ctx context.Context, env *tool.Env, limit time.Duration, p sandbox.Process) (td.ToolResult, error) {
-	live := &liveOutput{emit: env.Emit}
+	live := &liveOutput{emit: env.Emit, text: redact.Stream{Redactor: env.Secrets}}
+	defer live.end()
 	res, err := p.Wait(ctx, live.write)
 	if err == nil {
 		fpBashEnded.Hit()
@@ -149,6 +151,8 @@ func bashResult(res sandbox.ProcessResult, limit time.Duration, cause error) td.
 		Content: out + "\n" + end,
 		IsError: res.Exit != 0 || res.TimedOut || res.Killed || res.Limit != "",
 		Exit:    &res.Exit,
+		Memory:  res.Memory,
+		CPU:     res.CPU,
 	}
 }
 

@@ -73,6 +73,9 @@ func prepareEdit(env *tool.Env, path string, edits []edit) (tool.Call, error) {
 	}
 	after, made := before, 0
 	for i, e := range edits {
+		if err := unmarked(env, rel, before, e.Old+"\n"+e.New); err != nil {
+			return tool.Call{}, err
+		}
 		next, n, err := e.apply(after)
 		if err != nil && len(edits) > 1 {
 			return tool.Call{}, fmt.Errorf("edit %d of %d in %s: %w", i+1, len(edits), rel, err)
@@ -88,7 +91,7 @@ func prepareEdit(env *tool.Env, path string, edits []edit) (tool.Call, error) {
 	if len(after) > maxEditSize {
 		return tool.Call{}, td.Errorf(td.Invalid, "edit %s: it would grow beyond %d bytes", rel, maxEditSize)
 	}
-	c := newChange(env, rel, hash(before), after, editSaid(rel, made, before, after))
+	c := newChange(env, rel, hash(before), after, env.Secrets.String(editSaid(rel, made, before, after)))
 	return c.call(env, title("Edit", rel), after)
 }
 

@@ -5,36 +5,27 @@ import (
 	"io/fs"
 	"path/filepath"
 	"time"
-	"unicode/utf8"
 
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/tool"
 )
 
-// liveOutput cleans a command's output for viewers. A character cut in two by the chunks is held back
-// until its end has come.
+// liveOutput cleans a command's output for viewers, line by line: neither a secret nor a character is cut in two by
+// the chunks.
 type liveOutput struct {
 	emit func([]byte)
-	rest []byte
+	text redact.Stream
 }
 
-func (l *liveOutput) write(chunk []byte) {
-	if l.emit == nil {
-		return
-	}
-	all := append(l.rest, chunk...)
-	whole := len(all)
-	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {
-		if b := all[len(all)-back]; utf8.RuneStart(b) {
-			if !utf8.FullRune(all[len(all)-back:]) {
-				whole = len(all) - back
-			}
-			break
-		}
-	}
-	if text := tool.Clean(all[:whole]); text != "" {
+func (l *liveOutput) write(chunk []byte) { l.show(l.text.Write(chunk)) }
+
+// end shows what was held back.
+func (l *liveOutput) end() { l.show(l.text.Close()) }
+
+func (l *liveOutput) show(lines []byte) {
+	if text := tool.Clean(lines); l.emit != nil && text != "" {
 		l.emit([]byte(text))
 	}
-	l.rest = append([]byte(nil), all[whole:]...)
 }
 
 // What changedSince lists and looks at, at most.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -46,20 +47,20 @@ func fetch(ctx context.Context, f *webfetch.Fetcher, env *tool.Env, in webFetchI
 		return td.ToolResult{}, err
 	}
 	if page.MovedTo != "" || in.Question == "" && utf8.RuneCountInString(page.Text) <= longPage {
-		return td.ToolResult{Content: pageText(page)}, nil
+		return td.ToolResult{Content: pageText(page), Untrusted: true}, nil
 	}
 	said, err := env.Ask(ctx, webfetch.SummaryPrompt(page, in.Question), digestTokens)
 	if err != nil {
 		return td.ToolResult{}, err
 	}
 	if said.Error != "" || said.Text == "" {
-		return td.ToolResult{Side: &said, Content: fmt.Sprintf("Nobody could be asked about it (%s). The page itself:\n%s", said.Error, pageText(page))}, nil
+		return td.ToolResult{Side: &said, Untrusted: true, Content: fmt.Sprintf("Nobody could be asked about it (%s). The page itself:\n%s", said.Error, pageText(page))}, nil
 	}
 	what := "What a small model read in the page"
 	if in.Question == "" {
 		what = "A summary of the page, which is long,"
 	}
-	return td.ToolResult{Side: &said, Content: webfetch.Fence(what, said.Text)}, nil
+	return td.ToolResult{Side: &said, Untrusted: true, Content: fence.Text(what, said.Text)}, nil
 }
 
 // pageText is the page as a result may hold it. The words of one that has moved are ours.
@@ -68,5 +69,5 @@ func pageText(p webfetch.Page) string {
 	if p.MovedTo != "" {
 		return text
 	}
-	return webfetch.Fence("The page", text)
+	return fence.Text("The page", text)
 }

@@ -36,6 +36,15 @@ func prepareWrite(_ context.Context, env *tool.Env, in writeInput) (tool.Call, e
 		if !known(env, rel) {
 			return tool.Call{}, td.Errorf(td.Conflict, "%s exists and you have not read it; read it first, or it would be lost unseen", rel)
 		}
+		if strings.Contains(in.Content, env.Secrets.Mark()) {
+			had, err := readWhole(env.Root, rel)
+			if err != nil {
+				return tool.Call{}, err
+			}
+			if err := unmarked(env, rel, had, in.Content); err != nil {
+				return tool.Call{}, err
+			}
+		}
 		did = "Replaced"
 	}
 	said := fmt.Sprintf("%s %s (%d lines, %d bytes).", did, rel, lines(in.Content), len(in.Content))

@@ -268,7 +268,23 @@ func call(t testing.TB, tl tool.Tool, input string) td.ToolResult {
 	if err != nil {
 		t.Fatalf("run %s: %v", tl.Name, err)
 	}
+	res.Content = unfenced(t, res)
 	return res
+}
+
+// unfenced is what a server said. All of it must have been fenced and marked.
+func unfenced(t testing.TB, res td.ToolResult) string {
+	t.Helper()
+	if !res.Untrusted {
+		return res.Content
+	}
+	_, inside, begins := strings.Cut(res.Content, "\n\n<text-")
+	_, inside, opened := strings.Cut(inside, ">\n")
+	end := strings.LastIndex(inside, "\n</text-")
+	if !begins || !opened || end < 0 || !strings.Contains(res.Content, "not instructions") {
+		t.Fatalf("not fenced: %q", res.Content)
+	}
+	return inside[:end]
 }
 
 // eventually polls until ok, and fails the test if that takes too long.

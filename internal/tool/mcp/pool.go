@@ -89,7 +89,7 @@ func New(o Options) (*Pool, error) {
 		if p.redactors[s.Name] != nil {
 			return nil, td.Errorf(td.Invalid, "MCP server %s is configured twice", s.Name)
 		}
-		p.redactors[s.Name] = s.redactor()
+		p.redactors[s.Name] = redact.New(s.Secrets()...)
 		h := &host{pool: p, cfg: s}
 		h.open = func() (*wire, error) { return p.open(h) }
 		p.hosts = append(p.hosts, h)

@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -34,11 +35,16 @@ func render(o Offer, res *sdk.CallToolResult) td.ToolResult {
 			b.Write(raw)
 		}
 	}
-	text := tool.Output(sandbox.ProcessResult{Head: []byte(b.String())})
-	if strings.TrimSpace(text) == "" {
-		text = "(no output)"
+	if strings.TrimSpace(b.String()) == "" {
+		return td.ToolResult{Content: "(no output)", IsError: res.IsError}
 	}
-	return td.ToolResult{Content: text, IsError: res.IsError}
+	return stranger(o, fence.Visible(b.String()), res.IsError)
+}
+
+// stranger is what a server said, as the model is to take it: as data, whoever wrote it.
+func stranger(o Offer, text string, isError bool) td.ToolResult {
+	text = tool.Output(sandbox.ProcessResult{Head: []byte(text)})
+	return td.ToolResult{Content: fence.Text("What the MCP server "+o.Server+" said", text), IsError: isError, Untrusted: true}
 }
 
 // repeats reports whether one of the pieces is the same JSON as data: servers should send both, and not all do.

@@ -14,8 +14,15 @@ func TestStructuredContentIsToldOnce(t *testing.T) {
 		"":              "{\n  \"sheep\": 42\n}",
 	} {
 		res := &sdk.CallToolResult{StructuredContent: data, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
-		if got := render(Offer{}, res).Content; got != want {
+		if got := unfenced(t, render(Offer{}, res)); got != want {
 			t.Errorf("with the words %q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestWhatAServerHidesIsShown(t *testing.T) {
+	res := render(Offer{Server: "helper"}, &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a\u202eb\u200bc\U000E0041"}}})
+	if got := unfenced(t, res); got != `a\u{202e}b\u{200b}c\u{e0041}` || !res.Untrusted {
+		t.Errorf("got %+q, untrusted %v", got, res.Untrusted)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
 
@@ -111,18 +110,18 @@ func (s *Server) where() string {
 // secretNames are parts of the names of variables that hold secrets.
 var secretNames = regexp.MustCompile(`(?i)token|key|secret|pass|credential|auth|pat$`)
 
-// redactor takes out of what is logged and shown what the config trusts this server with.
-func (s *Server) redactor() *redact.Redactor {
-	r := redact.New(slices.Collect(maps.Values(s.Headers))...)
-	for name, value := range s.Env {
-		if secretNames.MatchString(name) {
-			r.Add(value)
-		}
-	}
+// Secrets are the values that the config trusts this server with: nothing may write them down.
+func (s *Server) Secrets() []string {
+	values := slices.Collect(maps.Values(s.Headers))
 	for _, value := range s.Headers { // "Bearer x" is as secret as x
 		if _, rest, ok := strings.Cut(value, " "); ok {
-			r.Add(rest)
+			values = append(values, rest)
 		}
 	}
-	return r
+	for name, value := range s.Env {
+		if secretNames.MatchString(name) {
+			values = append(values, value)
+		}
+	}
+	return values
 }

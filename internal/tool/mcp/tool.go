@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -131,7 +132,7 @@ func (h *host) send(ctx context.Context, l *link, o Offer, in json.RawMessage) (
 	}
 	if no, ok := refusal(err); ok {
 		h.heard(l, true)
-		return failed("The MCP server %s refused the call: %s", o.Server, cut(tool.Clean([]byte(no.Message)), 2000)), true, nil
+		return stranger(o, "It refused the call: "+cut(fence.Visible(no.Message), 2000), true), true, nil
 	}
 	return td.ToolResult{}, !unsent(err), err
 }

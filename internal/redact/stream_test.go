@@ -1,0 +1,41 @@
+package redact
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// However a text is cut, no secret in it comes out, and all else does.
+func TestStream(t *testing.T) {
+	text := "one\nkey=hunter2hunter2 two\n-----BEGIN RSA PRIVATE KEY-----\nMIIEsecretA\nMIIEsecretB\n-----END RSA PRIVATE KEY-----\n" +
+		"Authorization: Bearer abcdefgh.ijkl\nthree " + "ghp" + "_abcdefghijklmnopqrst0123456789"
+	rapid.Check(t, func(t *rapid.T) {
+		s := Stream{Redactor: New("hunter2hunter2")}
+		var out strings.Builder
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, min(len(rest), 40)).Draw(t, "cut")
+			out.Write(s.Write([]byte(rest[:n])))
+			rest = rest[n:]
+		}
+		out.Write(s.Close())
+		for _, secret := range []string{"hunter2", "MIIE", "abcdefgh.ijkl", "ghp_"} {
+			if strings.Contains(out.String(), secret) {
+				t.Fatalf("%q came out in %q", secret, out.String())
+			}
+		}
+		for _, word := range []string{"one\n", " two\n", "\nthree ", "Bearer ["} {
+			if !strings.Contains(out.String(), word) {
+				t.Fatalf("%q is missing in %q", word, out.String())
+			}
+		}
+	})
+}
+
+func TestStreamOfNoLines(t *testing.T) {
+	var s Stream
+	if got := s.Write([]byte(strings.Repeat(".", maxHeld+1))); len(got) != maxHeld+1 {
+		t.Errorf("%d bytes were let through", len(got))
+	}
+}

@@ -1,0 +1,126 @@
+// Package clean keeps secrets out of a journal (G-9), and thereby out of all that is made of it: the prompt, the
+// stream of events, the mirror.
+//
+// Values that the daemon knows are taken out of every text of every record, whoever wrote it. What is only shaped like
+// a secret is taken out of what comes from outside: results of tools, instructions, what people say. It stays in
+// what the model says, because a call is carried out as it was recorded, and in evidence, which recovery compares.
+package clean
+
+import (
+	"context"
+	"slices"
+
+	"taskdaemon/internal/redact"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+// Journal is a journal without secrets.
+type Journal struct {
+	store.Journal
+	secrets *redact.Redactor
+}
+
+// New puts a redactor before a journal.
+func New(j store.Journal, secrets *redact.Redactor) *Journal { return &Journal{j, secrets} }
+
+// Create records a new task without the secrets that its words hold.
+func (j *Journal) Create(ctx context.Context, spec td.Spec, key string) (td.Task, error) {
+	spec.Title, spec.Prompt = j.secrets.String(spec.Title), j.secrets.String(spec.Prompt)
+	return j.Journal.Create(ctx, spec, key)
+}
+
+// Post puts a command into an inbox without the secrets that its words hold.
+func (j *Journal) Post(ctx context.Context, task td.TaskID, cmd td.Command) error {
+	cmd.Text = j.secrets.String(cmd.Text)
+	if cmd.Answer != nil {
+		a := j.answer(*cmd.Answer)
+		cmd.Answer = &a
+	}
+	return j.Journal.Post(ctx, task, cmd)
+}
+
+// Append writes events without secrets.
+func (j *Journal) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.Event) (td.Task, error) {
+	evs = slices.Clone(evs)
+	for i, ev := range evs {
+		if ev.Body == nil {
+			continue // refused below
+		}
+		clean, err := j.Clean(ev.Body)
+		if err != nil {
+			return td.Task{}, err
+		}
+		evs[i].Body = clean
+	}
+	return j.Journal.Append(ctx, c, after, evs...)
+}
+
+// Clean is what the journal keeps of a body.
+func (j *Journal) Clean(b td.Body) (td.Sealed, error) {
+	if s, is := b.(td.Sealed); is {
+		return s, nil
+	}
+	sealed, err := td.Seal(j.shapes(b))
+	if err != nil {
+		return td.Sealed{}, err
+	}
+	raw := j.secrets.Known(sealed.Raw())
+	if len(raw) == len(sealed.Raw()) && &raw[0] == &sealed.Raw()[0] {
+		return sealed, nil
+	}
+	again := td.DecodeBody(b.Type(), raw)
+	if u, bad := again.(td.Unreadable); bad {
+		return td.Sealed{}, td.Errorf(td.Internal, "take secrets out of %s: %s", u.Was, u.Err)
+	}
+	return td.Seal(again)
+}
+
+// shapes takes what is shaped like a secret out of texts from outside.
+func (j *Journal) shapes(b td.Body) td.Body {
+	text := j.secrets.String
+	switch b := b.(type) {
+	case td.ContextSet:
+		b.System = text(b.System)
+		b.Opening.Blocks = slices.Clone(b.Opening.Blocks)
+		for i := range b.Opening.Blocks {
+			b.Opening.Blocks[i].Text = text(b.Opening.Blocks[i].Text)
+		}
+		return b
+	case td.StepEnded:
+		if b.Tool != nil {
+			t := *b.Tool
+			t.Content = text(t.Content)
+			if t.Side != nil {
+				side := *t.Side
+				side.Text, side.Error = text(side.Text), text(side.Error)
+				t.Side = &side
+			}
+			b.Tool = &t
+		}
+		return b
+	case td.Said:
+		b.Text = text(b.Text)
+		return b
+	case td.RequestOpened:
+		b.Request.Prompt, b.Request.Detail = text(b.Request.Prompt), text(b.Request.Detail)
+		return b
+	case td.RequestAnswered:
+		b.Answer = j.answer(b.Answer)
+		return b
+	case td.Moved:
+		b.Status.Reason = text(b.Status.Reason)
+		if b.Status.Failed != nil {
+			f := *b.Status.Failed
+			f.Error = text(f.Error)
+			b.Status.Failed = &f
+		}
+		return b
+	}
+	return b
+}
+
+func (j *Journal) answer(a td.Answer) td.Answer {
+	a.Choice, a.Words = j.secrets.String(a.Choice), j.secrets.String(a.Words)
+	return a
+}
