@@ -10,6 +10,7 @@ import (
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -169,7 +170,9 @@ const validatorLimit = 30 * time.Minute
 // judge waits for the validator and makes its result: on success the evidence as JSON, else the output.
 func (r *run) judge(ctx context.Context, key td.StepKey, p sandbox.Process) (td.Outcome, error) {
 	task := r.log.Task()
-	res, err := p.Wait(ctx, r.env(key, tool.Tool{}).Emit)
+	lines, emit := redact.Stream{Redactor: r.Redact}, r.env(key, tool.Tool{}).Emit
+	res, err := p.Wait(ctx, func(out []byte) { emit(lines.Write(out)) })
+	emit(lines.Close())
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			if !errors.Is(cause, tool.ErrDetach) {

@@ -15,6 +15,7 @@ import (
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
 
@@ -222,10 +223,17 @@ func (r *run) model(t td.Task) string {
 
 func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.Outcome, error) {
 	fpBeforeCall.Hit()
-	task := r.log.Task().ID
+	said := map[api.LiveKind]*redact.Stream{}
 	resp, err := r.Model.Stream(ctx, req, func(d llm.Delta) {
-		r.Live(api.Live{Task: task, Step: key, Kind: liveKind(d.Kind), Text: d.Text})
+		kind := liveKind(d.Kind)
+		if said[kind] == nil {
+			said[kind] = &redact.Stream{Redactor: r.Redact, Known: true}
+		}
+		r.live(key, kind, said[kind].Write([]byte(d.Text)))
 	})
+	for kind, s := range said {
+		r.live(key, kind, s.Close())
+	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return td.Outcome{}, cause

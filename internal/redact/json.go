@@ -21,10 +21,7 @@ func (r *Redactor) Known(raw []byte) []byte {
 	if !k.mayHold(raw) {
 		return raw
 	}
-	return cleanJSON(raw, func(b []byte) ([]byte, bool) {
-		values := known{values: k.values, mark: k.mark, only: true}
-		return values.clean(b)
-	})
+	return cleanJSON(raw, k.onlyValues().clean)
 }
 
 // mayHold looks for the values as they stand in JSON. One that JSON may write in several ways is looked for in the

@@ -9,6 +9,7 @@ const maxHeld = 8 << 10
 // by the pieces is found; a line that does not end is let through in parts of 8 KiB. The zero value knows shapes.
 type Stream struct {
 	Redactor *Redactor
+	Known    bool // look for registered values alone, and hold back no more than what may be the beginning of one
 	rest     []byte
 	inKey    bool // a private key began and has not ended
 }
@@ -16,6 +17,13 @@ type Stream struct {
 // Write takes the next piece and returns what may be shown now.
 func (s *Stream) Write(piece []byte) []byte {
 	all := append(s.rest, piece...)
+	if s.Known {
+		k := s.Redactor.get().onlyValues()
+		cut := len(all) - k.begun(all)
+		out, _ := k.clean(all[:cut])
+		s.rest = bytes.Clone(all[cut:])
+		return out
+	}
 	if s.inKey {
 		end := keyEnd.FindIndex(all)
 		if end == nil {
@@ -36,8 +44,12 @@ func (s *Stream) Write(piece []byte) []byte {
 func (s *Stream) Close() []byte {
 	rest := s.rest
 	s.rest = nil
-	if s.inKey {
+	switch {
+	case s.inKey:
 		return nil
+	case s.Known:
+		out, _ := s.Redactor.get().onlyValues().clean(rest)
+		return out
 	}
 	return s.show(rest)
 }
@@ -48,3 +60,19 @@ func (s *Stream) show(text []byte) []byte {
 	}
 	return s.Redactor.Bytes(text)
 }
+
+// begun is how many bytes at the end of b may be the beginning of a value.
+func (k *known) begun(b []byte) int {
+	most := 0
+	for _, v := range k.values {
+		for n := min(len(v)-1, len(b)); n > most; n-- {
+			if bytes.HasSuffix(b, v[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// onlyValues knows no shapes.
+func (k *known) onlyValues() *known { return &known{values: k.values, mark: k.mark, only: true} }

@@ -39,3 +39,29 @@ func TestStreamOfNoLines(t *testing.T) {
 		t.Errorf("%d bytes were let through", len(got))
 	}
 }
+
+func TestStreamOfValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const value = "ababac"
+		text := rapid.StringOfN(rapid.SampledFrom([]rune("abc")), 0, 40, -1).Draw(t, "text")
+		whole := New(value)
+		s := Stream{Redactor: whole, Known: true}
+		var out strings.Builder
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			out.Write(s.Write([]byte(rest[:n])))
+			rest = rest[n:]
+		}
+		out.Write(s.Close())
+		if strings.Contains(out.String(), value) {
+			t.Fatalf("%q came out of %q", out.String(), text)
+		}
+		if !strings.Contains(text, value) && out.String() != text {
+			t.Fatalf("%q became %q", text, out.String())
+		}
+	})
+	s := Stream{Redactor: New("secret-value"), Known: true}
+	if got := string(s.Write([]byte("a word "))); got != "a word " {
+		t.Errorf("words that begin no value are held back: %q", got)
+	}
+}
