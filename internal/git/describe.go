@@ -23,7 +23,11 @@ func Describe(ctx context.Context, dir string) (Info, error) {
 	if err != nil || top == "" {
 		return Info{}, err
 	}
-	out, err := run(ctx, call{dir: dir, args: []string{"status", "--porcelain=v2", "--branch", "-z"}})
+	off, err := unfiltered(ctx, dir)
+	if err != nil {
+		return Info{}, err
+	}
+	out, err := run(ctx, call{dir: dir, env: off, args: []string{"status", "--porcelain=v2", "--branch", "-z"}})
 	if err != nil {
 		return Info{}, err
 	}
@@ -50,6 +54,8 @@ func topOf(ctx context.Context, dir string) (string, error) {
 	case inside == "false": // a bare repository, or the inside of .git
 		return "", nil
 	case td.IsKind(err, td.NotFound) && strings.Contains(err.Error(), notRepository):
+		return "", nil
+	case err != nil && strings.Contains(err.Error(), "safe.bareRepository"): // it may only look like one
 		return "", nil
 	case err != nil:
 		return "", err

@@ -72,6 +72,9 @@ func command(ctx context.Context, c call) (*exec.Cmd, error) {
 	set := slices.Concat(settings, c.set)
 	if c.own {
 		set = append(set, "safe.directory="+c.dir)
+	} else {
+		// Plain files of a workspace that look like a repository are none: its settings would name commands.
+		set = append(set, "safe.bareRepository=explicit")
 	}
 	if c.keep {
 		sync, err := durability(ctx, path)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/failpoint"
@@ -173,13 +174,18 @@ var unborn = regexp.MustCompile(`error: '(.*?)/?' does not have a commit checked
 
 // writeTree adds everything to our index and writes it as a tree.
 func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
+	off, err := unfiltered(ctx, w.top)
+	if err != nil {
+		return "", err
+	}
+	env := slices.Concat(w.env, off)
 	set := []string{"core.safecrlf=false"}
 	if !keep {
 		set = append(set, "core.compression=0", "core.fsync=none")
 	}
 	args := []string{"add", "-A", "--", "."}
 	for {
-		_, err := run(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: args})
+		_, err := run(ctx, call{dir: w.top, keep: keep, set: set, env: env, args: args})
 		if err == nil {
 			break
 		}
@@ -193,7 +199,7 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 		}
 		args = append(args, skip)
 	}
-	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
+	return line(ctx, call{dir: w.top, keep: keep, set: set, env: env, args: []string{"write-tree"}})
 }
 
 // quoteAlternate quotes a path for the list of alternate object stores, which is parted by colons.
