@@ -41,6 +41,9 @@ func (r Rule) Verdict() (verdict, match string) {
 	return "allow", r.Allow
 }
 
+// MaxRate is the largest limit of a rate: no more calls of a task are remembered.
+const MaxRate = 256
+
 // Rate is one entry of `rates:`: how often a tool may be called.
 type Rate struct {
 	Tool  string        `yaml:"tool"`
@@ -138,8 +141,8 @@ func rates(r *reader, n ast.Node) error {
 		if u.Per == 0 {
 			u.Per = time.Minute
 		}
-		if u.Tool == "" || u.Limit < 1 || u.Per < time.Second {
-			return r.fail(n.GetToken(), "a rate names a tool and how often it may be called, such as: {tool: Bash, limit: 30, per: 1m}")
+		if u.Tool == "" || u.Limit < 1 || u.Limit > MaxRate || u.Per < time.Second {
+			return r.fail(n.GetToken(), "a rate names a tool and how often it may be called, at most %d times, such as: {tool: Bash, limit: 30, per: 1m}", MaxRate)
 		}
 	}
 	return nil

@@ -40,9 +40,6 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	case err != nil:
 		return policy.Decision{Verdict: policy.Ask, Rule: "rules that cannot be read", Why: err.Error(), Fixed: true}
 	}
-	if d, over := r.tooOften(c, script); over {
-		return d
-	}
 	a := policy.Action{
 		Tool: c.Use.Name, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free, Mode: policy.Mode(r.mode(task)),
@@ -59,20 +56,21 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	return p.Decide(a)
 }
 
-// tooOften holds a call against the rates of the config. One that was begun counts already.
-func (r *run) tooOften(c *transcript.Call, script *transcript.Transcript) (policy.Decision, bool) {
+// tooOften says how a call would break a rate of the config, or nothing. One that was begun counts already.
+func (r *run) tooOften(c *transcript.Call) (rule, why string) {
 	if len(r.Rates) == 0 || c.Intent != nil {
-		return policy.Decision{}, false
+		return "", ""
 	}
 	var past []policy.Call
-	for _, m := range script.Made() {
+	for _, m := range r.log.Transcript().Made() {
 		past = append(past, policy.Call{Tool: m.Tool, At: m.At})
 	}
 	rate, wait, over := policy.Exceeded(r.Rates, c.Use.Name, past, r.log.Now())
-	return policy.Decision{
-		Verdict: policy.Deny, Rule: fmt.Sprintf("rate: %d calls of %s in %s", rate.Limit, rate.Match, rate.Per), Fixed: true,
-		Why: fmt.Sprintf("%s was called too often. Wait %s, or do something else meanwhile.", c.Use.Name, wait.Round(time.Second)),
-	}, over
+	if !over {
+		return "", ""
+	}
+	return fmt.Sprintf("rate: %d calls of %s in %s", rate.Limit, rate.Match, rate.Per),
+		fmt.Sprintf("%s was called too often. Wait %s, or do something else meanwhile.", c.Use.Name, wait.Round(time.Second))
 }
 
 // mode is what the task may do without asking.
@@ -175,8 +173,9 @@ func (r *run) keepRules(ctx context.Context, a *transcript.Asked, verdict policy
 		return nil
 	}
 	if err := r.Guard.Keep(ctx, rules); err != nil {
-		// The answer itself counts; that it will be asked again is a nuisance, not a reason to stop.
+		// The answer to this call counts in any case; the person must know that it holds for this call alone.
 		r.Log.Warn("keep rules", "task", task.Handle, "err", err)
+		return r.log.Append(ctx, td.Ignored{Command: td.CmdAnswer, Why: fmt.Sprintf("the rule could not be kept: %v", err)})
 	}
 	fpRulesKept.Hit()
 	return nil

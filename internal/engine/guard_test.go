@@ -193,3 +193,20 @@ func TestAnomalies(t *testing.T) {
 		})
 	}
 }
+
+// A no stands, even if the rules have come to allow the call by the time it is looked at again.
+func TestNoStands(t *testing.T) {
+	g := &guard{}
+	play(t, []any{calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
+		o.Guard, o.More = g, with(command("rmdir x"))
+	}, func(b *bench, id td.TaskID) {
+		req := b.until(id, td.Waiting).Requests[0]
+		g.rules = []policy.Rule{{Verdict: policy.Allow, Match: "Bash"}}
+		b.post(id, allowed(req, td.No, ""))
+		b.until(id, td.Completed)
+		b.wantSaid(id, "The person did not allow this call.")
+		if said := b.conversation(id); strings.Contains(said, "it ran") {
+			t.Errorf("it ran: %s", said)
+		}
+	})
+}

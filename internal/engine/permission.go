@@ -23,6 +23,7 @@ var errClaimEnds = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
 func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call, d policy.Decision) (allowed bool, rule string, err error) {
 	t := r.log.Task()
 	switch hooked := r.pre[c.Key].Permission; {
+	case refused(c):
 	case hooked == hook.Allow:
 		return true, "a hook at PreToolUse", nil
 	case t.Yes && hooked != hook.Ask:

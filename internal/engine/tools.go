@@ -120,7 +120,8 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 		return durable.Step{}, false // it may have to wait, which others need not
 	}
 	d := r.decide(c, call)
-	if d.Verdict != policy.Allow {
+	_, often := r.tooOften(c)
+	if d.Verdict != policy.Allow || often != "" || refused(c) {
 		return durable.Step{}, false // useOne has it denied or asked about
 	}
 	in := intent(c, call, 0, "")
@@ -161,6 +162,9 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	if err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
+	if rule, why := r.tooOften(c); why != "" {
+		return r.deny(ctx, c, rule, why)
+	}
 	d, err := r.checked(ctx, c, r.decide(c, call))
 	if err != nil {
 		return err
@@ -169,7 +173,8 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		return r.violated(ctx, c, d)
 	}
 	var with []td.Body
-	if d.Verdict != policy.Allow || r.pre[c.Key].Permission == hook.Ask {
+	// A no to this very call stands, whatever the rules have come to say since.
+	if d.Verdict != policy.Allow || r.pre[c.Key].Permission == hook.Ask || refused(c) {
 		allowed, rule, err := r.permitted(ctx, c, call, d)
 		if err != nil || !allowed {
 			return err

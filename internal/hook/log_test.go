@@ -52,7 +52,7 @@ func TestLogIsKeyed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := len(first); cut <= len(both); cut += step(len(both)-cut) {
+	for cut := len(first); cut <= len(both); cut += step(len(both) - cut) {
 		for _, next := range []string{long, "c"} { // the same firing again, or another one first
 			if err := os.WriteFile(path, both[:cut], 0o600); err != nil {
 				t.Fatal(err)

@@ -97,6 +97,10 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 		return Move{}, Errorf(Conflict, "request %s of %s is not open: it was answered or it expired",
 			c.Answer.Request.Handle(), t.Handle).WithHint("taskdaemon task show %s", t.Handle)
 	}
+	if end := r.ExpiresAt(); !end.IsZero() && !c.At.Before(end) {
+		return Move{}, Errorf(Conflict, "request %s expired %s ago: it counts as no", r.Handle(), c.At.Sub(end).Round(time.Second)).
+			WithHint("taskdaemon task show %s", t.Handle)
+	}
 	if r.Kind == AskConversation {
 		return Move{}, Errorf(Conflict, "%s waits for your next message", t.Handle).
 			WithHint("taskdaemon task send %s \"…\"", t.Handle)
