@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 )
 
@@ -14,7 +15,7 @@ import (
 type Resource struct {
 	Name     string
 	Capacity int    // how many steps may have it at once
-	Match    string // which calls need it: Tool, or Tool(pattern) where * is any text
+	Match    string // which calls need it, as in rules: Bash(go build *)
 	Where    string // its place in a file, for errors
 }
 
@@ -27,12 +28,9 @@ const (
 
 // Use is what a call would use, as far as it can be told before it runs.
 type Use struct {
-	Tool    string
-	Command string   // shell source, when it runs one
-	Hosts   []string // it would reach
-	Reads   []string // absolute paths, symlinks resolved
-	Writes  []string
-	Repo    string // the repository the workspace belongs to, or empty
+	policy.Action
+	Home string // the person's
+	Repo string // the repository the workspace belongs to, or empty
 	// Shared says that another task that has not ended works in the same folder, or in one above or below.
 	Shared bool
 }
@@ -45,8 +43,7 @@ type Resources struct {
 
 type named struct {
 	want    td.Want
-	tool    string
-	pattern string
+	pattern policy.Pattern
 }
 
 // NewResources checks the named resources and compiles them. hosts is how many calls may reach one host at
@@ -82,98 +79,44 @@ func compile(r Resource) (named, error) {
 	case r.Capacity < 1:
 		return named{}, td.Errorf(td.Invalid, "the resource %q has capacity %d: it must be at least 1", r.Name, r.Capacity)
 	}
-	tool, pattern, err := parseMatch(r.Match)
+	pattern, err := policy.ParsePattern(r.Match)
 	if err != nil {
-		return named{}, fmt.Errorf("the resource %q: %w", r.Name, err)
+		return named{}, td.Errorf(td.Invalid, "the resource %q: %w", r.Name, err)
 	}
-	return named{want: td.Want{Resource: r.Name, Shared: true, Capacity: r.Capacity}, tool: tool, pattern: pattern}, nil
+	return named{want: td.Want{Resource: r.Name, Shared: true, Capacity: r.Capacity}, pattern: pattern}, nil
 }
 
 func reserved(name string) bool {
 	return strings.HasPrefix(name, fileResource) || strings.HasPrefix(name, repoResource) || strings.HasPrefix(name, hostResource)
 }
 
-// parseMatch reads Tool or Tool(pattern).
-func parseMatch(match string) (tool, pattern string, err error) {
-	tool, rest, has := strings.Cut(match, "(")
-	pattern, closed := strings.CutSuffix(rest, ")")
-	switch {
-	case strings.TrimSpace(tool) != tool || tool == "" || has && (!closed || pattern == ""):
-		return "", "", td.Errorf(td.Invalid, "match %q is none: write Tool or Tool(pattern), as in Bash(go build *)", match)
-	case !has:
-		return tool, "*", nil
-	}
-	return tool, pattern, nil
-}
+// searching are the tools whose path is where they look, not a file that they read.
+var searching = []string{"Grep", "Glob"}
 
-// Wants is what the call must have leased, in the form of records.
+// Wants is what the call must have leased, in the form of records. Leases are no guard rail: a command that
+// hides what it does runs without one.
 func (r *Resources) Wants(u Use) []td.Want {
 	var wants []td.Want
-	commands := simple(u.Command)
-	for _, n := range r.named {
-		if n.matches(u, commands) {
-			wants = append(wants, n.want)
+	if u.Command != "" && u.Repo != "" || len(r.named) > 0 {
+		seen := policy.See(u.Action, u.Home)
+		for _, n := range r.named {
+			if seen.Matches(n.pattern) {
+				wants = append(wants, n.want)
+			}
 		}
-	}
-	if u.Repo != "" && slices.ContainsFunc(commands, writesRepo) {
-		wants = append(wants, td.Want{Resource: repoResource + u.Repo})
+		if u.Repo != "" && seen.ChangesGit() {
+			wants = append(wants, td.Want{Resource: repoResource + u.Repo})
+		}
 	}
 	for _, h := range u.Hosts {
 		if r.hosts > 0 {
 			wants = append(wants, td.Want{Resource: hostResource + strings.ToLower(h), Shared: true, Capacity: r.hosts})
 		}
 	}
-	if u.Shared {
-		for _, p := range u.Reads {
-			wants = append(wants, td.Want{Resource: fileResource + filepath.Clean(p), Shared: true})
-		}
-		for _, p := range u.Writes {
-			wants = append(wants, td.Want{Resource: fileResource + filepath.Clean(p)})
+	if u.Shared && !slices.Contains(searching, u.Tool) {
+		for _, p := range u.Paths {
+			wants = append(wants, td.Want{Resource: fileResource + filepath.Clean(p.Path), Shared: p.Access == policy.Read})
 		}
 	}
 	return td.SortWants(wants)
-}
-
-func (n named) matches(u Use, commands [][]string) bool {
-	if n.tool != u.Tool {
-		return false
-	}
-	if n.pattern == "*" {
-		return true
-	}
-	for _, words := range commands {
-		if like(n.pattern, strings.Join(words, " ")) {
-			return true
-		}
-	}
-	texts := slices.Concat(u.Hosts, u.Reads, u.Writes)
-	return slices.ContainsFunc(texts, func(s string) bool { return like(n.pattern, s) })
-}
-
-// like reports whether text matches a pattern in which * is any text. A last " *" also stands for nothing,
-// so that "go build *" is "go build", too.
-func like(pattern, text string) bool {
-	if whole, cut := strings.CutSuffix(pattern, " *"); cut && like(whole, text) {
-		return true
-	}
-	first, rest, more := strings.Cut(pattern, "*")
-	if !more {
-		return pattern == text
-	}
-	text, ok := strings.CutPrefix(text, first)
-	if !ok {
-		return false
-	}
-	for {
-		var part string
-		part, rest, more = strings.Cut(rest, "*")
-		if !more {
-			return strings.HasSuffix(text, part)
-		}
-		i := strings.Index(text, part)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(part):]
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 )
 
@@ -46,7 +47,9 @@ func TestWantsOfCommands(t *testing.T) {
 		"echo go build":                  "",
 		"go vet":                         "",
 		"/usr/bin/psql -c x; go build":   "build 1 of 2, port:5432 1 of 1",
-		"go build ( unparsable":          "build 1 of 2",
+		"bash -c 'cd x; go build'":       "build 1 of 2",
+		"find . -exec go build {} +":     "build 1 of 2",
+		"go build ( unparsable":          "", // the shell runs nothing of it either
 		"git status":                     "",
 		"git log && git diff":            "",
 		"git commit -m 'go build'":       "repo:/r/.git exclusive",
@@ -55,45 +58,92 @@ func TestWantsOfCommands(t *testing.T) {
 		"git stash; go build":            "build 1 of 2, repo:/r/.git exclusive",
 		"gitk":                           "",
 	} {
-		if got := names(r.Wants(Use{Tool: "Bash", Command: command, Repo: "/r/.git"})); got != want {
+		if got := names(r.Wants(bash(command, "/r/.git"))); got != want {
 			t.Errorf("%q wants %q, not %q", command, got, want)
 		}
 	}
-	if got := r.Wants(Use{Tool: "Bash", Command: "git commit"}); len(got) > 0 {
+	if got := r.Wants(bash("git commit", "")); len(got) > 0 {
 		t.Errorf("outside a repository it wants %v", got)
 	}
 }
 
+func bash(command, repo string) Use {
+	return Use{Action: policy.Action{Tool: "Bash", Command: command, Dir: "/w"}, Home: "/home/me", Repo: repo}
+}
+
+func on(tool string, paths ...policy.PathUse) Use {
+	return Use{Action: policy.Action{Tool: tool, Paths: paths, Dir: "/w"}, Home: "/home/me", Shared: true}
+}
+
 func TestWantsOfFilesAndHosts(t *testing.T) {
 	r := resources(t)
-	use := Use{Tool: "Edit", Reads: []string{"/w/a"}, Writes: []string{"/w/b", "/w/a"}}
-	if got := r.Wants(use); len(got) > 0 {
-		t.Errorf("a folder of its own needs no locks, got %v", got)
+	a, b := policy.PathUse{Path: "/w/a", Access: policy.Write}, policy.PathUse{Path: "/w/b", Access: policy.Write}
+	read := policy.PathUse{Path: "/w/a", Access: policy.Read}
+	alone := on("Edit", a)
+	alone.Shared = false
+	fetch := Use{Action: policy.Action{Tool: "WebFetch", Hosts: []string{"Example.ORG"}, Dir: "/w"}}
+	for want, use := range map[string]Use{
+		"": alone,
+		"file:/w/a exclusive, file:/w/b exclusive": on("Edit", read, b, a),
+		"file:/w/a shared":                         on("Read", read),
+		"host:example.org 1 of 4, web 1 of 3":      fetch,
+	} {
+		if got := names(r.Wants(use)); got != want {
+			t.Errorf("%+v wants %q, not %q", use, got, want)
+		}
 	}
-	use.Shared = true
-	if got, want := names(r.Wants(use)), "file:/w/a exclusive, file:/w/b exclusive"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	if got := r.Wants(on("Grep", read)); len(got) > 0 {
+		t.Errorf("a search wants %v", got)
 	}
-	if got, want := names(r.Wants(Use{Tool: "Read", Reads: []string{"/w/a"}, Shared: true})), "file:/w/a shared"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := names(r.Wants(Use{Tool: "WebFetch", Hosts: []string{"Example.ORG"}})), "host:example.org 1 of 4, web 1 of 3"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+}
+
+// TestMatchAsInRules: what needs a resource is said in the words of rules.
+func TestMatchAsInRules(t *testing.T) {
+	wrote := func(path string) Use { return on("Write", policy.PathUse{Path: path, Access: policy.Write}) }
+	for _, c := range []struct {
+		match string
+		use   Use
+		want  bool
+	}{
+		{"Write(db/**)", wrote("/w/db/a"), true},
+		{"Write(db/**)", wrote("/w/dbs"), false},
+		{"Write(db/**)", bash("rm db/a", ""), true},
+		{"Write(db/**)", bash("rm -r db", ""), true},
+		{"Write(db/**)", bash("cat db/a", ""), false},
+		{"Write(~/db/**)", wrote("/home/me/db/a"), true},
+		{"WebFetch(*.test)", Use{Action: policy.Action{Tool: "WebFetch", Hosts: []string{"a.test"}, Dir: "/w"}}, true},
+		{"WebFetch(*.test)", Use{Action: policy.Action{Tool: "WebFetch", Hosts: []string{"a.org"}, Dir: "/w"}}, false},
+		{"mcp__notes__*", Use{Action: policy.Action{Tool: "mcp__notes__write", Dir: "/w"}}, true},
+		{"mcp__notes__*", Use{Action: policy.Action{Tool: "mcp__other", Dir: "/w"}}, false},
+		{"Bash(go test:*)", bash("go test ./...", ""), true},
+		{"Bash(go test *)", Use{Action: policy.Action{Tool: "my_skill", Command: "go test", Dir: "/w"}}, true},
+		{"Bash", bash("ls", ""), true},
+		{"Bash", wrote("/w/a"), false},
+	} {
+		r, err := NewResources([]Resource{{Name: "it", Capacity: 1, Match: c.match}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(names(r.Wants(c.use)), "it "); got != c.want {
+			t.Errorf("%s on %+v: %v", c.match, c.use.Action, got)
+		}
 	}
 }
 
 func TestBadResources(t *testing.T) {
 	for want, list := range map[string][]Resource{
-		"needs a name":         {{Capacity: 1, Match: "Bash"}},
-		"blanks":               {{Name: " a", Capacity: 1, Match: "Bash"}},
-		"capacity 0":           {{Name: "a", Match: "Bash"}},
-		"capacity -3":          {{Name: "a", Capacity: -3, Match: "Bash"}},
-		"there twice":          {{Name: "a", Capacity: 1, Match: "Bash"}, {Name: "a", Capacity: 2, Match: "Read"}},
-		"taskdaemon gives":     {{Name: "repo:x", Capacity: 1, Match: "Bash"}},
-		`match "Bash(" is`:     {{Name: "a", Capacity: 1, Match: "Bash("}},
-		`match "" is none`:     {{Name: "a", Capacity: 1}},
-		`match "Bash()" is`:    {{Name: "a", Capacity: 1, Match: "Bash()"}},
-		"here.yaml:3: the res": {{Name: "a", Match: "Bash", Where: "here.yaml:3"}},
+		"needs a name":          {{Capacity: 1, Match: "Bash"}},
+		"blanks":                {{Name: " a", Capacity: 1, Match: "Bash"}},
+		"capacity 0":            {{Name: "a", Match: "Bash"}},
+		"capacity -3":           {{Name: "a", Capacity: -3, Match: "Bash"}},
+		"there twice":           {{Name: "a", Capacity: 1, Match: "Bash"}, {Name: "a", Capacity: 2, Match: "Read"}},
+		"taskdaemon gives":      {{Name: "repo:x", Capacity: 1, Match: "Bash"}},
+		"bracket is not closed": {{Name: "a", Capacity: 1, Match: "Bash("}},
+		"a tool is missing":     {{Name: "a", Capacity: 1}},
+		"nothing in the brack":  {{Name: "a", Capacity: 1, Match: "Bash()"}},
+		"not a valid glob":      {{Name: "a", Capacity: 1, Match: "Read(a[)"}},
+		`"a": match: "a b": "a`: {{Name: "a", Capacity: 1, Match: "a b"}},
+		"here.yaml:3: the res":  {{Name: "a", Match: "Bash", Where: "here.yaml:3"}},
 	} {
 		_, err := NewResources(list, 0)
 		if !td.IsKind(err, td.Invalid) || !strings.Contains(err.Error(), want) {
@@ -102,20 +152,6 @@ func TestBadResources(t *testing.T) {
 	}
 	if _, err := NewResources(nil, -1); !td.IsKind(err, td.Invalid) {
 		t.Errorf("a negative bound of hosts gave %v", err)
-	}
-}
-
-func TestLike(t *testing.T) {
-	for _, c := range []struct {
-		pattern, text string
-		want          bool
-	}{
-		{"a", "a", true}, {"a", "b", false}, {"*", "", true}, {"a*", "abc", true}, {"*c", "abc", true}, {"a*c", "abc", true},
-		{"a*b*c", "a1b2c", true}, {"a*b*c", "acb", false}, {"ab*ba", "aba", false}, {"x *", "x", true}, {"x *", "xy", false},
-	} {
-		if got := like(c.pattern, c.text); got != c.want {
-			t.Errorf("like(%q, %q) is %v", c.pattern, c.text, got)
-		}
 	}
 }
 
@@ -132,7 +168,9 @@ func FuzzWants(f *testing.F) {
 		if len(path) > 4096 {
 			return
 		}
-		u := Use{Tool: "Bash", Command: command, Repo: "/r", Reads: []string{path}, Writes: []string{path, "/x"}, Hosts: []string{path}, Shared: true}
+		u := bash(command, "/r")
+		u.Hosts, u.Shared = []string{path}, true
+		u.Paths = []policy.PathUse{{Path: path, Access: policy.Read}, {Path: path, Access: policy.Write}, {Path: "/x", Access: policy.Write}}
 		wants := r.Wants(u)
 		if err := td.CheckWants(wants); err != nil {
 			t.Fatal(err)

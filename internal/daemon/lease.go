@@ -24,6 +24,8 @@ func (d *Daemon) leases() engine.Leases {
 		Resources: d.resources,
 		Wait:      d.o.Config.Leases.Wait,
 		Repo:      git.CommonDir,
+		Home:      d.o.Home,
+		Shares:    func(id td.TaskID, dir string) bool { return d.sched.Shares(id, dir) },
 		Freed:     func() { d.sched.Freed() },
 		Look: func(ctx context.Context, id td.TaskID) {
 			t, err := d.journal.Task(ctx, id)

@@ -35,7 +35,7 @@ type Log struct {
 	then   []func() // called when what is staged is on disk
 
 	kept  td.Task // as it is on disk
-	freed func()
+	freed func(given []td.Lease)
 
 	damaged error
 }
@@ -80,7 +80,10 @@ func (l *Log) damage(seq uint64, why string) {
 }
 
 // OnFree has f called when leases of the task, or its place in the queue for some, were given up on disk.
-func (l *Log) OnFree(f func()) { l.freed = f }
+func (l *Log) OnFree(f func(given []td.Lease)) { l.freed = f }
+
+// Frees reports whether what is staged gives something up that others may want.
+func (l *Log) Frees() bool { return len(l.staged) > 0 && l.kept.Frees(l.task) }
 
 // Task is the task with everything recorded and staged so far.
 func (l *Log) Task() td.Task { return l.task }
@@ -217,7 +220,7 @@ func (l *Log) write(ctx context.Context, evs []td.Event) error {
 			l.head, l.staged = task.Head, l.staged[:0]
 			fpAfterAppend.Hit()
 			if l.freed != nil && l.kept.Frees(task) {
-				l.freed()
+				l.freed(l.kept.GivesBack(task))
 			}
 			l.kept = task
 			for _, f := range l.then {

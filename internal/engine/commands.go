@@ -105,7 +105,7 @@ func (r *run) reapSteps(ctx context.Context, why string) error {
 		}
 		r.forget(step)
 	}
-	return nil
+	return r.released(ctx)
 }
 
 func (r *run) reapJobs(ctx context.Context, why string) error {
@@ -128,7 +128,7 @@ func (r *run) reapJobs(ctx context.Context, why string) error {
 	for _, j := range t.Jobs {
 		r.remove(j.Spool)
 	}
-	return nil
+	return r.released(ctx)
 }
 
 // killLimit is longer than it takes to destroy a shim that does not answer any more.

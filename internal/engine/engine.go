@@ -153,6 +153,7 @@ type run struct {
 	pre        map[td.StepKey]hook.Result // what hooks said of the calls before they run
 	ending     hook.Point                 // at which the task is about to end
 	obeying    bool                       // commands are being carried out
+	given      []givenBack                // leases that hooks are not told of yet
 
 	cleaning sync.WaitGroup // what is being removed from the spool
 }
@@ -172,8 +173,9 @@ func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Cont
 	if err != nil {
 		return nil, err
 	}
-	log.OnFree(e.Leases.Freed)
-	return &run{Engine: e, ctx: ctx, held: held, ctl: ctl, log: log}, nil
+	r := &run{Engine: e, ctx: ctx, held: held, ctl: ctl, log: log}
+	log.OnFree(r.gaveBack)
+	return r, nil
 }
 
 // Attend carries out the commands of a task that is not running, takes a running one from a holder that

@@ -96,6 +96,9 @@ func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, b
 		if v.Outcome == nil {
 			return nil, false, nil // it waits for what the validator needs
 		}
+		if err := r.released(ctx); err != nil {
+			return nil, false, err
+		}
 	}
 	fpValidated.Hit()
 	res := v.Outcome.Tool

@@ -2,20 +2,18 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
-	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
 )
 
@@ -33,6 +31,11 @@ type Leases struct {
 	Wait      time.Duration    // how long a call may wait for what it needs
 	// Repo is what all worktrees of the repository around a folder share; nil: not known.
 	Repo func(dir string) string
+	// Home is the person's, for patterns that name it.
+	Home string
+	// Shares reports whether another task that has not ended may touch the files of a task's folder; nil: none
+	// does. It is asked before each call that touches files.
+	Shares func(id td.TaskID, dir string) bool
 	// Freed is told that something was given back; nil: nobody.
 	Freed func()
 	// Look has the scheduler look at a task whose background job may have ended; nil: nobody.
@@ -40,67 +43,29 @@ type Leases struct {
 }
 
 // wants is what a tool call must have leased before it runs.
-func (r *run) wants(ctx context.Context, c *transcript.Call) ([]td.Want, error) {
-	if r.Leases.Resources == nil {
-		return nil, nil
-	}
-	var in struct {
-		Command string `json:"command"`
-		Path    string `json:"path"`
-		URL     string `json:"url"`
-	}
-	if err := json.Unmarshal(c.Use.Input, &in); err != nil {
-		return nil, nil //nolint:nilerr // input of another form names nothing that is leased
-	}
-	u := coord.Use{Tool: c.Use.Name}
-	switch c.Use.Name {
-	case "Bash":
-		return r.commandWants(in.Command), nil
-	case "WebFetch":
-		if at, err := url.Parse(in.URL); err == nil && at.Hostname() != "" {
-			u.Hosts = []string{at.Hostname()}
-		}
-	case "Read", "Write", "Edit", "MultiEdit":
-		rel, err := r.root.Rel(in.Path)
-		if err != nil {
-			return nil, nil //nolint:nilerr // the tool says so itself
-		}
-		path := filepath.Join(r.root.Dir(), rel)
-		if c.Use.Name == "Read" {
-			u.Reads = []string{path}
-		} else {
-			u.Writes = []string{path}
-		}
-		if u.Shared, err = r.sharesFolder(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return r.Leases.Resources.Wants(u), nil
+func (r *run) wants(c *transcript.Call, call tool.Call) []td.Want {
+	return r.wantsOf(policy.Action{Tool: c.Use.Name, Paths: call.Paths, Command: call.Command, Hosts: call.Hosts})
 }
 
 // commandWants is what a shell command must have leased before it runs.
 func (r *run) commandWants(command string) []td.Want {
+	return r.wantsOf(policy.Action{Tool: "Bash", Command: command})
+}
+
+func (r *run) wantsOf(a policy.Action) []td.Want {
 	if r.Leases.Resources == nil {
 		return nil
 	}
-	u := coord.Use{Tool: "Bash", Command: command}
-	if r.Leases.Repo != nil {
-		u.Repo = r.Leases.Repo(r.log.Task().Dir)
+	task := r.log.Task()
+	a.Dir = r.root.Dir()
+	u := coord.Use{Action: a, Home: r.Leases.Home}
+	if a.Command != "" && r.Leases.Repo != nil {
+		u.Repo = r.Leases.Repo(task.Dir)
+	}
+	if len(a.Paths) > 0 && r.Leases.Shares != nil {
+		u.Shared = r.Leases.Shares(task.ID, task.Dir)
 	}
 	return r.Leases.Resources.Wants(u)
-}
-
-// sharesFolder reports whether another task that has not ended may touch the same files. One that waits for
-// this one, as a parent does for its subtask, touches nothing.
-func (r *run) sharesFolder(ctx context.Context) (bool, error) {
-	me := r.log.Task()
-	near, err := r.Journal.Tasks(ctx, store.TaskFilter{States: store.Live, Near: me.Dir, Brief: true, Limit: 16})
-	if err != nil {
-		return false, fmt.Errorf("look who shares the folder: %w", err)
-	}
-	return slices.ContainsFunc(near, func(t td.Task) bool {
-		return t.ID != me.ID && (t.Status.Blocked == nil || t.Status.Blocked.Child == "")
-	}), nil
 }
 
 // busy is for a step that was refused what it wants: the task is laid down until its turn comes. When it
@@ -108,13 +73,25 @@ func (r *run) sharesFolder(ctx context.Context) (bool, error) {
 func (r *run) busy(ctx context.Context, step td.StepKey, wants []td.Want, by *td.BusyError) (words string, err error) {
 	now := r.log.Now()
 	waited := now.Sub(r.waitingSince(step, now))
-	switch {
-	case by.Own:
+	if by.Own {
 		return fmt.Sprintf("%s is in use by a background job of this task itself. End it with BashKill first.", by.Resource), nil
+	}
+	cause := by.Error()
+	ours, err := r.waitedFor(ctx, by.Task)
+	switch {
+	case err != nil:
+		return "", err
 	case waited >= r.Leases.Wait:
 		fpLeaseGivenUp.Hit()
-		return fmt.Sprintf("Resource locked by task %s (%s): %s. Waited %s for it. Do something else first and try again later, or do without.",
-			by.Handle, by.Title, by.Resource, waited.Round(time.Second)), nil
+		words = fmt.Sprintf("Resource locked by task %s (%s): %s. Waited %s for it.", by.Handle, by.Title, by.Resource, waited.Round(time.Second))
+		if ours != nil {
+			return fmt.Sprintf("%s That task in turn waits for %s, which the background job %s of this task has: while it runs, neither gets on. "+
+				"End it with BashKill if you can do without it.", words, ours.Resource, ours.Job), nil
+		}
+		return words + " Do something else first and try again later, or do without.", nil
+	case ours != nil:
+		cause += fmt.Sprintf(", which in turn waits for %s of this task's background job %s: unless a job ends, only the time limit ends this (leases.wait: %s)",
+			ours.Resource, ours.Job, r.Leases.Wait)
 	}
 	lock := hook.Lock{Resource: by.Resource, LockMode: modeOf(wants, by.Resource), Holder: by.Handle, WaitedMS: waited.Milliseconds()}
 	if _, _, err := fire(ctx, r, step, hook.ResourceLockWaitPayload{Head: r.head(), Lock: lock}); err != nil {
@@ -123,11 +100,30 @@ func (r *run) busy(ctx context.Context, step td.StepKey, wants []td.Want, by *td
 	fpLeaseBusy.Hit()
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 		return td.BlockOn(t, td.BlockedData{
-			Cause: by.Error(), Resource: by.Resource, Holder: by.Handle, Step: step, Wants: wants,
+			Cause: cause, Resource: by.Resource, Holder: by.Handle, Step: step, Wants: wants,
 		}, at)
 	})
 	fpLeaseBlocked.Hit()
 	return "", err
+}
+
+// waitedFor is the lease of a background job of this task that the other one waits for, or nil.
+func (r *run) waitedFor(ctx context.Context, other td.TaskID) (*td.Lease, error) {
+	jobs := slices.DeleteFunc(r.log.Task().Leases(), func(l td.Lease) bool { return l.Job == "" })
+	if len(jobs) == 0 {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	locks, err := r.Journal.Locks(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look who waits: %w", err)
+	}
+	for _, w := range locks.Waiters {
+		i := slices.IndexFunc(jobs, func(l td.Lease) bool { return w.Task == other && modeOf(w.Wants, l.Resource) != "" })
+		if i >= 0 {
+			return &jobs[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
 }
 
 func (r *run) waitingSince(step td.StepKey, now time.Time) time.Time {
@@ -171,28 +167,49 @@ func (r *run) leased(step td.StepKey, wants []td.Want, do func(context.Context) 
 // leaseKey is the occasion of getting or giving back what a step wants.
 func leaseKey(step td.StepKey, i int) td.StepKey { return td.StepKey(fmt.Sprintf("%s.l%d", step, i)) }
 
-// released tells hooks of what the task had before and has no more. It is on disk by then.
-func (r *run) released(ctx context.Context, before []td.Lease) error {
-	if len(before) == 0 || !r.Hooks.Has(hook.ResourceLockReleased) {
+// givenBack is a lease that is no more, with the occasion on which hooks are told.
+type givenBack struct {
+	key  td.StepKey
+	lock hook.Lock
+}
+
+// gaveBack is called when leases were given back on disk, whatever it was that ended them.
+func (r *run) gaveBack(leases []td.Lease) {
+	if r.Leases.Freed != nil {
+		r.Leases.Freed()
+	}
+	if !r.Hooks.Has(hook.ResourceLockReleased) {
+		return
+	}
+	nth := map[td.StepKey]int{} // as leased counts them
+	for _, l := range leases {
+		r.given = append(r.given, givenBack{leaseKey(l.Step, nth[l.Step]), hook.Lock{Resource: l.Resource, LockMode: l.Mode()}})
+		nth[l.Step]++
+	}
+}
+
+// released tells hooks of leases that were given back. Whoever ends the task calls it before that.
+func (r *run) released(ctx context.Context) error {
+	if !r.Hooks.Has(hook.ResourceLockReleased) || r.log.Task().Status.State.Terminal() {
 		return nil
 	}
-	has := r.log.Task().Leases()
-	if err := r.log.Flush(ctx); err != nil {
-		return err
-	}
-	for i, l := range before {
-		if slices.ContainsFunc(has, func(h td.Lease) bool { return h.Resource == l.Resource && h.Step == l.Step }) {
-			continue
-		}
-		lock := hook.Lock{Resource: l.Resource, LockMode: l.Mode()}
-		if _, _, err := fire(ctx, r, leaseKey(l.Step, i), hook.ResourceLockReleasedPayload{Head: r.head(), Lock: lock}); err != nil {
+	if r.log.Frees() {
+		if err := r.log.Flush(ctx); err != nil {
 			return err
 		}
+	}
+	for len(r.given) > 0 {
+		g := r.given[0]
+		if _, _, err := fire(ctx, r, g.key, hook.ResourceLockReleasedPayload{Head: r.head(), Lock: g.lock}); err != nil {
+			return err
+		}
+		r.given = r.given[1:]
 	}
 	return nil
 }
 
-// returnLeases gives back what background jobs have that ended while nobody looked.
+// returnLeases gives back what background jobs have that ended while nobody looked, and has hooks told of
+// all that was given back.
 func (r *run) returnLeases(ctx context.Context) error {
 	var ended []td.JobID
 	for _, j := range r.log.Task().Jobs {
@@ -207,12 +224,13 @@ func (r *run) returnLeases(ctx context.Context) error {
 			ended = append(ended, j.ID)
 		}
 	}
-	if len(ended) == 0 {
-		return nil
+	if len(ended) > 0 {
+		if err := r.log.Append(ctx, td.LeasesReturned{Jobs: ended}); err != nil {
+			return err
+		}
+		fpLeaseReturned.Hit()
 	}
-	err := r.log.Append(ctx, td.LeasesReturned{Jobs: ended})
-	fpLeaseReturned.Hit()
-	return err
+	return r.released(ctx)
 }
 
 // leaseFree says why a task that is blocked on leases may go on, or nothing.

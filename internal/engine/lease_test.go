@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"taskdaemon/internal/coord"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -126,49 +129,61 @@ func TestLeaseLeaves(t *testing.T) {
 	}
 }
 
-// TestFileLocks: files are leased only where another task works in the same folder, above or below.
+// TestFileLocks: files are leased only where another task may touch them. What is read is shared, and several
+// reads go at once; where one of them must wait, the others do not wait with it for ever.
 func TestFileLocks(t *testing.T) {
-	file := func(b *Options) {
-		read := func(_ context.Context, env *tool.Env, _ json.RawMessage) (tool.Call, error) {
-			return tool.Call{Effect: td.Pure, Run: func(context.Context) (td.ToolResult, error) {
-				return td.ToolResult{Content: "read"}, nil
-			}}, nil
+	file := func(o *Options, shared bool) {
+		uses := func(access policy.Access) func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
+			return func(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Call, error) {
+				var in struct{ Path string }
+				if err := json.Unmarshal(input, &in); err != nil {
+					return tool.Call{}, err
+				}
+				path := policy.PathUse{Path: filepath.Join(env.Root.Dir(), in.Path), Access: access}
+				return tool.Call{Effect: td.Pure, Paths: []policy.PathUse{path}, Run: func(context.Context) (td.ToolResult, error) {
+					time.Sleep(time.Second)
+					return td.ToolResult{Content: "done"}, nil
+				}}, nil
+			}
 		}
-		b.Tools = b.Tools.With(tool.Tool{Name: "Read", Prepare: read}, tool.Tool{Name: "Write", Prepare: read})
+		o.Tools = o.Tools.With(tool.Tool{Name: "Read", Prepare: uses(policy.Read)}, tool.Tool{Name: "Write", Prepare: uses(policy.Write)})
+		o.Leases.Shares = func(td.TaskID, string) bool { return shared }
 	}
+	reads := []string{"Read", `{"path":"a"}`, "Read", `{"path":"b"}`, "Read", `{"path":"c"}`}
 	for name, c := range map[string]struct {
-		dir  func(mine string) string
-		want string
+		shared bool
+		taken  bool // b is, by another task, for a while
+		want   string
+		most   time.Duration
 	}{
-		"alone":  {func(string) string { return "/elsewhere" }, ""},
-		"beside": {func(mine string) string { return mine + "-more" }, ""},
-		"above":  {filepath.Dir, "shared"},
-		"below":  {func(mine string) string { return filepath.Join(mine, "sub") }, "shared"},
+		"alone":  {want: "", most: 3 * time.Second},
+		"shared": {shared: true, want: "a shared, b shared, c shared, a exclusive", most: 3 * time.Second},
+		"taken":  {shared: true, taken: true, want: "a shared, b shared, c shared, a exclusive", most: 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plays := []any{later(calls("Read", `{"path":"a.txt"}`)), calls("Write", `{"path":"a.txt"}`)}
-			play(t, plays, func(s *td.Spec, o *Options) { s.Yes = true; leasing(s, o); file(o) }, func(b *bench, id td.TaskID) {
-				dir := b.task(id).Dir
-				b.holder(c.dir(dir))
+			plays := []any{later(calls(reads...)), calls("Write", `{"path":"a"}`)}
+			play(t, plays, func(s *td.Spec, o *Options) { s.Yes = true; leasing(s, o); file(o, c.shared) }, func(b *bench, id td.TaskID) {
+				began, dir := time.Now(), b.task(id).Dir
+				if c.taken {
+					other, claim := b.holder("/elsewhere", td.Want{Resource: "file:" + filepath.Join(dir, "b")})
+					b.until(id, td.Blocked)
+					b.give(other, claim)
+				}
 				b.until(id, td.Completed)
-				var modes []string
+				if took := time.Since(began); took > c.most+500*time.Millisecond {
+					t.Errorf("it took %s: reads go one by one", took)
+				}
+				var got []string
 				for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
 					if err != nil {
 						t.Fatal(err)
 					}
 					if in, is := ev.Body.(td.StepIntended); is && len(in.Wants) > 0 {
-						if in.Wants[0].Resource != "file:"+filepath.Join(dir, "a.txt") {
-							t.Errorf("it leased %+v", in.Wants)
-						}
-						modes = append(modes, in.Wants[0].Mode())
+						got = append(got, strings.TrimPrefix(in.Wants[0].Resource, "file:"+dir+"/")+" "+in.Wants[0].Mode())
 					}
 				}
-				want := ""
-				if c.want != "" {
-					want = "shared exclusive"
-				}
-				if got := strings.Join(modes, " "); got != want {
-					t.Errorf("leased %q, want %q", got, want)
+				if got := strings.Join(got, ", "); got != c.want {
+					t.Errorf("leased %q, want %q", got, c.want)
 				}
 			})
 		})
@@ -182,42 +197,114 @@ func (ended) Find(string) (sandbox.Process, sandbox.ProcessState, error) {
 	return nil, sandbox.Finished, nil
 }
 
-// TestJobReturnsLease: a job that ended while nobody looked gives back what it had; one of the task's own that
-// still runs is named at once.
-func TestJobReturnsLease(t *testing.T) {
-	job := func(s *td.Spec, o *Options) {
+// jobs lets Bash start background jobs that need these resources.
+func jobs(spool tool.Spool, match ...coord.Resource) func(*td.Spec, *Options) {
+	return func(s *td.Spec, o *Options) {
 		s.Yes = true
-		start := func(_ context.Context, env *tool.Env, _ json.RawMessage) (tool.Call, error) {
-			return tool.Call{Effect: td.Pure, Run: func(context.Context) (td.ToolResult, error) {
+		start := func(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Call, error) {
+			var in struct{ Command string }
+			if err := json.Unmarshal(input, &in); err != nil {
+				return tool.Call{}, err
+			}
+			return tool.Call{Effect: td.Pure, Command: in.Command, Run: func(context.Context) (td.ToolResult, error) {
 				return td.ToolResult{Content: "started", Job: &td.Job{ID: "j1", Spool: "x", Since: env.Now()}}, nil
 			}}, nil
 		}
-		o.Tools = tool.NewRegistry(tool.Tool{Name: "Bash", Prepare: start}).With(
-			func() []tool.Tool {
-				var rest []tool.Tool
-				for _, n := range []string{"Complete", "Ask"} {
-					one, _ := o.Tools.Get(n)
-					rest = append(rest, one)
-				}
-				return rest
-			}()...)
-		r, err := coord.NewResources([]coord.Resource{{Name: "build", Capacity: 1, Match: "Bash"}}, 0)
+		o.Tools, o.Spool = o.Tools.With(tool.Tool{Name: "Bash", Prepare: start}), spool
+		r, err := coord.NewResources(match, 0)
 		if err != nil {
 			panic(err)
 		}
 		o.Leases = Leases{Resources: r, Wait: time.Minute}
 	}
+}
+
+// TestJobReturnsLease: a job that ended while nobody looked gives back what it had; one of the task's own that
+// still runs is named at once.
+func TestJobReturnsLease(t *testing.T) {
 	plays := []any{calls("Bash", `{"command":"one"}`), calls("Bash", `{"command":"two"}`)}
-	play(t, plays, func(s *td.Spec, o *Options) { job(s, o); o.Spool = ended{} }, func(b *bench, id td.TaskID) {
+	build := coord.Resource{Name: "build", Capacity: 1, Match: "Bash"}
+	play(t, plays, jobs(ended{}, build), func(b *bench, id td.TaskID) {
 		if said := b.conversation(b.until(id, td.Completed).ID); strings.Contains(said, "in use") {
 			t.Errorf("the model was told:\n%s", said)
 		}
 	})
-	play(t, plays, func(s *td.Spec, o *Options) { job(s, o); o.Spool = running{} }, func(b *bench, id td.TaskID) {
+	play(t, plays, jobs(running{}, build), func(b *bench, id td.TaskID) {
 		if said := b.conversation(b.until(id, td.Completed).ID); !strings.Contains(said, "build is in use by a background job of this task itself") {
 			t.Errorf("the model was told:\n%s", said)
 		}
 	})
+}
+
+// TestJobsWaitForEachOther: of two tasks whose jobs have what the other wants each is told, after its time, which
+// job of its own is in the way.
+func TestJobsWaitForEachOther(t *testing.T) {
+	plays := []any{calls("Bash", `{"command":"one"}`), later(calls("Bash", `{"command":"two"}`))}
+	port, build := coord.Resource{Name: "port", Capacity: 1, Match: "Bash(one)"}, coord.Resource{Name: "build", Capacity: 1, Match: "Bash(two)"}
+	play(t, plays, jobs(running{}, port, build), func(b *bench, id td.TaskID) {
+		other, claim := b.holder("/elsewhere", td.Want{Resource: "build"})
+		now := time.Now().UTC().Round(0)
+		m, err := td.BlockOn(other, td.BlockedData{Cause: "it waits", Resource: "port", Step: "next", Wants: []td.Want{{Resource: "port"}}}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		evs := append([]td.Event{{At: now, Body: td.StepEnded{Outcome: td.Outcome{
+			Key: "s", Via: td.Ran, Tool: &td.ToolResult{Job: &td.Job{ID: "j9", Spool: "y", Since: now}},
+		}}}}, m.Events...)
+		if _, err := b.journal.Append(b.t.Context(), claim, other.Head, evs...); err != nil {
+			t.Fatal(err)
+		}
+		task := b.until(id, td.Blocked)
+		if cause := task.Status.Blocked.Cause; !strings.Contains(cause, "waits for port of this task's background job j1") || !strings.Contains(cause, "leases.wait: 1m0s") {
+			t.Errorf("it is blocked because %s", cause)
+		}
+		b.until(id, td.Completed)
+		b.wantSaid(id, "Waited 1m0s for it. That task in turn waits for port, which the background job j1 of this task has", "End it with BashKill")
+	})
+}
+
+// TestHooksHearOfWhatIsGivenBack: whatever it is that ends a lease, hooks are told once.
+func TestHooksHearOfWhatIsGivenBack(t *testing.T) {
+	build := coord.Resource{Name: "build", Capacity: 1, Match: "Bash"}
+	bash := calls("Bash", `{"command":"one"}`)
+	cancel := func(b *bench, id td.TaskID) {
+		b.until(id, td.Waiting)
+		b.post(id, td.Command{Type: td.CmdCancel})
+		b.until(id, td.Cancelled)
+	}
+	end := func(s td.State) func(*bench, td.TaskID) {
+		return func(b *bench, id td.TaskID) { b.until(id, s) }
+	}
+	for name, c := range map[string]struct {
+		plays  []any
+		change func(*td.Spec, *Options)
+		test   func(*bench, td.TaskID)
+	}{
+		"a call ends":        {[]any{calls("Look", `{}`)}, leasing, end(td.Completed)},
+		"a job ends":         {[]any{bash, calls("Ask", `{}`)}, jobs(ended{}, build), end(td.Waiting)},
+		"the task completes": {[]any{bash}, jobs(running{}, build), end(td.Completed)},
+		"the task fails":     {[]any{bash, calls("Fail", `{"reason":"no"}`)}, jobs(running{}, build), end(td.Failed)},
+		"it is cancelled":    {[]any{bash, calls("Ask", `{}`)}, jobs(running{}, build), cancel},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told atomic.Int64
+			hear := func(_ context.Context, p hook.Payload) (hook.Result, error) {
+				if g, is := p.(hook.ResourceLockReleasedPayload); is && g.Resource == "build" {
+					told.Add(1)
+				}
+				return hook.Result{}, nil
+			}
+			play(t, c.plays, func(s *td.Spec, o *Options) {
+				c.change(s, o)
+				o.Hooks = hooked(t, hear, hook.ResourceLockReleased)
+			}, func(b *bench, id td.TaskID) {
+				c.test(b, id)
+				if l, err := b.journal.Locks(b.t.Context()); err != nil || len(l.Held) > 0 || told.Load() != 1 {
+					t.Errorf("told %d times; %+v, %v", told.Load(), l, err)
+				}
+			})
+		})
+	}
 }
 
 // running is a spool in which every process runs until it is killed.

@@ -33,11 +33,11 @@ var errToolTimeout = errors.New("the tool took too long")
 // useTools brings the calls of the newest answer one step further, and lets go of background jobs that
 // this showed to have ended.
 func (r *run) useTools(ctx context.Context) error {
-	before, leases := r.log.Task().Jobs, r.log.Task().Leases()
+	before := r.log.Task().Jobs
 	if err := r.useSome(ctx); err != nil {
 		return err
 	}
-	if err := r.released(ctx, leases); err != nil {
+	if err := r.released(ctx); err != nil {
 		return err
 	}
 	after := r.log.Task().Jobs
@@ -60,6 +60,7 @@ func (r *run) useTools(ctx context.Context) error {
 // last, whatever their place.
 func (r *run) useSome(ctx context.Context) error {
 	var looks []durable.Step
+	var first func() error // the first of them, alone
 	var last *transcript.Call
 	calls := r.log.Transcript().Calls
 	for i := range calls {
@@ -84,7 +85,9 @@ func (r *run) useSome(ctx context.Context) error {
 		}
 		step, pure := r.look(ctx, c, t, known)
 		if pure {
-			looks = append(looks, step)
+			if looks = append(looks, step); first == nil {
+				first = func() error { return r.useOne(ctx, c, t, known) }
+			}
 			continue
 		}
 		if len(looks) > 0 {
@@ -93,9 +96,7 @@ func (r *run) useSome(ctx context.Context) error {
 		return r.useOne(ctx, c, t, known)
 	}
 	if len(looks) > 0 {
-		step, done := r.ctl.Step(ctx)
-		defer done()
-		return r.log.DoAll(step, looks)
+		return r.lookAtAll(ctx, looks, first)
 	}
 	if done, err := r.beforeTool(ctx, last); err != nil || done {
 		return err
@@ -104,6 +105,23 @@ func (r *run) useSome(ctx context.Context) error {
 		return err
 	}
 	return r.nominate(ctx, last)
+}
+
+// lookAtAll looks at as many things at once as may be had at once. Where not even the first may, it waits.
+func (r *run) lookAtAll(ctx context.Context, looks []durable.Step, first func() error) error {
+	for ; len(looks) > 0; looks = looks[:len(looks)/2] {
+		err := r.lookAtOnce(ctx, looks)
+		if _, busy := errors.AsType[*td.BusyError](err); !busy {
+			return err
+		}
+	}
+	return first()
+}
+
+func (r *run) lookAtOnce(ctx context.Context, looks []durable.Step) error {
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	return r.log.DoAll(step, looks)
 }
 
 // look is the step for a call that only looks; pure is false for any other call.
@@ -116,8 +134,9 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	if err != nil || call.Effect != td.Pure || r.pre[c.Key].Permission == hook.Ask || r.Hooks.Has(hook.PostToolUse) || r.Hooks.Has(hook.SecurityPolicyCheck) {
 		return durable.Step{}, false // useOne prepares it again, and records the error
 	}
-	if wants, err := r.wants(ctx, c); err != nil || len(wants) > 0 {
-		return durable.Step{}, false // it may have to wait, which others need not
+	wants := r.wants(c, call)
+	if len(wants) > 0 && r.Hooks.Has(hook.ResourceLockAcquired) {
+		return durable.Step{}, false // hooks are told of one after the other
 	}
 	d := r.decide(c, call)
 	_, often := r.tooOften(c)
@@ -125,11 +144,12 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 		return durable.Step{}, false // useOne has it denied or asked about
 	}
 	in := intent(c, call, 0, "")
+	in.Wants = wants
 	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
 	return durable.Step{
 		Intent: in,
 		Again:  c.Intent != nil,
-		Run:    r.judged(c, r.runner(t, call, env)),
+		Run:    r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 	}, true
 }
 
@@ -187,10 +207,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	if !d.Looks {
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: d.Rule})
 	}
-	wants, err := r.wants(ctx, c)
-	if err != nil {
-		return err
-	}
+	wants := r.wants(c, call)
 	if !r.held.MayStart() {
 		return errClaimEnds
 	}

@@ -88,7 +88,7 @@ func (l *leaser) open(ctx context.Context, held *coord.Held) (*durable.Log, erro
 	}
 	log, err := durable.Open(ctx, l.journal, t, held.Claim, time.Now)
 	if err == nil {
-		log.OnFree(l.sched.Freed)
+		log.OnFree(func([]td.Lease) { l.sched.Freed() })
 	}
 	return log, err
 }

@@ -72,6 +72,7 @@ type Scheduler struct {
 	mu      sync.Mutex // guards running, for Running
 	running map[td.TaskID]*Control
 
+	folders *folders
 	tasks   map[td.TaskID]*entry
 	mail    []*entry // those with something in their inbox
 	ready   queue
@@ -110,6 +111,7 @@ func New(o Options) *Scheduler {
 		stop:    make(chan struct{}),
 		kill:    make(chan struct{}),
 		running: map[td.TaskID]*Control{},
+		folders: newFolders(),
 		tasks:   map[td.TaskID]*entry{},
 		dirs:    map[string]*entry{},
 		parked:  map[string][]*entry{},
@@ -243,6 +245,7 @@ func (s *Scheduler) put(ctx context.Context, t td.Task, inbox bool) {
 	}
 	if t.Head >= e.task.Head {
 		e.task = brief(t)
+		s.folders.put(e.task)
 	}
 	e.inbox = e.inbox || inbox
 	if e.inbox {
@@ -254,9 +257,13 @@ func (s *Scheduler) put(ctx context.Context, t td.Task, inbox bool) {
 
 // brief keeps what the scheduler looks at: 10,000 prompts are not worth remembering.
 func brief(t td.Task) td.Task {
+	status := td.Status{State: t.Status.State}
+	if b := t.Status.Blocked; b != nil {
+		status.Blocked = &td.BlockedData{Child: b.Child}
+	}
 	return td.Task{
 		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Priority: t.Priority, CreatedAt: t.CreatedAt},
-		Live: td.Live{Status: td.Status{State: t.Status.State}, Head: t.Head, Requests: t.Requests, Place: t.Place},
+		Live: td.Live{Status: status, Head: t.Head, Requests: t.Requests, Place: t.Place},
 	}
 }
 
@@ -434,6 +441,7 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 			e.timer.Stop()
 		}
 		e.task = brief(d.task) // it may still stand in the queue
+		s.folders.put(e.task)
 		delete(s.tasks, d.task.ID)
 		s.again(ctx, d.task.Parent)
 		return

@@ -179,13 +179,18 @@ func (t Task) Frees(next Task) bool {
 	if t.Place != nil && (next.Place == nil || next.Place.Step != t.Place.Step) {
 		return true
 	}
+	return len(t.GivesBack(next)) > 0
+}
+
+// GivesBack are the leases the task has no more, now that it has become next.
+func (t Task) GivesBack(next Task) []Lease {
 	had := t.Leases()
 	if len(had) == 0 {
-		return false
+		return nil
 	}
 	has := next.Leases()
-	return slices.ContainsFunc(had, func(l Lease) bool {
-		return !slices.ContainsFunc(has, func(n Lease) bool { return n.Resource == l.Resource && n.Step == l.Step })
+	return slices.DeleteFunc(had, func(l Lease) bool {
+		return slices.ContainsFunc(has, func(n Lease) bool { return n.Resource == l.Resource && n.Step == l.Step })
 	})
 }
 
