@@ -125,7 +125,6 @@ type Views interface {
 type TaskFilter struct {
 	States []td.State
 	Dir    string
-	Near   string // its folder is this one, or lies above or below it
 	Limit  int
 	// Brief leaves out what grows: prompt, rehearsal script.
 	Brief bool

@@ -34,8 +34,7 @@ func (s *Store) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, error
 	var out []td.Task
 	for _, id := range s.order {
 		t := s.tasks[id].Task
-		if len(f.States) > 0 && !slices.Contains(f.States, t.Status.State) || f.Dir != "" && t.Dir != f.Dir ||
-			f.Near != "" && !rule.Near(f.Near, t.Dir) {
+		if len(f.States) > 0 && !slices.Contains(f.States, t.Status.State) || f.Dir != "" && t.Dir != f.Dir {
 			continue
 		}
 		if f.Brief {

@@ -69,9 +69,3 @@ func (cs *Candidates) distinct(exact bool) []Candidate {
 	}
 	return out
 }
-
-// Near reports whether two folders are the same, or one lies in the other.
-func Near(a, b string) bool {
-	within := func(a, b string) bool { return a == "/" || strings.HasPrefix(b, a+"/") }
-	return a == b || within(a, b) || within(b, a)
-}

@@ -64,9 +64,7 @@ func (s *Store) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, error
 			return nil
 		}, "SELECT "+column+`, l.live, t.id FROM tasks t JOIN lives l ON l.task = t.n JOIN specs s ON s.task = t.n
 			WHERE t.n > 0 AND `+inState+` AND (?2 = '' OR t.dir = ?2)
-			AND (?4 = '' OR t.dir = ?4 OR substr(t.dir, 1, length(?4) + 1) = ?4 || '/' OR substr(?4, 1, length(t.dir) + 1) = t.dir || '/'
-				OR t.dir = '/' OR ?4 = '/')
-			ORDER BY t.priority, t.created_at, t.id LIMIT ?3`, string(states), f.Dir, limit, f.Near)
+			ORDER BY t.priority, t.created_at, t.id LIMIT ?3`, string(states), f.Dir, limit)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", s.classify(err))
