@@ -288,7 +288,7 @@ func TestHooksHearOfWhatIsGivenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told atomic.Int64
-			hear := func(_ context.Context, p hook.Payload) (hook.Result, error) {
+			hear := func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
 				if g, is := p.(hook.ResourceLockReleasedPayload); is && g.Resource == "build" {
 					told.Add(1)
 				}
