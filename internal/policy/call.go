@@ -17,46 +17,64 @@ type call struct {
 
 // call judges a simple command: its assignments, then its words.
 func (w *walker) call(c *syntax.CallExpr) {
-	for _, a := range c.Assigns {
-		w.assign(a, len(c.Args) == 0)
+	if len(c.Args) == 0 {
+		for _, a := range c.Assigns {
+			w.assign(a)
+		}
+		return
 	}
 	var words []string
 	for _, arg := range c.Args {
 		words = append(words, w.fields(arg)...)
 	}
-	if len(c.Args) > 0 {
-		w.exec(words)
+	// The words are expanded before these are set; the command sees them, and what follows does not.
+	odd := w.oddIFS
+	home, housed := w.vars["HOME"]
+	for _, a := range c.Assigns {
+		w.assign(a)
+	}
+	w.exec(words)
+	for _, a := range c.Assigns {
+		if a.Name == nil {
+			continue
+		}
+		delete(w.vars, a.Name.Value)
+		if a.Name.Value == "IFS" {
+			w.oddIFS = odd
+		}
+		if a.Name.Value == "HOME" && housed {
+			w.vars["HOME"] = home
+		}
 	}
 }
 
-// assign judges an assignment, and keeps it when it is for the shell itself.
-func (w *walker) assign(a *syntax.Assign, keep bool) {
+// assign judges an assignment, and keeps it.
+func (w *walker) assign(a *syntax.Assign) {
 	if a.Name == nil {
 		w.value(a.Value)
 		return
 	}
 	name := a.Name.Value
 	val := w.value(a.Value)
-	known := a.Array == nil && a.Index == nil && !a.Append
+	known := a.Array == nil && a.Index == nil && !a.Append && !matchesAny(computed, name)
+	if matchesAny(computed, name) && !isNumber(val) && !a.Naked {
+		w.evaluates(name, val)
+	}
 	if a.Array != nil {
 		for _, e := range a.Array.Elems {
 			w.value(e.Value)
-			w.arithm(e.Index)
+			w.subscript(e.Index)
 		}
 	}
-	w.arithm(a.Index)
+	w.subscript(a.Index)
 	if a.Naked {
 		return
 	}
 	w.setting(name, val)
-	switch {
-	case !keep:
-	case known:
-		w.vars[name] = val
-	default:
+	if w.vars[name] = val; !known {
 		delete(w.vars, name)
 	}
-	if name == "IFS" && keep {
+	if name == "IFS" {
 		w.oddIFS = true
 	}
 }
@@ -109,19 +127,46 @@ func (w *walker) declClause(c *syntax.DeclClause) {
 	}
 	for _, a := range c.Args {
 		if a.Naked && a.Name == nil && a.Value != nil {
-			switch opt := w.value(a.Value); {
-			case strings.HasPrefix(opt, "-") && strings.Contains(opt, "n") && c.Variant.Value != "export", unknown(opt):
-				w.r.add(Ask, askEnv, "A variable is made to stand for another one.") // declare -n
-			}
+			w.declared(c.Variant.Value, w.value(a.Value))
 			continue
 		}
-		w.assign(a, true)
+		if w.locals != nil && a.Name != nil {
+			w.locals[a.Name.Value] = true
+			if a.Naked && c.Variant.Value != "export" && c.Variant.Value != "readonly" {
+				delete(w.vars, a.Name.Value) // it is empty in the function
+			}
+		}
+		w.assign(a)
+	}
+}
+
+// declared judges a word of declare and its kin that the parser takes for a word: a flag, or what is
+// quoted.
+func (w *walker) declared(variant, word string) {
+	name, val, _ := strings.Cut(word, "=")
+	switch {
+	case unknown(word):
+		w.r.add(Ask, askEnv, "Which variable %s sets is known only when it runs.", variant)
+		w.forget()
+	case strings.HasPrefix(word, "-") && strings.Contains(word, "n") && variant != "export":
+		w.r.add(Ask, askEnv, "A variable is made to stand for another one.")
+	case strings.HasPrefix(word, "-") && strings.Contains(word, "i"):
+		w.r.add(Ask, askRuns, "What an integer variable is given is evaluated, and may run commands.")
+	case strings.HasPrefix(word, "-"), strings.HasPrefix(word, "+"):
+	case !isName(name):
+		w.evaluates(variant, word)
+	default:
+		w.lose(name)
+		w.setting(name, val)
 	}
 }
 
 // redirections judges what a statement reads and writes besides its words.
 func (w *walker) redirections(list []*syntax.Redirect) {
 	for _, rd := range list {
+		if rd.N != nil && strings.Trim(rd.N.Value, "0123456789") != "" { // {fd}> sets a variable
+			w.names(&call{name: "a redirection"}, []string{strings.Trim(rd.N.Value, "{}")})
+		}
 		input := rd.N == nil || rd.N.Value == "0"
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:

@@ -14,7 +14,7 @@ func changers() map[string]handler {
 		"truncate": writeAll, "touch": writeAll, "mkdir": writeAll, "tee": writeAll, "mkfifo": writeAll, "mknod": writeAll, "patch": writeAll, "sponge": writeAll, "split": writeAll,
 		"cp": copyTo, "install": copyTo, "ln": link, "rsync": copyTo, "scp": copyTo, "dd": dd,
 		"gofmt": formats("w", "-w"), "goimports": formats("w", "-w"), "gofumpt": formats("w", "-w"), "prettier": formats("w", "--write"),
-		"cd": cd, "pushd": cd, "popd": lost, "read": reads, "mapfile": reads, "readarray": reads, "getopts": reads, "unset": reads, "printf": printf, "shopt": options, "set": options, "enable": options, "hash": options,
+		"cd": cd, "pushd": cd, "popd": lost, "shopt": options, "set": options, "enable": options, "hash": options,
 		"mkfs": disk, "wipefs": disk, "fdisk": disk, "sfdisk": disk, "cfdisk": disk, "sgdisk": disk, "gdisk": disk, "parted": disk, "blkdiscard": disk, "mkswap": disk, "badblocks": disk, "hdparm": disk, "cryptsetup": disk, "lvremove": disk, "vgremove": disk, "pvremove": disk, "mdadm": disk, "zpool": disk, "zfs": disk,
 	}
 }
@@ -218,29 +218,7 @@ func lost(w *walker, _ *call) bool {
 	return true
 }
 
-// reads sets variables to what is known only when it runs.
-func reads(w *walker, c *call) bool {
-	for _, a := range c.args {
-		if unknown(a) {
-			w.forget()
-		}
-		name, _, _ := strings.Cut(a, "[")
-		w.lose(name)
-	}
-	if len(c.args) == 0 {
-		delete(w.vars, "REPLY")
-	}
-	if c.name == "mapfile" && flag(c.args, "C") || c.name == "readarray" && flag(c.args, "C") {
-		w.r.add(Ask, askRuns, "%s runs a command on each line.", c.name)
-	}
-	return true
-}
-
 func printf(w *walker, c *call) bool {
-	if len(c.args) > 1 && strings.HasPrefix(c.args[0], "-v") {
-		w.lose(c.args[1])
-		w.lose(strings.TrimPrefix(c.args[0], "-v"))
-	}
 	if len(c.args) > 0 && maybeFlag(c.args[0]) {
 		w.r.add(Ask, askUnknown, "What printf prints or sets is known only when it runs.")
 	}

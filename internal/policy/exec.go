@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // programs are the folders whose programs are what their names say.
@@ -81,8 +83,12 @@ func (w *walker) judgeArgs(c call) {
 
 // nested runs f with the name of the command through which it runs.
 func (w *walker) nested(c *call, f func()) {
-	via := w.via
+	via, funcs := w.via, w.funcs
 	w.via = c.name
+	if c.name != "eval" && c.name != "trap" { // other commands do not see the functions of this shell
+		w.funcs = map[string][]*syntax.Stmt{}
+		defer func() { w.funcs = funcs }()
+	}
 	if w.depth < maxDepth {
 		w.depth++
 		f()

@@ -93,8 +93,9 @@ func gitCommand(w *walker, c *call) bool {
 		return false
 	}
 	looks := w.gitSub(c, sub, rest)
-	// The settings of a repository elsewhere may make git run anything.
-	return looks && !slices.ContainsFunc(w.dirs, func(d string) bool { return !w.p.inWorkspace(d) })
+	// The settings of another repository may make git run anything, and files that make one may be in any
+	// folder, also in one of the workspace.
+	return looks && !slices.ContainsFunc(w.dirs, func(d string) bool { return d != w.p.place.Workspace })
 }
 
 func (w *walker) gitSub(c *call, sub string, args []string) bool {

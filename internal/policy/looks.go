@@ -34,7 +34,7 @@ var looking = map[string]look{
 	"grep": {takes: afterText, text: "ef", walks: "rR"}, "egrep": {takes: afterText, text: "ef", walks: "rR"}, "fgrep": {takes: afterText, text: "ef", walks: "rR"}, "zgrep": {takes: afterText, text: "ef"},
 	"rg": {takes: textTrees, text: "ef", longs: []string{"--pre", "--pre-glob", "--hostname-bin", "--search-zip"}, bad: "z"}, "ag": {takes: textTrees, longs: []string{"--pager"}}, "jq": {takes: afterText, text: "fLn", longs: []string{"--from-file", "--rawfile", "--slurpfile", "--argfile"}}, "yq": {takes: afterText, bad: "is", longs: []string{"--inplace", "--split-exp"}},
 	"tr": {takes: nothing}, "echo": {takes: nothing}, "pwd": {takes: nothing}, "true": {takes: nothing}, "false": {takes: nothing}, ":": {takes: nothing}, "whoami": {takes: nothing}, "id": {takes: nothing}, "groups": {takes: nothing}, "uname": {takes: nothing}, "arch": {takes: nothing}, "nproc": {takes: nothing}, "uptime": {takes: nothing}, "free": {takes: nothing}, "ps": {takes: nothing}, "pgrep": {takes: nothing}, "pidof": {takes: nothing},
-	"tty": {takes: nothing}, "which": {takes: nothing}, "whereis": {takes: nothing}, "type": {takes: nothing}, "basename": {takes: nothing}, "dirname": {takes: nothing}, "seq": {takes: nothing}, "sleep": {takes: nothing}, "expr": {takes: nothing}, "cal": {takes: nothing}, "getconf": {takes: nothing}, "locale": {takes: nothing}, "exit": {takes: nothing}, "return": {takes: nothing}, "break": {takes: nothing}, "continue": {takes: nothing}, "shift": {takes: nothing}, "wait": {takes: nothing}, "jobs": {takes: nothing}, "times": {takes: nothing}, "umask": {takes: nothing}, "ulimit": {takes: nothing}, "lscpu": {takes: nothing}, "lsblk": {takes: nothing},
+	"tty": {takes: nothing}, "which": {takes: nothing}, "whereis": {takes: nothing}, "type": {takes: nothing}, "basename": {takes: nothing}, "dirname": {takes: nothing}, "seq": {takes: nothing}, "sleep": {takes: nothing}, "expr": {takes: nothing}, "cal": {takes: nothing}, "getconf": {takes: nothing}, "locale": {takes: nothing}, "exit": {takes: nothing}, "return": {takes: nothing}, "break": {takes: nothing}, "continue": {takes: nothing}, "times": {takes: nothing}, "umask": {takes: nothing}, "ulimit": {takes: nothing}, "lscpu": {takes: nothing}, "lsblk": {takes: nothing},
 	"date": {takes: nothing, bad: "s", longs: []string{"--set"}}, "hostname": {takes: nothing, bad: "FbB", longs: []string{"--file", "--boot"}, most: -1}, "yes": {takes: nothing},
 	"tokei": {takes: trees}, "cloc": {takes: trees, longs: []string{"--out", "--report-file", "--extract-with"}}, "shellcheck": {}, "staticcheck": {takes: nothing},
 }
@@ -60,6 +60,7 @@ func (l look) judge(w *walker, c *call) bool {
 		return l.most == 0 || len(paths) == 0
 	}
 	if c.name == "[" || c.name == "test" {
+		w.tested(c)
 		paths = operandsOfTest(paths)
 	}
 	if (l.takes == afterText || l.takes == textTrees) && !flag(c.args, l.text, "--regexp", "--file") && len(paths) > 0 {

@@ -59,6 +59,7 @@ type walker struct {
 	called map[string]bool
 	links  map[string]string // symlinks the source itself makes
 	dirs   []string          // where it may be running, the likely one first
+	locals map[string]bool   // variables of the function that is running
 	linked bool              // it went through a symlink: what ".." is for cd is not known
 	oddIFS bool
 	piped  bool    // its input comes from another command
@@ -153,7 +154,9 @@ func (w *walker) branch(f func()) {
 	f()
 	w.maybe--
 	for name, val := range w.vars {
-		if old, ok := vars[name]; !ok || old != val {
+		old, ok := vars[name]
+		both, known := either(old, val)
+		if w.vars[name] = both; !ok || !known {
 			delete(w.vars, name)
 		}
 	}
@@ -179,19 +182,13 @@ func mergeDirs(a, b []string) []string {
 func (w *walker) loop(body []*syntax.Stmt, each func()) {
 	for _, s := range body {
 		syntax.Walk(s, func(n syntax.Node) bool {
-			switch n := n.(type) {
-			case *syntax.Assign:
-				if n.Name != nil {
-					delete(w.vars, n.Name.Value)
-				}
-			case *syntax.CallExpr:
-				if len(n.Args) > 0 && slices.Contains([]string{"cd", "pushd", "popd"}, n.Args[0].Lit()) {
-					w.dirs = mergeDirs(w.dirs, []string{string(markValue)})
-				}
+			if n, ok := n.(*syntax.CallExpr); ok && len(n.Args) > 0 && slices.Contains([]string{"cd", "pushd", "popd"}, n.Args[0].Lit()) {
+				w.dirs = mergeDirs(w.dirs, []string{string(markValue)})
 			}
 			return true
 		})
 	}
+	w.settle(each)
 	w.branch(each)
 }
 
@@ -285,15 +282,22 @@ func (w *walker) ifClause(c *syntax.IfClause) {
 func (w *walker) forClause(c *syntax.ForClause) {
 	iter, ok := c.Loop.(*syntax.WordIter)
 	if !ok {
-		if l, ok := c.Loop.(*syntax.CStyleLoop); ok {
-			w.arithm(l.Init)
-			w.arithm(l.Cond)
-			w.arithm(l.Post)
+		l, ok := c.Loop.(*syntax.CStyleLoop)
+		if !ok {
+			w.r.add(Ask, askUnparsed, "The command contains a loop that is not known here.")
+			return
 		}
-		w.loop(c.Do, func() { w.stmts(c.Do) })
+		w.arithm(l.Init)
+		w.arithm(l.Cond)
+		w.loop(c.Do, func() {
+			w.arithm(l.Cond)
+			w.stmts(c.Do)
+			w.arithm(l.Post)
+		})
 		return
 	}
 	w.lose(iter.Name.Value)
+	delete(w.vars, "REPLY") // select
 	var items []string
 	for _, word := range iter.Items {
 		items = append(items, w.fields(word)...)
@@ -425,6 +429,14 @@ func (w *walker) invoke(name string, args []string) {
 	w.depth++
 	defer func() { w.depth-- }()
 	saved := map[string]string{}
+	locals := w.locals
+	w.locals = map[string]bool{}
+	defer func() {
+		for name := range w.locals { // what they were outside is back
+			delete(w.vars, name)
+		}
+		w.locals = locals
+	}()
 	for i := 1; i <= 9; i++ {
 		n := strconv.Itoa(i)
 		if v, ok := w.vars[n]; ok {
@@ -442,14 +454,4 @@ func (w *walker) invoke(name string, args []string) {
 		delete(w.vars, strconv.Itoa(i))
 	}
 	maps.Copy(w.vars, saved)
-}
-
-func (w *walker) test(x syntax.TestExpr) {
-	syntax.Walk(x, func(n syntax.Node) bool {
-		if word, ok := n.(*syntax.Word); ok {
-			w.value(word)
-			return false
-		}
-		return true
-	})
 }

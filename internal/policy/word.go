@@ -11,11 +11,12 @@ import (
 // A resolved word is a string. What is known only when the command runs is kept in it as a mark: control
 // characters, which a command that is judged at all cannot contain.
 const (
-	markValue = '\x00' // some text within this word: "$x"
-	markWords = '\x01' // some text that may be several words, or none: $x
-	markMany  = '\x02' // any text within one part of a path: *
-	markOne   = '\x03' // one character within one part of a path: ?
-	markBelow = '\x04' // any path below the folder before it, found by walking: find's {}
+	markValue  = '\x00' // some text within this word: "$x"
+	markWords  = '\x01' // some text that may be several words, or none: $x
+	markMany   = '\x02' // any text within one part of a path: *
+	markOne    = '\x03' // one character within one part of a path: ?
+	markNumber = '\x05' // before markValue: that text is a number
+	markBelow  = '\x04' // any path below the folder before it, found by walking: find's {}
 )
 
 // unknown reports whether the word holds text that cannot be foreseen at all.
@@ -29,7 +30,7 @@ func certain(word string) bool { return !unknown(word) && !globbed(word) }
 
 // readable replaces the marks by what a person would write.
 func readable(word string) string {
-	return strings.NewReplacer("\x00", "$…", "\x01", "$…", "\x02", "*", "\x03", "?", "\x04", "**").Replace(word)
+	return strings.NewReplacer("\x00", "$…", "\x01", "$…", "\x02", "*", "\x03", "?", "\x04", "**", "\x05", "").Replace(word)
 }
 
 // hidden reports whether source contains characters that are used as marks, or that a terminal does not
@@ -183,7 +184,7 @@ func (w *walker) parts(b *builder, parts []syntax.WordPart, quoted bool) {
 			b.add("/dev/fd/63") // a pipe; what goes through it is judged by its own commands
 		case *syntax.ArithmExp:
 			w.arithm(p.X)
-			b.add(string(markValue))
+			b.add(someNumber)
 		case *syntax.ExtGlob:
 			b.add(string(markMany))
 		default:
@@ -289,11 +290,21 @@ func (w *walker) param(b *builder, p *syntax.ParamExp, quoted bool) {
 		w.value(p.Repl.With)
 	}
 	if p.Index != nil {
-		w.arithm(p.Index)
+		w.subscript(p.Index)
 	}
 	if p.Slice != nil {
 		w.arithm(p.Slice.Offset)
 		w.arithm(p.Slice.Length)
+	}
+	if p.Exp != nil && p.Exp.Op == syntax.OtherParamOps && p.Param != nil {
+		w.evaluates("an expansion", p.Param.Value)
+	}
+	if p.Excl && p.Param != nil && p.Names == 0 && p.Index == nil && !isName(w.vars[p.Param.Value]) {
+		w.evaluates("an indirect expansion", p.Param.Value)
+	}
+	if p.Length && p.Param != nil || p.Param != nil && slices.Contains([]string{"?", "#", "$"}, p.Param.Value) && p.Exp == nil && p.Slice == nil && p.Repl == nil && !p.Excl {
+		b.add(someNumber)
+		return
 	}
 	odd := p.Excl || p.Length || p.Width || p.IsSet || p.NestedParam != nil || p.Index != nil || p.Slice != nil ||
 		p.Repl != nil || p.Names != 0 || p.Param == nil || len(p.Modifiers) > 0
@@ -330,26 +341,4 @@ func (w *walker) expansion(e *syntax.Expansion, val string, ok bool) (string, bo
 		return val, val != ""
 	}
 	return "", false
-}
-
-func (w *walker) arithm(x syntax.ArithmExpr) {
-	if x == nil {
-		return
-	}
-	syntax.Walk(x, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.CmdSubst:
-			w.inner(func() { w.stmts(n.Stmts) })
-			return false
-		case *syntax.BinaryArithm: // x=1 within an expression
-			if name, ok := n.X.(*syntax.Word); ok && name.Lit() != "" {
-				w.lose(name.Lit())
-			}
-		case *syntax.UnaryArithm:
-			if name, ok := n.X.(*syntax.Word); ok && name.Lit() != "" {
-				w.lose(name.Lit())
-			}
-		}
-		return true
-	})
 }

@@ -15,7 +15,7 @@ var handlers, handlersByPrefix map[string]handler
 func init() {
 	handlers = map[string]handler{}
 	handlersByPrefix = map[string]handler{"mkfs": disk, "fsck": disk, "python": interpreter, "ruby": interpreter, "perl": interpreter, "php": interpreter, "lua": interpreter, "pypy": interpreter}
-	for _, set := range []map[string]handler{wrappers(), changers(), machine()} {
+	for _, set := range []map[string]handler{wrappers(), changers(), machine(), shellWords()} {
 		for name, h := range set {
 			handlers[name] = h
 		}
@@ -78,6 +78,7 @@ func sudo(valued ...string) handler {
 		for len(inner) > 0 && strings.Contains(inner[0], "=") {
 			name, val, _ := strings.Cut(inner[0], "=")
 			w.setting(name, val)
+			delete(w.vars, name)
 			inner = inner[1:]
 		}
 		if len(inner) == 0 {
@@ -203,7 +204,16 @@ func trap(w *walker, c *call) bool {
 	args := operands(c.args)
 	if len(args) > 1 && args[0] != "-" {
 		w.plain(c)
-		w.nested(c, func() { w.inner(func() { w.source(args[0]) }) })
+		w.nested(c, func() {
+			w.inner(func() { // it runs at another time, when variables and folder are others
+				home, ok := w.vars["HOME"]
+				w.forget()
+				if ok {
+					w.vars["HOME"] = home
+				}
+				w.source(args[0])
+			})
+		})
 	}
 	return true
 }
@@ -240,6 +250,7 @@ func env(w *walker, c *call) bool {
 		case strings.Contains(a, "="):
 			name, val, _ := strings.Cut(a, "=")
 			w.setting(name, val)
+			delete(w.vars, name)
 		default:
 			w.plain(c)
 			w.nested(c, func() { w.exec(args) })
