@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -45,22 +47,37 @@ func Hidden(getenv func(string) string) []string {
 	return append(paths, "/run/user/"+strconv.Itoa(os.Geteuid()))
 }
 
-// Below a home folder: what builds keep for the next time.
+// Below a home folder: what builds keep for the next time. Only caches: folders beside them, in which the same
+// programs keep settings, plugins and tools, are run by people outside of any sandbox.
 var cachePlaces = []string{
-	".cache", ".npm", ".cargo/registry", ".cargo/git", ".rustup/downloads", ".rustup/tmp", "go/pkg", ".gradle/caches", ".gradle/daemon", ".gradle/native",
-	".gradle/wrapper", ".m2/repository", ".ivy2", ".sbt", ".nuget/packages", ".local/share/NuGet", ".dotnet", ".pub-cache", ".ccache", ".yarn",
-	".local/share/pnpm", ".local/state/pnpm", ".bun/install", ".deno", ".local/share/uv", ".stack", ".cabal/packages", ".hex", ".mix", ".composer/cache", ".node-gyp",
+	".cache", ".npm", ".cargo/registry", ".cargo/git", ".rustup/downloads", ".rustup/tmp", "go/pkg", ".m2/repository", ".ivy2/cache", ".sbt/boot",
+	".nuget/packages", ".local/share/NuGet/http-cache", ".local/share/NuGet/v3-cache", ".pub-cache/hosted", ".pub-cache/hosted-hashes", ".pub-cache/git",
+	".pub-cache/_temp", ".ccache", ".yarn/berry/cache", ".yarn/berry/metadata", ".yarn/berry/index", ".local/share/pnpm/store", ".local/state/pnpm",
+	".bun/install/cache", ".stack/pantry", ".stack/snapshots", ".cabal/packages", ".hex/cache", ".hex/packages", ".composer/cache", ".node-gyp",
 	".bundle/cache", "Library/Caches",
 }
 
+// cacheVariables name folders of which the parts listed are caches; a dot is the whole folder.
+var cacheVariables = map[string][]string{
+	"XDG_CACHE_HOME": {"."}, "GOCACHE": {"."}, "GOMODCACHE": {"."}, "GOTMPDIR": {"."}, "CCACHE_DIR": {"."}, "PIP_CACHE_DIR": {"."},
+	"UV_CACHE_DIR": {"."}, "npm_config_cache": {"."}, "YARN_CACHE_FOLDER": {"."}, "PNPM_HOME": {"store"}, "GRADLE_USER_HOME": gradleCaches,
+	"CARGO_HOME": {"registry", "git"},
+}
+
+var gradleCaches = []string{"caches", "daemon", "native", "wrapper"}
+
 // Caches are the folders that builds write to besides the workspace. Those without which the first build on a
-// machine would fail are made.
+// machine would fail are made. None of them has to do with a folder of PATH: a program that a command puts
+// there is run by whoever types its name.
 func Caches(getenv func(string) string) []string {
 	var paths []string
 	home := getenv("HOME")
 	if filepath.IsAbs(home) {
 		for _, p := range cachePlaces {
 			paths = append(paths, filepath.Join(home, p))
+		}
+		for _, p := range gradleCaches {
+			paths = append(paths, filepath.Join(home, ".gradle", p))
 		}
 		ensure(filepath.Join(home, ".cache"))
 		for program, dir := range map[string]string{"go": "go/pkg/mod", "npm": ".npm", "cargo": ".cargo/registry"} {
@@ -69,12 +86,11 @@ func Caches(getenv func(string) string) []string {
 			}
 		}
 	}
-	for _, name := range []string{
-		"XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "CCACHE_DIR", "PIP_CACHE_DIR", "UV_CACHE_DIR", "npm_config_cache",
-		"YARN_CACHE_FOLDER", "PNPM_HOME", "GRADLE_USER_HOME",
-	} {
+	for _, name := range slices.Sorted(maps.Keys(cacheVariables)) {
 		if dir := getenv(name); filepath.IsAbs(dir) {
-			paths = append(paths, dir)
+			for _, part := range cacheVariables[name] {
+				paths = append(paths, filepath.Join(dir, part))
+			}
 		}
 	}
 	for dir := range strings.SplitSeq(getenv("GOPATH"), string(filepath.ListSeparator)) {
@@ -82,10 +98,10 @@ func Caches(getenv func(string) string) []string {
 			paths = append(paths, filepath.Join(dir, "pkg"))
 		}
 	}
-	if dir := getenv("CARGO_HOME"); filepath.IsAbs(dir) {
-		paths = append(paths, filepath.Join(dir, "registry"), filepath.Join(dir, "git"))
-	}
-	return paths
+	programs := expand(filepath.SplitList(getenv("PATH")))
+	return slices.DeleteFunc(paths, func(path string) bool {
+		return slices.ContainsFunc(expand([]string{path}), func(p string) bool { return covered(p, programs) || holds(p, programs) })
+	})
 }
 
 // ensure makes a folder; where that does not work the command will say so.

@@ -45,13 +45,17 @@ var withheld = []string{
 	"BASH_ENV", "ENV", "LD_PRELOAD", "TASKDAEMON_*",
 }
 
+// bareless keeps git from taking plain files of a project that look like a bare repository for one, and from
+// running what the config among them names.
+var bareless = []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit"}
+
 // Environ is what may pass of the environment base to a process that is not the daemon's own. Whatever holds a
 // secret, or may, stays behind.
 func Environ(base []string) []string { return scrub(base, nil) }
 
 // scrub is the environment of a command: what may pass of base, then what the command adds.
 func scrub(base, added []string) []string {
-	env := []string{"TERM=dumb"}
+	env := append([]string{"TERM=dumb"}, bareless...)
 	for _, kv := range base {
 		if name, value, ok := strings.Cut(kv, "="); ok && matches(passed, name) && !matches(withheld, name) && !holdsSecret(value) {
 			env = append(env, kv)

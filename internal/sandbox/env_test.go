@@ -14,7 +14,7 @@ func TestScrub(t *testing.T) {
 		"HTTPS_PROXY=http://me:s3cret@proxy", "HTTP_PROXY=http://proxy:3128", "TASKDAEMON_FAILPOINT=s3cret", "TASKDAEMON_TASK=s3cret",
 	}
 	got := scrub(base, []string{"HOME=/other", "A=b", "X_TOKEN=s3cret", "INPUT_PAGE_TOKEN=x", "TASKDAEMON_SPOOL=s3cret", "bad-s3cret"})
-	for _, want := range []string{"PATH=/bin", "LC_ALL=C", "GOPROXY=direct", "GOFLAGS=-mod=mod", "TERM=dumb", "HOME=/other", "A=b", "INPUT_PAGE_TOKEN=x", "HTTP_PROXY=http://proxy:3128"} {
+	for _, want := range []string{"PATH=/bin", "LC_ALL=C", "GOPROXY=direct", "GOFLAGS=-mod=mod", "TERM=dumb", "HOME=/other", "A=b", "INPUT_PAGE_TOKEN=x", "HTTP_PROXY=http://proxy:3128", "GIT_CONFIG_KEY_0=safe.bareRepository"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing", want)
 		}

@@ -1,0 +1,32 @@
+package sandbox
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestCachesHoldNoPrograms checks that no folder of PATH, nor one that programs take settings or plugins from,
+// can be written to as a cache.
+func TestCachesHoldNoPrograms(t *testing.T) {
+	home := t.TempDir()
+	env := map[string]string{
+		"HOME": home, "GOPATH": home + "/gp", "GOCACHE": home + "/gc", "PNPM_HOME": home + "/pnpm", "GRADLE_USER_HOME": home + "/gr",
+		"CARGO_HOME": home + "/cg", "UV_CACHE_DIR": home + "/tools", "XDG_CACHE_HOME": home + "/xdg", "PIP_CACHE_DIR": home + "/bin/pip",
+		"PATH": home + "/tools:" + home + "/xdg/x/bin:" + home + "/bin:/usr/bin",
+	}
+	got := Caches(func(name string) string { return env[name] })
+	for _, want := range []string{".cache", "gp/pkg", "gc", "pnpm/store", "gr/caches", "cg/registry", ".gradle/caches", ".cargo/git"} {
+		if !slices.Contains(got, filepath.Join(home, want)) {
+			t.Errorf("%s is no cache", want)
+		}
+	}
+	for _, path := range []string{
+		"tools", "xdg", "bin/pip", "pnpm/bin", "gr/init.d", "cg/bin", "gp/bin", ".deno/bin", ".dotnet/tools", ".yarn/bin", ".pub-cache/bin",
+		".local/share/pnpm/x", ".local/share/uv/tools", ".sbt/1.0/plugins", ".cargo/config.toml", ".mix/escripts", ".bun/install/global", ".local/bin",
+	} {
+		if covered(filepath.Join(home, path), got) {
+			t.Errorf("%s can be written to", path)
+		}
+	}
+}
