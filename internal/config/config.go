@@ -38,6 +38,7 @@ type Config struct {
 	Notify    Notify
 	Leases    Leases
 	Sandbox   Sandbox
+	Git       Git
 
 	Permissions Permissions
 	Anomalies   Anomalies
@@ -179,6 +180,9 @@ type Sandbox struct {
 	Processes              int
 }
 
+// Git is what holds for git.
+type Git struct{ Protected string }
+
 // Leases bound how long and how many calls share what tasks must not use all at once (G-5).
 type Leases struct {
 	Wait  time.Duration
@@ -223,6 +227,7 @@ func Default() Config {
 		Notify:    Notify{Title: true},
 		Leases:    Leases{Wait: time.Minute, Hosts: 4},
 		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30},
+		Git:       Git{Protected: "main, master, trunk, release/*"},
 
 		Permissions: Permissions{Mode: string(td.AcceptEditsMode), Untrusted: UntrustedAsIs},
 		Anomalies: Anomalies{

@@ -221,6 +221,11 @@ var Keys = []Key{
 	},
 
 	{
+		Name: "git.protected", Doc: "Branches whose history no task may overwrite or remove on another host, separated by commas; * stands for a part of a name.",
+		field: func(c *Config) any { return &c.Git.Protected }, check: checkBranches,
+	},
+
+	{
 		Name: "log.level", Doc: "What the daemon's log tells.", Enum: []string{"debug", "info", "warn", "error"},
 		field: func(c *Config) any { return &c.Log.Level },
 	},

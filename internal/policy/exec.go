@@ -119,7 +119,7 @@ func flag(args []string, letters string, longs ...string) bool {
 		}
 		name, _, _ := strings.Cut(a, "=")
 		for _, l := range longs {
-			if strings.HasPrefix(l, name) && len(name) > 3 || name == l {
+			if strings.HasPrefix(l, name) && len(name) > 2 || name == l {
 				return true
 			}
 		}

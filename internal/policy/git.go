@@ -130,7 +130,7 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 	case "reflog":
 		return first == "" || first == "show" || !slices.Contains([]string{"expire", "delete", "drop", "write"}, first)
 	case "submodule":
-		return first == "status" || first == "summary"
+		return false // it runs git in other repositories
 	case "symbolic-ref":
 		return len(positional(args)) == 1 && !flag(args, "dm", "--delete")
 	case "credential", "credential-store", "credential-cache":
@@ -144,7 +144,7 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 	if !slices.Contains(gitLooks, sub) {
 		return false
 	}
-	if flag(args, "", "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--no-index", "--output-directory") || sub == "grep" && flag(args, "O") {
+	if flag(args, "", "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--no-index", "--output-directory", "--contents", "--web", "--man", "--info") || sub == "grep" && flag(args, "O") {
 		for i, a := range args {
 			if name, val, ok := strings.Cut(a, "="); name == "--output" {
 				if !ok && i+1 < len(args) {
@@ -242,7 +242,8 @@ func (w *walker) gitRefs(sub string, args []string) bool {
 
 func (w *walker) gitConfig(c *call, args []string) bool {
 	pos := positional(args)
-	if flag(args, "l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool") && !flag(args, "e", "--edit", "--unset", "--unset-all", "--add", "--replace-all", "--rename-section", "--remove-section") {
+	other := flag(args, "f", "--file", "--blob") // the settings are those of another file
+	if !other && flag(args, "l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool") && !flag(args, "e", "--edit", "--unset", "--unset-all", "--add", "--replace-all", "--rename-section", "--remove-section") {
 		return true
 	}
 	if flag(args, "e", "--edit") || len(pos) > 0 && pos[0] == "edit" {
@@ -250,7 +251,7 @@ func (w *walker) gitConfig(c *call, args []string) bool {
 		return false
 	}
 	if len(pos) > 0 && slices.Contains([]string{"get", "list"}, pos[0]) {
-		return true
+		return !other
 	}
 	if len(pos) > 0 && slices.Contains([]string{"set", "unset", "rename-section", "remove-section"}, pos[0]) {
 		pos = pos[1:]
@@ -269,7 +270,7 @@ func (w *walker) gitConfig(c *call, args []string) bool {
 	case 0:
 		return false
 	case 1:
-		if len(positional(args)) == 1 && !flag(args, "", "--unset", "--unset-all") {
+		if len(positional(args)) == 1 && !other && !flag(args, "", "--unset", "--unset-all") {
 			return true
 		}
 		w.gitSetting(pos[0], "", c)

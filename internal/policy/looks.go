@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -22,32 +23,34 @@ type look struct {
 	longs []string // long names of such flags
 	text  string   // letters of flags that give the text, so that the first word is a path
 	walks string   // letters of flags by which folders are gone through
+	words []string // parts of words by which it tells or reads something else
+	bare  bool     // no flag of it is known: any makes it more than looking
 	most  int      // so many paths are read, a further one is written; zero: any number
 }
 
 // looking are the commands known to only look.
 var looking = map[string]look{
-	"ls": {}, "cat": {}, "head": {}, "tail": {}, "wc": {}, "tac": {}, "nl": {}, "od": {}, "hexdump": {}, "strings": {}, "stat": {}, "du": {}, "df": {}, "readlink": {}, "realpath": {}, "rev": {}, "fold": {}, "fmt": {}, "expand": {}, "unexpand": {}, "paste": {}, "join": {}, "comm": {}, "cmp": {}, "column": {},
-	"md5sum": {}, "sha1sum": {}, "sha256sum": {}, "sha512sum": {}, "b2sum": {}, "cksum": {}, "cut": {}, "base64": {}, "base32": {}, "zcat": {}, "bzcat": {}, "xzcat": {}, "tsort": {}, "pr": {}, "numfmt": {takes: nothing}, "test": {}, "[": {}, "lsof": {}, "nm": {}, "objdump": {}, "readelf": {}, "ldd": {takes: files, bad: "\x00"},
-	"file": {bad: "Cfm", longs: []string{"--compile", "--files-from", "--magic-file"}}, "tree": {bad: "o", longs: []string{"--output"}}, "xxd": {bad: "r", most: 1}, "uniq": {most: 1},
-	"sort": {bad: "oST", longs: []string{"--output", "--compress-program", "--files0-from", "--temporary-directory"}}, "diff": {takes: files, walks: "r", longs: []string{"--to-file", "--from-file"}}, "diff3": {}, "sdiff": {bad: "o"},
+	"ls": {}, "cat": {}, "head": {}, "tail": {}, "wc": {}, "tac": {}, "nl": {}, "od": {}, "hexdump": {bad: "f", longs: []string{"--format-file"}}, "strings": {}, "stat": {}, "du": {bad: "X", longs: []string{"--files0-from", "--exclude-from"}}, "df": {}, "readlink": {}, "realpath": {}, "rev": {}, "fold": {}, "fmt": {}, "expand": {}, "unexpand": {}, "paste": {}, "join": {}, "comm": {}, "cmp": {}, "column": {},
+	"md5sum": {}, "sha1sum": {}, "sha256sum": {}, "sha512sum": {}, "b2sum": {}, "cksum": {}, "cut": {}, "base64": {}, "base32": {}, "zcat": {}, "bzcat": {}, "xzcat": {longs: []string{"--files", "--files0"}}, "tsort": {}, "pr": {}, "numfmt": {takes: nothing}, "test": {}, "[": {}, "lsof": {bare: true}, "nm": {longs: []string{"--plugin"}}, "objdump": {longs: []string{"--plugin"}}, "readelf": {},
+	"file": {bad: "Cfm", longs: []string{"--compile", "--files-from", "--magic-file"}}, "tree": {bad: "oR", longs: []string{"--output", "--fromfile", "--fromtabfile", "--infofile"}}, "xxd": {bad: "r", most: 1}, "uniq": {most: 1},
+	"sort": {bad: "oST", longs: []string{"--output", "--compress-program", "--files0-from", "--temporary-directory"}}, "diff": {takes: files, walks: "r", longs: []string{"--to-file", "--from-file", "--exclude-from"}, bad: "X"}, "diff3": {longs: []string{"--diff-program"}}, "sdiff": {bad: "o", longs: []string{"--output", "--diff-program"}},
 	"grep": {takes: afterText, text: "ef", walks: "rR"}, "egrep": {takes: afterText, text: "ef", walks: "rR"}, "fgrep": {takes: afterText, text: "ef", walks: "rR"}, "zgrep": {takes: afterText, text: "ef"},
-	"rg": {takes: textTrees, text: "ef", longs: []string{"--pre", "--pre-glob", "--hostname-bin", "--search-zip"}, bad: "z"}, "ag": {takes: textTrees, longs: []string{"--pager"}}, "jq": {takes: afterText, text: "fLn", longs: []string{"--from-file", "--rawfile", "--slurpfile", "--argfile"}}, "yq": {takes: afterText, bad: "is", longs: []string{"--inplace", "--split-exp"}},
-	"tr": {takes: nothing}, "echo": {takes: nothing}, "pwd": {takes: nothing}, "true": {takes: nothing}, "false": {takes: nothing}, ":": {takes: nothing}, "whoami": {takes: nothing}, "id": {takes: nothing}, "groups": {takes: nothing}, "uname": {takes: nothing}, "arch": {takes: nothing}, "nproc": {takes: nothing}, "uptime": {takes: nothing}, "free": {takes: nothing}, "ps": {takes: nothing}, "pgrep": {takes: nothing}, "pidof": {takes: nothing},
+	"rg": {takes: textTrees, text: "ef", longs: []string{"--pre", "--pre-glob", "--hostname-bin", "--search-zip"}, bad: "z"}, "ag": {takes: textTrees, bare: true}, "jq": {takes: afterText, text: "fLn", longs: []string{"--from-file", "--rawfile", "--slurpfile", "--argfile"}, words: []string{"env", "ENV", "import", "include"}}, "yq": {takes: afterText, bad: "is", longs: []string{"--inplace", "--split-exp"}, words: []string{"env", "load"}},
+	"tr": {takes: nothing}, "echo": {takes: nothing}, "pwd": {takes: nothing}, "true": {takes: nothing}, "false": {takes: nothing}, ":": {takes: nothing}, "whoami": {takes: nothing}, "id": {takes: nothing}, "groups": {takes: nothing}, "uname": {takes: nothing}, "arch": {takes: nothing}, "nproc": {takes: nothing}, "uptime": {takes: nothing}, "free": {takes: nothing}, "ps": {takes: nothing, words: []string{"env"}}, "pgrep": {takes: nothing}, "pidof": {takes: nothing},
 	"tty": {takes: nothing}, "which": {takes: nothing}, "whereis": {takes: nothing}, "type": {takes: nothing}, "basename": {takes: nothing}, "dirname": {takes: nothing}, "seq": {takes: nothing}, "sleep": {takes: nothing}, "expr": {takes: nothing}, "cal": {takes: nothing}, "getconf": {takes: nothing}, "locale": {takes: nothing}, "exit": {takes: nothing}, "return": {takes: nothing}, "break": {takes: nothing}, "continue": {takes: nothing}, "times": {takes: nothing}, "umask": {takes: nothing}, "ulimit": {takes: nothing}, "lscpu": {takes: nothing}, "lsblk": {takes: nothing},
-	"date": {takes: nothing, bad: "s", longs: []string{"--set"}}, "hostname": {takes: nothing, bad: "FbB", longs: []string{"--file", "--boot"}, most: -1}, "yes": {takes: nothing},
-	"tokei": {takes: trees}, "cloc": {takes: trees, longs: []string{"--out", "--report-file", "--extract-with"}}, "shellcheck": {}, "staticcheck": {takes: nothing},
+	"date": {takes: nothing, bad: "sf", longs: []string{"--set", "--file"}}, "hostname": {takes: nothing, bad: "FbB", longs: []string{"--file", "--boot"}, most: -1}, "yes": {takes: nothing},
+	"tokei": {takes: trees, bare: true}, "cloc": {takes: trees, bare: true}, "shellcheck": {bare: true},
 }
 
 // judge judges the words of a looking command, and reports whether it looks.
 func (l look) judge(w *walker, c *call) bool {
-	risky := l.bad != "" || len(l.longs) > 0
+	risky := l.bad != "" || l.bare || len(l.words) > 0 || len(l.longs) > 0
 	for _, a := range c.args {
 		if maybeFlag(a) && risky {
 			w.r.add(Ask, askUnknown, "%s is given %s, which may be a flag.", c.name, shorten(readable(a)))
 		}
 	}
-	looks := !flag(c.args, l.bad, l.longs...)
+	looks := !flag(c.args, l.bad, l.longs...) && !l.more(c)
 	if !looks {
 		w.judgeArgs(*c)
 		for _, a := range positional(c.args) {
@@ -55,6 +58,7 @@ func (l look) judge(w *walker, c *call) bool {
 		}
 		return false
 	}
+	w.flagValues(c)
 	paths := positional(c.args)
 	if l.takes == nothing {
 		return l.most == 0 || len(paths) == 0
@@ -85,14 +89,43 @@ func (l look) judge(w *walker, c *call) bool {
 			w.below(a, c)
 		}
 	}
-	for _, a := range c.args { // values of flags may be paths, too: --file=x, -fx
-		if strings.HasPrefix(a, "-") && strings.Contains(a, "/") {
-			for _, cand := range w.candidates(a) {
+	return looks
+}
+
+// more reports whether words of a command make it more than looking, by what it is.
+func (l look) more(c *call) bool {
+	for i, a := range c.args {
+		if l.bare && len(a) > 1 && a[0] == '-' || slices.ContainsFunc(l.words, func(s string) bool { return strings.Contains(a, s) }) {
+			return true
+		}
+		plain := a != "" && a[0] != '-'
+		valued := i > 0 && len(c.args[i-1]) > 1 && c.args[i-1][0] == '-'
+		switch {
+		case c.name == "ps" && plain && strings.Contains(a, "e"): // without a dash it shows environments
+			if !valued || !strings.ContainsAny(c.args[i-1][len(c.args[i-1])-1:], "oOCuUpgGts") {
+				return true
+			}
+		case c.name == "wc" && strings.HasPrefix(a, "--f"): // --files0-from; a glob is no reason to ask
+			return true
+		case c.name == "date" && plain && a[0] != '+' && !valued: // it sets the clock
+			return true
+		}
+	}
+	return false
+}
+
+// flagValues judges values of flags, which may be paths, too: --file=x, -fx.
+func (w *walker) flagValues(c *call) {
+	for _, a := range c.args {
+		if !strings.HasPrefix(a, "-") {
+			continue
+		}
+		for _, cand := range w.candidates(a) {
+			if strings.Contains(cand, "/") || sensitive(cand) {
 				w.touch(cand, Read, c.at, false, false)
 			}
 		}
 	}
-	return looks
 }
 
 // operandsOfTest are the words of a test that may be paths.

@@ -225,6 +225,7 @@ func goCommand(w *walker, c *call) bool {
 		return false
 	}
 	return !slices.ContainsFunc(c.args, func(a string) bool {
-		return a == "-w" || a == "-u" || a == "--w" || a == "--u" || strings.HasPrefix(a, "-mod") || strings.HasPrefix(a, "-C") || strings.HasPrefix(a, "-http") || a == "-export" || a == "-compiled"
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		return strings.Contains(a, "@") || strings.HasPrefix(a, "-") && slices.Contains([]string{"w", "u", "mod", "modcacherw", "C", "http", "export", "compiled", "versions", "retracted", "pkgdir"}, name)
 	})
 }

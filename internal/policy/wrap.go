@@ -492,6 +492,15 @@ func pager(w *walker, c *call) bool {
 			w.r.add(Ask, askRuns, "%s is told to run or write something: %s.", c.name, shorten(readable(a)))
 		}
 	}
+	letters := "NSRFXiIMmnqeEgGsWw"
+	if c.name == "man" {
+		letters = "kfaw"
+	}
+	for _, a := range c.args {
+		if len(a) > 1 && a[0] == '-' && strings.Trim(a[1:], letters) != "" {
+			w.r.add(Ask, askRuns, "The flag %s of %s is not known to only look.", shorten(readable(a)), c.name)
+		}
+	}
 	if c.name == "man" {
 		w.guard(c, c.args)
 		return true

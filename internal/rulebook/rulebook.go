@@ -53,6 +53,9 @@ func New(o Options) *Book {
 		file:  filepath.Join(o.UserDir, "permissions.yaml"),
 		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Temp: []string{os.TempDir()}},
 	}
+	if o.Config.Git.Protected != "" {
+		b.place.Branches = o.Config.Git.Branches()
+	}
 	for _, r := range o.Config.Rules {
 		b.fixed = append(b.fixed, ruleOf(r, "config, "+r.Where))
 	}
