@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,9 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 	base.Hide = append(base.Hide, o.StateDir)
 	if o.UserDir != "" {
 		// Skills lie there, too, and are for commands to use.
-		base.Hide = append(base.Hide, filepath.Join(o.UserDir, "config.yaml"), filepath.Join(o.UserDir, "hooks"))
+		base.Hide = append(base.Hide, filepath.Join(o.UserDir, "config.yaml"), filepath.Join(o.UserDir, "hooks"),
+			filepath.Join(o.UserDir, "permissions.yaml"), filepath.Join(o.UserDir, "permissions.yaml.lock"))
+		base.Seal = append(base.Seal, o.UserDir)
 	}
 	if base.Limits.Memory == 0 {
 		base.Limits.Memory = threeQuarters()
@@ -50,6 +53,7 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 	return func(workspace string) *sandbox.Profile {
 		p := base
 		p.Workspace = workspace
+		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
 		return &p
 	}
 }

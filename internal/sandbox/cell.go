@@ -25,7 +25,7 @@ type cell struct {
 	gone chan struct{}
 	temp string // where the command's temp folder is, as it sees it
 
-	intruder string // what must not be there when the command has ended
+	intruders []string // what must not be there when the command has ended
 }
 
 // newCell makes a cell for the profile. What this machine cannot enforce is an error if the profile requires it.
@@ -37,7 +37,7 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 	}
 	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp}
 	if p.Files == WorkspaceWrite {
-		c.intruder = gitIntruder(p.Workspace)
+		c.intruders = intrudersOf(p.Workspace)
 	}
 	ready := make(chan error)
 	go func() {
@@ -69,8 +69,8 @@ func (c *cell) do(f func()) {
 
 // tidy removes what a command cannot be kept from making and must not leave.
 func (c *cell) tidy() {
-	if c.intruder != "" {
-		_ = os.RemoveAll(c.intruder)
+	for _, path := range c.intruders {
+		_ = os.RemoveAll(path)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // gitFile is the most that is read of a .git file or of a worktree's commondir.
@@ -97,7 +99,7 @@ func gitProtected(workspace string) (pins, sealed []string) {
 	for _, name := range []string{"hooks", "info"} {
 		_ = os.Mkdir(filepath.Join(dot, name), 0o755)
 	}
-	sealed = existing(dot, "config", "config.worktree", "commondir", "hooks", "info")
+	sealed = existing(dot, append([]string{"config", "hooks", "info"}, gitIntruders...)...)
 	_ = filepath.WalkDir(filepath.Join(dot, "modules"), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -115,15 +117,39 @@ func gitProtected(workspace string) (pins, sealed []string) {
 	return []string{dot}, sealed
 }
 
-// gitIntruder is a file that leads git to another folder for its config. No repository but a linked worktree has
-// it, no mount can keep a name free, and git does not bear an empty one: so it is removed when the command that
-// made it has ended. The path is empty where a repository has one of its own.
-func gitIntruder(workspace string) string {
+// gitIntruders lead git to another folder for its config or its objects, and are made by no git that works in a
+// repository of its own. No mount can keep a name free, and git does not bear an empty commondir: so they are
+// removed when the command that made them has ended.
+var gitIntruders = []string{"commondir", "config.worktree", "objects/info/alternates"}
+
+// intrudersOf are those that the repository of a workspace does not have.
+func intrudersOf(workspace string) []string {
 	dot := filepath.Join(workspace, ".git")
-	if info, err := os.Lstat(dot); err != nil || !info.IsDir() || exists(dot, "commondir") {
-		return ""
+	if info, err := os.Lstat(dot); err != nil || !info.IsDir() {
+		return nil
 	}
-	return filepath.Join(dot, "commondir")
+	var paths []string
+	for _, name := range gitIntruders {
+		if !exists(dot, name) {
+			paths = append(paths, filepath.Join(dot, name))
+		}
+	}
+	return paths
+}
+
+// removeIntruders does what the shim of the command in dir died too early to do. What was there before the
+// command started is not the command's: nobody can set back when the kernel says that a file was changed.
+func removeIntruders(dir string, sp spec) {
+	var started, made unix.Stat_t
+	if sp.Profile == nil || sp.Profile.Files != WorkspaceWrite || unix.Lstat(filepath.Join(dir, startedFile), &started) != nil {
+		return
+	}
+	for _, name := range gitIntruders {
+		path := filepath.Join(sp.Profile.Workspace, ".git", name)
+		if unix.Lstat(path, &made) == nil && made.Ctim.Nano() >= started.Mtim.Nano() {
+			_ = os.RemoveAll(path)
+		}
+	}
 }
 
 func existing(dir string, names ...string) []string {

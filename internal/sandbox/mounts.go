@@ -51,6 +51,9 @@ func (p Profile) mount(hidden []string) (bare []string, err error) {
 			return nil, fmt.Errorf("cover /dev/shm: %w", err)
 		}
 	}
+	if err := p.sealOwn(); err != nil {
+		return nil, err
+	}
 	if bare, err = p.mask(hidden); err != nil {
 		return nil, err
 	}
@@ -59,8 +62,8 @@ func (p Profile) mount(hidden []string) (bare []string, err error) {
 	}
 	pins, sealed := gitProtected(p.Workspace)
 	for _, path := range pins {
-		if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
-			return nil, fmt.Errorf("pin %s: %w", path, err)
+		if err := pin(path); err != nil {
+			return nil, err
 		}
 	}
 	for _, path := range sealed {
@@ -69,6 +72,42 @@ func (p Profile) mount(hidden []string) (bare []string, err error) {
 		}
 	}
 	return bare, nil
+}
+
+// sealOwn makes what the profile seals read-only where the command could change it, before anything in it is
+// masked. The folders above are pinned: who can move them away can put others in their place.
+func (p Profile) sealOwn() error {
+	if p.Files != WorkspaceWrite {
+		return nil
+	}
+	open := append(slices.Clone(p.Write), p.Workspace)
+	for _, path := range expand(p.Seal) {
+		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 || !covered(path, open) {
+			continue // where a link leads is in the list, too
+		}
+		var above []string
+		for up := filepath.Dir(path); covered(up, open) && !slices.Contains(open, up); up = filepath.Dir(up) {
+			above = append(above, up)
+		}
+		slices.Reverse(above)
+		for _, up := range above {
+			if err := pin(up); err != nil {
+				return err
+			}
+		}
+		if err := seal(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pin keeps a folder where it is.
+func pin(path string) error {
+	if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("pin %s: %w", path, err)
+	}
+	return nil
 }
 
 // seal makes a file or folder read-only where it is, and keeps it there.

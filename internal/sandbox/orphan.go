@@ -92,7 +92,7 @@ func KillOrphan(o Orphan) error {
 	return nil
 }
 
-// killStrays kills what is left of the command in dir after its shim died.
+// killStrays kills what is left of the command in dir after its shim died, and removes what it must not leave.
 func killStrays(root, dir string) {
 	sp, err := load(dir, specFile, decodeSpec)
 	if err != nil {
@@ -111,9 +111,10 @@ func killStrays(root, dir string) {
 			}
 		}
 		if killed == 0 {
-			return
+			break
 		}
 	}
+	removeIntruders(dir, sp)
 }
 
 // environ is the environment a process was started with; empty when it cannot be read.

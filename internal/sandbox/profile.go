@@ -43,6 +43,7 @@ type Profile struct {
 	Temp      string   `json:"temp,omitempty"`  // the task's own temp folder; the spool makes and names it
 	Write     []string `json:"write,omitempty"` // folders and files that may be changed, too
 	Hide      []string `json:"hide,omitempty"`  // may be neither read nor changed; globs
+	Seal      []string `json:"seal,omitempty"`  // may be read, and not changed, even where they lie in the workspace
 	Proxy     string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
 	Limits    Limits   `json:"limits"`
 }
@@ -71,7 +72,7 @@ func (p Profile) check() error {
 	if p.Files == WorkspaceWrite && p.Workspace == "" {
 		return fmt.Errorf("a sandbox of files needs a workspace")
 	}
-	for _, path := range slices.Concat(p.Write, p.Hide, []string{p.Workspace, p.Temp}) {
+	for _, path := range slices.Concat(p.Write, p.Hide, p.Seal, []string{p.Workspace, p.Temp}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
 		}

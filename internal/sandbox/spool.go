@@ -227,6 +227,8 @@ func (s *Spool) Find(name string) (Process, ProcessState, error) {
 		return adopted{dir}, state, nil
 	case Finished:
 		return adopted{dir}, state, nil
+	case Lost:
+		killStrays(s.Dir, dir)
 	}
 	return nil, state, err
 }
@@ -238,8 +240,11 @@ func (s *Spool) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	if state, _ := probe(dir, true); state == StillRunning {
+	switch state, _ := probe(dir, true); state {
+	case StillRunning:
 		return td.Errorf(td.Conflict, "remove %s: its command is still running", name)
+	case Lost:
+		killStrays(s.Dir, dir)
 	}
 	fpBeforeRemove.Hit()
 	if err := s.discard(dir); err != nil {
