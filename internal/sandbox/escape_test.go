@@ -222,6 +222,21 @@ func hostileToGit(t *testing.T) {
 	for _, script := range []string{"echo gitdir: /tmp > .git", "rm .git", "mv .git x", "d=$(git rev-parse --git-dir); echo /tmp > $d/commondir", "d=$(git rev-parse --git-dir); mv $d $d.x", "echo x > " + y.work + "/f"} {
 		linked.fails(script)
 	}
+	for _, script := range []string{
+		"echo /tmp > .git/worktrees/linked/commondir", "rm .git/worktrees/linked/gitdir", "mv .git/worktrees/linked x", "mv .git/worktrees x",
+	} {
+		y.fails(script)
+	}
+	if err := os.MkdirAll(y.work+"/.git/modules/sub/hooks", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	y.put(y.work+"/.git/modules/sub/config", "")
+	for _, script := range []string{
+		"echo x > .git/modules/sub/config", "mv .git/modules/sub x", "mv .git/modules x", "echo x > .git/modules/sub/hooks/pre-commit",
+	} {
+		y.fails(script)
+	}
+	y.works("echo 4 > f && " + gitAs + "commit -qam four && git gc -q")
 }
 
 func hostileToNetwork(t *testing.T) {

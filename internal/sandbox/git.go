@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -114,7 +115,24 @@ func gitProtected(workspace string) (pins, sealed []string) {
 		}
 		return nil
 	})
-	return []string{dot}, sealed
+	others, _ := filepath.Glob(filepath.Join(dot, "worktrees", "*"))
+	for _, own := range others {
+		sealed = append(sealed, existing(own, "commondir", "gitdir", "config.worktree")...)
+	}
+	return above(dot, sealed), sealed
+}
+
+// above are the folders from root down to these paths, outer ones first: who can move one of them away can put
+// another in its place.
+func above(root string, paths []string) []string {
+	dirs := []string{root}
+	for _, path := range paths {
+		for up := filepath.Dir(path); covered(up, []string{root}) && !slices.Contains(dirs, up); up = filepath.Dir(up) {
+			dirs = append(dirs, up)
+		}
+	}
+	slices.Sort(dirs) // a folder sorts before what is in it
+	return dirs
 }
 
 // gitIntruders lead git to another folder for its config or its objects, and are made by no git that works in a
