@@ -223,7 +223,7 @@ func hostileToGit(t *testing.T) {
 		linked.fails(script)
 	}
 	for _, script := range []string{
-		"echo /tmp > .git/worktrees/linked/commondir", "rm .git/worktrees/linked/gitdir", "mv .git/worktrees/linked x", "mv .git/worktrees x",
+		"echo /tmp > .git/worktrees/linked/commondir", "rm .git/worktrees/linked/gitdir", "mv .git/worktrees/linked .git/worktrees/x", "mv .git/worktrees .git/x",
 	} {
 		y.fails(script)
 	}
@@ -232,7 +232,7 @@ func hostileToGit(t *testing.T) {
 	}
 	y.put(y.work+"/.git/modules/sub/config", "")
 	for _, script := range []string{
-		"echo x > .git/modules/sub/config", "mv .git/modules/sub x", "mv .git/modules x", "echo x > .git/modules/sub/hooks/pre-commit",
+		"echo x > .git/modules/sub/config", "mv .git/modules/sub .git/modules/x", "mv .git/modules .git/x", "echo x > .git/modules/sub/hooks/pre-commit",
 	} {
 		y.fails(script)
 	}
