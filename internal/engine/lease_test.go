@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskdaemon/internal/coord"
@@ -35,9 +36,11 @@ func later(r llm.Response) any {
 	}
 }
 
-// holder is another task, with a step in flight that has what it wants.
+// holder is another task, with a step in flight that has what it wants. It comes when the first task has done
+// all it can do at once.
 func (b *bench) holder(dir string, wants ...td.Want) (td.Task, td.Claim) {
 	b.t.Helper()
+	synctest.Wait()
 	id, now := td.NewTaskID(), time.Now().UTC().Round(0)
 	must := func(err error) {
 		if err != nil {
