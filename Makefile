@@ -18,7 +18,7 @@ build: ## build bin/taskdaemon
 demo: build ## one task from prompt to done, killed in the middle (rehearsal model, under 30 s)
 	./demo/run.sh
 
-test: ## the whole suite: units, sessions, crashes, simulation, mutants, race detector, a short fuzz
+test: ## the whole suite: units, sessions, crashes, simulation, mutants, race detector, a short fuzz of some targets
 	./.ci/test
 
 race: ## the unit tests and the simulation under the race detector
