@@ -3,6 +3,7 @@ package server_test
 import (
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"taskdaemon/internal/api"
@@ -13,17 +14,21 @@ import (
 )
 
 func TestAProcessOfARunMayOnlyLook(t *testing.T) {
-	var asked int
-	why := ""
-	socket, _ := serve(t, server.Options{Service: apitest.NewFake(), Inside: func(pid int) string { asked = pid; return why }})
+	var asked atomic.Int64
+	var why atomic.Value
+	why.Store("")
+	socket, _ := serve(t, server.Options{Service: apitest.NewFake(), Inside: func(pid int) string {
+		asked.Store(int64(pid))
+		return why.Load().(string)
+	}})
 	add := api.AddTask{Prompt: "x", Dir: t.TempDir(), Key: "k"}
 	if _, err := client.New(client.Options{Socket: socket}).AddTask(t.Context(), add); err != nil {
 		t.Errorf("a person: %v", err)
 	}
-	if asked != os.Getpid() {
-		t.Errorf("asked about process %d", asked)
+	if asked.Load() != int64(os.Getpid()) {
+		t.Errorf("asked about process %d", asked.Load())
 	}
-	why = "it belongs to a command of a run"
+	why.Store("it belongs to a command of a run")
 	c := client.New(client.Options{Socket: socket})
 	if _, err := c.Status(t.Context()); err != nil {
 		t.Errorf("a look: %v", err)

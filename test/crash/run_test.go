@@ -169,8 +169,7 @@ func newRun(t *testing.T, s scenario) *crashRun {
 		t.Fatal(err)
 	}
 	config := strings.NewReplacer("SERVER", server, "HOOKS", hookServer(), "COUNTER", w.path("counter"), "PRICES", prices()).Replace(s.config) + "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
-	// Effects are counted outside the workspace, where the sandbox lets no command write.
-	config += "sandbox: {write: " + w.path("counter") + "}\n"
+	config += w.marking()
 	if err := os.WriteFile(w.path("counter"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +180,10 @@ func newRun(t *testing.T, s scenario) *crashRun {
 	w.person = &person{svc: svc, counter: w.path("counter"), done: map[string]bool{}}
 	return w
 }
+
+// marking is the setting that lets commands mark their effects outside the workspace, where the sandbox lets none
+// write.
+func (w *crashRun) marking() string { return "sandbox: {write: " + w.path("counter") + "}\n" }
 
 func (w *crashRun) path(rel string) string { return filepath.Join(w.dir, rel) }
 

@@ -28,7 +28,7 @@ func newStage(t *testing.T, config string) *stage {
 	t.Helper()
 	w := newRun(t, scenario{name: t.Name()})
 	if config != "" {
-		if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte("provider: rehearsal\n"+config), 0o600); err != nil {
+		if err := os.WriteFile(w.path("config/taskdaemon/config.yaml"), []byte("provider: rehearsal\n"+w.marking()+config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
