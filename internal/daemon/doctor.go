@@ -79,7 +79,7 @@ func (d *Daemon) checkClaims(ctx context.Context, _ bool) (api.Check, error) {
 // is still clearing up; a run that has let go has removed all that it will.
 func (d *Daemon) forgotten(ctx context.Context, e sandbox.Entry) (bool, error) {
 	held, ok, err := d.journal.HolderOf(ctx, e.Task)
-	if err != nil || ok && sandbox.Alive(held.Holder) {
+	if err != nil && !td.IsKind(err, td.NotFound) || ok && sandbox.Alive(held.Holder) {
 		return false, err
 	}
 	now, err := d.spool.List()
