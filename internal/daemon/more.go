@@ -8,6 +8,7 @@ import (
 
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/knowledge"
+	"taskdaemon/internal/llm"
 	"taskdaemon/internal/skill"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -22,18 +23,46 @@ type record struct {
 	Commands []string    `json:"commands,omitempty"` // the tools that they brought
 }
 
+// brief is the record without what the model is told of the tools: a schema may have many pages, and stands in the
+// same event.
+func (r record) brief() record {
+	r.Offers = slices.Clone(r.Offers)
+	for i := range r.Offers {
+		r.Offers[i].Description, r.Offers[i].Schema = "", nil
+	}
+	return r
+}
+
+// read makes the record whole again by what the model was told.
+func (r *record) read(set td.ContextSet) error {
+	if err := json.Unmarshal(set.More, r); err != nil {
+		return err
+	}
+	var told []llm.Tool
+	if err := json.Unmarshal(set.Tools, &told); err != nil {
+		return err
+	}
+	for i, o := range r.Offers {
+		at := slices.IndexFunc(told, func(t llm.Tool) bool { return t.Name == o.Name })
+		if at >= 0 {
+			r.Offers[i].Description, r.Offers[i].Schema = told[at].Description, told[at].Schema
+		}
+	}
+	return nil
+}
+
 // more is what a task has beside the built-in tools: those of MCP servers, and its skills with theirs. Without a
-// record the servers are asked, for as long as each may take to start; with one, nobody is.
-func (d *Daemon) more(ctx context.Context, t td.Task, recorded json.RawMessage) engine.More {
+// context the servers are asked, for as long as each may take to start; with one, nobody is.
+func (d *Daemon) more(ctx context.Context, t td.Task, set *td.ContextSet) engine.More {
 	skills, problems := skill.Load(skill.Sources(d.o.UserDir, knowledge.Top(t.Dir))...)
 	var r record
 	var leftOut []string
-	if recorded == nil {
+	if set == nil {
 		for _, p := range problems {
 			d.o.Log.Warn("a skill cannot be used as it is", "problem", p.Error(), "task", t.Handle)
 		}
 		r, leftOut = d.offered(ctx, t, skills)
-	} else if err := json.Unmarshal(recorded, &r); err != nil {
+	} else if err := r.read(*set); err != nil {
 		d.o.Log.Error("read what the tools were made of", "task", t.Handle, "err", err)
 	}
 	out := engine.More{Tools: d.pool.Bind(r.Offers), LeftOut: leftOut}
@@ -47,7 +76,7 @@ func (d *Daemon) more(ctx context.Context, t td.Task, recorded json.RawMessage) 
 		}
 	}
 	if len(out.Tools) > 0 {
-		raw, err := json.Marshal(r)
+		raw, err := json.Marshal(r.brief())
 		if err != nil { // it came from JSON
 			d.o.Log.Error("record the tools", "task", t.Handle, "err", err)
 		}

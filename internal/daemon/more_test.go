@@ -12,7 +12,9 @@ import (
 	"testing"
 
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/mcp"
 )
 
@@ -81,14 +83,26 @@ func TestRecordedToolsOutliveTheirSource(t *testing.T) {
 	if err := json.Unmarshal(first.Record, &r); err != nil {
 		t.Fatal(err)
 	}
-	r.Offers = []mcp.Offer{{Name: "mcp__notes__find", Server: "notes", Tool: "find", Schema: json.RawMessage(`{"type":"object"}`)}}
-	raw, err := json.Marshal(r)
+	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
+	r.Offers = []mcp.Offer{{Name: "mcp__notes__find", Server: "notes", Tool: "find", Description: "Finds", Schema: schema}}
+	raw, err := json.Marshal(r.brief())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := d.more(t.Context(), task, raw)
+	if strings.Contains(string(raw), "properties") || strings.Contains(string(raw), "Finds") {
+		t.Errorf("what the model is told stands in the record, too: %s", raw)
+	}
+	told, err := json.Marshal([]llm.Tool{{Name: "mcp__notes__find", Description: "Finds", Schema: schema}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := d.more(t.Context(), task, &td.ContextSet{Tools: told, More: raw})
 	if string(again.Record) != string(raw) {
 		t.Errorf("the record became %s", again.Record)
+	}
+	find := again.Tools[slices.IndexFunc(again.Tools, func(t tool.Tool) bool { return t.Name == "mcp__notes__find" })]
+	if find.Description != "Finds" || string(find.Schema) != string(schema) {
+		t.Errorf("it became %+v", find)
 	}
 	says := map[string]string{"tea__boil": "not there any more", "mcp__notes__find": "not configured any more"}
 	for _, tl := range again.Tools {

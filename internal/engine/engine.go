@@ -9,7 +9,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,9 +63,9 @@ type Options struct {
 	Tree func(ctx context.Context, dir string) (string, error)
 	// UserDir is where the user's own AGENTS.md lies; may be empty.
 	UserDir string
-	// More is what a task has beside Tools. It is asked when the context is assembled, without a record,
-	// and may wait for others within ctx; after that with the record it gave then, and must not wait.
-	More func(ctx context.Context, t td.Task, record json.RawMessage) More
+	// More is what a task has beside Tools. It is asked when the context is assembled, while there is none,
+	// and may wait for others within ctx; after that with the context that holds its record, and must not wait.
+	More func(ctx context.Context, t td.Task, set *td.ContextSet) More
 	// Knowledge is what earlier tasks learned; nil: nothing is learned or told.
 	Knowledge *knowledge.Shelf
 	// Extract says what becomes of passages that may hold a learning when a task ends.

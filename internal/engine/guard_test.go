@@ -49,8 +49,8 @@ func command(shell string) tool.Tool {
 	}}
 }
 
-func with(t ...tool.Tool) func(context.Context, td.Task, json.RawMessage) More {
-	return func(context.Context, td.Task, json.RawMessage) More {
+func with(t ...tool.Tool) func(context.Context, td.Task, *td.ContextSet) More {
+	return func(context.Context, td.Task, *td.ContextSet) More {
 		return More{Tools: t, Record: json.RawMessage(`{}`)}
 	}
 }

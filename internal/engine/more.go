@@ -15,7 +15,7 @@ type More struct {
 	Tools  []tool.Tool
 	Skills []skill.Skill
 	// Record is what the same tools are made of again after a restart, whatever became of servers and
-	// files meanwhile. It stands in the journal.
+	// files meanwhile, together with what the model was told of them. Both stand in the journal.
 	Record json.RawMessage
 	// LeftOut says what the task goes without, and why, for people.
 	LeftOut []string
@@ -42,7 +42,7 @@ func (r *run) equip(ctx context.Context) {
 	case set == nil:
 		r.more = r.More(ctx, t, nil)
 	case set.More != nil:
-		r.more = r.More(ctx, t, set.More)
+		r.more = r.More(ctx, t, set)
 	}
 	r.box = r.Tools.With(r.more.Tools...).Only(t.Tools)
 }

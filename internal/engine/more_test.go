@@ -47,7 +47,7 @@ func TestOutcomeThatNothingKeepsIsRecordedAtOnce(t *testing.T) {
 				s.Yes = true
 				rec = &batches{Journal: o.Journal}
 				o.Journal = rec
-				o.More = func(context.Context, td.Task, json.RawMessage) More { return More{Tools: []tool.Tool{send(kept)}} }
+				o.More = func(context.Context, td.Task, *td.ContextSet) More { return More{Tools: []tool.Tool{send(kept)}} }
 			}, func(b *bench, id td.TaskID) {
 				b.until(id, td.Completed)
 				alone := slices.ContainsFunc(rec.types, func(types []td.EventType) bool {
@@ -66,8 +66,12 @@ func TestMoreIsMadeFromItsRecord(t *testing.T) {
 	var records []string
 	play(t, []any{says("what now?", td.EndTurn), calls("Send", "{}")}, func(s *td.Spec, o *Options) {
 		s.Mode, s.Yes = td.Interactive, true
-		o.More = func(_ context.Context, _ td.Task, record json.RawMessage) More {
-			records = append(records, string(record))
+		o.More = func(_ context.Context, _ td.Task, set *td.ContextSet) More {
+			record := ""
+			if set != nil {
+				record = string(set.More)
+			}
+			records = append(records, record)
 			return More{Tools: []tool.Tool{send(false)}, Record: json.RawMessage(`{"it":"was there"}`)}
 		}
 	}, func(b *bench, id td.TaskID) {
@@ -109,7 +113,7 @@ func TestSkillsInTheContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			play(t, nil, func(s *td.Spec, o *Options) {
 				s.Prompt, s.Tools = "see how tea is brewed", tc.tools
-				o.More = func(context.Context, td.Task, json.RawMessage) More {
+				o.More = func(context.Context, td.Task, *td.ContextSet) More {
 					return More{Skills: skills, Tools: []tool.Tool{{Name: "Skill"}}}
 				}
 			}, func(b *bench, id td.TaskID) {

@@ -22,13 +22,14 @@ const (
 	maxToolName    = 256
 )
 
-// Offer is a tool as a run is offered it. It is part of a run's record: never rename a field.
+// Offer is a tool as a run is offered it. It is part of a run's record, without what the model is told, which
+// stands there already: never rename a field.
 type Offer struct {
 	Name        string          `json:"name"` // for the model
 	Server      string          `json:"server"`
 	Tool        string          `json:"tool"` // for the server
-	Description string          `json:"description"`
-	Schema      json.RawMessage `json:"schema"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
 	ReadOnly    bool            `json:"read_only,omitempty"` // says the server
 }
 
