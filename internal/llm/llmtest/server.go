@@ -170,6 +170,11 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 		s.protocol.fail(w, failure{f.Status, typeOf(f.Status), played})
 		return
 	}
+	if f := p.Fault; f != nil && f.TooLong != 0 {
+		words := fmt.Sprintf("prompt is too long: %d tokens > %d maximum", p.Usage.Input, f.TooLong)
+		s.protocol.fail(w, failure{http.StatusBadRequest, typeOf(http.StatusBadRequest), words})
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	s.protocol.label(w.Header(), "req_rehearsal")
 	flush := http.NewResponseController(w).Flush

@@ -199,6 +199,7 @@ func testFaults(t *testing.T, start starter) {
 		class td.FailureClass
 	}{
 		{"{status: 400}", td.BadRequest},
+		{"{too_long: 1}", td.TooLong},
 		{"{status: 401}", td.AuthFailed},
 		{"{status: 403}", td.AuthFailed},
 		{"{status: 404}", td.BadRequest},

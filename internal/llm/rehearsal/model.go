@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -97,6 +98,11 @@ func (d *dealer) deal(p Play) (llm.Response, error) {
 			return llm.Response{}, &llm.Error{
 				Class: llm.ClassOfStatus(f.Status), Status: f.Status, RetryAfter: f.RetryAfter,
 				Err: errors.New("the rehearsal script plays this failure"),
+			}
+		case f.TooLong != 0:
+			return llm.Response{}, &llm.Error{
+				Class: td.TooLong, Status: http.StatusBadRequest,
+				Err: fmt.Errorf("the prompt is over %d tokens: the rehearsal script plays this failure", f.TooLong),
 			}
 		case f.Silence != 0:
 			if err := d.wait(f.Silence); err != nil {

@@ -220,6 +220,7 @@ func parseFault(n ast.Node) (Fault, error) {
 		"retry_after": duration(&f.RetryAfter),
 		"error":       one(text(&f.Type)),
 		"silence":     one(duration(&f.Silence)),
+		"too_long":    one(number(&f.TooLong, 1, 1<<40)),
 		"garbage": one(func(n ast.Node) error {
 			b, ok := n.(*ast.BoolNode)
 			if !ok || !b.Value {
@@ -236,10 +237,10 @@ func parseFault(n ast.Node) (Fault, error) {
 	switch {
 	case err != nil:
 	case kinds != 1:
-		err = at(n, "a fault is one of status, error, cut, garbage and silence")
+		err = at(n, "a fault is one of status, error, cut, garbage, silence and too_long")
 	case f.RetryAfter != 0 && f.Status == 0:
 		err = at(n, "retry_after goes with a status")
-	case f.Silence == 0 && f.Status == 0 && f.Type == "" && f.Cut == nil && !f.Garbage:
+	case f.Silence == 0 && f.Status == 0 && f.Type == "" && f.Cut == nil && !f.Garbage && f.TooLong == 0:
 		err = at(n, "a fault needs a value")
 	}
 	return f, err

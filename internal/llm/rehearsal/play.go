@@ -46,8 +46,8 @@ func (s *Script) Play(req llm.Request) Play {
 		t = &turn{text: "The rehearsal script has ended.", stop: td.EndTurn}
 	case t.expect != "" && !strings.Contains(lastResult(req.Messages), t.expect):
 		t = unmet(t, req)
-	case at.fault < len(t.faults):
-		p.Fault = &t.faults[at.fault]
+	default:
+		p.Fault = t.fault(at.fault, req)
 	}
 	p.Message = t.message(at, req)
 	if p.Fault != nil && p.Fault.Garbage {
@@ -64,6 +64,19 @@ func (s *Script) Play(req llm.Request) Play {
 	}
 	p.Pace = t.pace(s.chunk, letters(p.Message))
 	return p
+}
+
+// fault is what goes wrong at an attempt, or nil. A request that fits what an earlier one was over is answered,
+// whatever its number.
+func (t *turn) fault(attempt int, req llm.Request) *Fault {
+	if attempt >= len(t.faults) {
+		return nil
+	}
+	f := &t.faults[attempt]
+	if f.TooLong > 0 && estimate(req, td.Message{}).Input <= f.TooLong {
+		return nil
+	}
+	return f
 }
 
 // place is where in a scene a conversation stands.
