@@ -42,7 +42,7 @@ func until(t *testing.T, l *live, id td.TaskID, want td.State) td.Task {
 
 const touching = `
 turns:
-  - tools: [{name: Bash, input: {command: touch made}}]
+  - tools: [{name: Bash, input: {command: shuf -eo made}}]
   - tools: [{name: Complete, input: {summary: done}}]
 `
 

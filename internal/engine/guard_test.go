@@ -91,7 +91,7 @@ func TestRulesDecide(t *testing.T) {
 	} {
 		play(t, []any{calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
 			o.Guard = &guard{rules: []policy.Rule{{Verdict: c.verdict, Match: "Bash"}}}
-			o.More = with(command("touch x"))
+			o.More = with(command("shuf -eo x"))
 			o.Hooks = hooked(t, says1(c.hook), hook.SecurityPolicyCheck)
 		}, func(b *bench, id td.TaskID) {
 			b.until(id, c.state)
@@ -121,22 +121,22 @@ func TestViolationIsTold(t *testing.T) {
 func TestAlwaysHolds(t *testing.T) {
 	g := &guard{}
 	play(t, []any{calls("Bash", "{}"), calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
-		o.Guard, o.More = g, with(command("touch x"))
+		o.Guard, o.More = g, with(command("shuf -eo x"))
 	}, func(b *bench, id td.TaskID) {
 		req := b.until(id, td.Waiting).Requests[0]
-		if want := []string{"yes", "no", "always", "never"}; !slices.Equal(req.Options, want) || len(req.Offers) == 0 || req.Offers[0].Rules[0] != "Bash(touch *)" {
+		if want := []string{"yes", "no", "always", "never"}; !slices.Equal(req.Options, want) || len(req.Offers) == 0 || req.Offers[0].Rules[0] != "Bash(shuf *)" {
 			t.Fatalf("asked %+v", req)
 		}
-		b.post(id, allowed(req, td.Always, td.TaskScope, "Bash(touch *)"))
+		b.post(id, allowed(req, td.Always, td.TaskScope, "Bash(shuf *)"))
 		task := b.until(id, td.Completed)
 		if len(task.Rules) != 1 || task.Rules[0].By != "ada" || len(g.kept) > 0 {
 			t.Errorf("rules %+v, written down %+v", task.Rules, g.kept)
 		}
 	})
 	play(t, []any{calls("Bash", "{}"), calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
-		o.Guard, o.More = g, with(command("touch x"))
+		o.Guard, o.More = g, with(command("shuf -eo x"))
 	}, func(b *bench, id td.TaskID) {
-		b.post(id, allowed(b.until(id, td.Waiting).Requests[0], td.Never, td.ProjectScope, "Bash(touch *)"))
+		b.post(id, allowed(b.until(id, td.Waiting).Requests[0], td.Never, td.ProjectScope, "Bash(shuf *)"))
 		for b.task(id).Turns < 2 {
 			b.until(id, td.Waiting)
 		}
@@ -183,7 +183,7 @@ func TestAnomalies(t *testing.T) {
 		var told atomic.Int32
 		play(t, []any{calls("Bash", "{}"), calls("Bash", "{}"), calls("Look", "{}")}, func(s *td.Spec, o *Options) {
 			s.Yes = true
-			o.More, o.Anomalies, o.AnomalyAction = with(command("touch x")), limits, c.action
+			o.More, o.Anomalies, o.AnomalyAction = with(command("shuf -eo x")), limits, c.action
 			o.Hooks = hooked(t, func(context.Context, hook.Payload, hook.Firing) (hook.Result, error) { told.Add(1); return c.hook, nil }, hook.AnomalyDetected)
 		}, func(b *bench, id td.TaskID) {
 			task := b.until(id, c.want)

@@ -168,6 +168,7 @@ func (w *walker) redirections(list []*syntax.Redirect) {
 			w.names(&call{name: "a redirection"}, []string{strings.Trim(rd.N.Value, "{}")})
 		}
 		input := rd.N == nil || rd.N.Value == "0"
+		w.listed = nil
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			if text := w.heredoc(rd); input {

@@ -90,6 +90,14 @@ func writeAll(w *walker, c *call) bool {
 		w.touch(a, Write, c.at, false, c.name == "truncate")
 	}
 	w.suspectAll(c)
+	switch c.name {
+	case "mkdir":
+		w.edited(c, "pvm", "--parents", "--verbose")
+	case "touch":
+		w.edited(c, "acmdt", "--no-create", "--date")
+	case "tee":
+		w.edited(c, "aip", "--append")
+	}
 	return false
 }
 
@@ -126,22 +134,34 @@ func copyTo(w *walker, c *call) bool {
 		w.destroyed(c, pos)
 	}
 	w.suspectAll(c)
+	if c.name == "cp" && !slices.ContainsFunc(pos, func(a string) bool { return path.Base(a) == ".." }) {
+		w.edited(c, "pvnu", "--preserve", "--verbose", "--no-clobber", "--update")
+	}
 	return false
 }
 
-// link judges both ends: what a link leads to can be reached through it.
+// link judges both ends: what a link leads to can be reached through it. A symlink leads from the folder
+// it lies in, which is not the one the command runs in.
 func link(w *walker, c *call) bool {
 	w.guardFlags(c)
 	pos := positional(c.args)
 	for _, a := range pos {
 		w.touch(a, Write, c.at, false, false)
 	}
-	if len(pos) == 2 && certain(pos[0]) && certain(pos[1]) && !unknown(w.dirs[0]) {
-		to := w.p.canonical(w.dirs[0], pos[0], w.links)
-		at := w.p.canonical(w.dirs[0], pos[1], w.links)
-		w.links[at] = to
-		w.links[path.Join(at, path.Base(to))] = to
+	if len(pos) != 2 || !certain(pos[0]) || !certain(pos[1]) || unknown(w.dirs[0]) {
+		return false
 	}
+	at := w.p.canonical(w.dirs[0], pos[1], w.links)
+	to := w.p.canonical(w.dirs[0], pos[0], w.links)
+	within := to // at may be a folder: then the link lies in it
+	if flag(c.args, "s", "--symbolic") {
+		to, within = w.p.canonical(path.Dir(at), pos[0], w.links), w.p.canonical(at, pos[0], w.links)
+		w.touch(to, Write, c.at, false, false)
+		w.touch(within, Write, c.at, false, false)
+		w.edited(c, "sv", "--symbolic", "--verbose")
+	}
+	w.links[at] = to
+	w.links[path.Join(at, path.Base(to))] = within
 	return false
 }
 
@@ -175,6 +195,11 @@ func formats(letters, long string) handler {
 		}
 		for _, a := range positional(c.args) {
 			w.touch(a, access, c.at, false, false)
+		}
+		if c.name != "prettier" && !slices.ContainsFunc(c.args, func(a string) bool {
+			return strings.HasPrefix(a, "-") && !slices.Contains([]string{"-w", "-s", "-l", "-d", "-e"}, a)
+		}) {
+			w.edited(c, "wslde")
 		}
 		return access == Read && !flag(c.args, "", "-cpuprofile", "--cpuprofile") && !slices.Contains(c.args, "-cpuprofile")
 	}

@@ -55,6 +55,7 @@ func (w *walker) run(c call, own bool) {
 	if h, ok := handlers[c.name]; ok {
 		looks := h(w, &c)
 		w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own
+		w.r.cmds[c.at].edits = w.r.cmds[c.at].edits && own
 		return
 	}
 	for prefix, h := range handlersByPrefix {

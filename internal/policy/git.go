@@ -95,7 +95,11 @@ func gitCommand(w *walker, c *call) bool {
 	looks := w.gitSub(c, sub, rest)
 	// The settings of another repository may make git run anything, and files that make one may be in any
 	// folder, also in one of the workspace.
-	return looks && !slices.ContainsFunc(w.dirs, func(d string) bool { return d != w.p.place.Workspace })
+	ours := !slices.ContainsFunc(w.dirs, func(d string) bool { return d != w.p.place.Workspace })
+	if sub == "add" && ours {
+		w.gitAdd(c, rest)
+	}
+	return looks && ours
 }
 
 func (w *walker) gitSub(c *call, sub string, args []string) bool {
@@ -156,6 +160,18 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 		return false
 	}
 	return true
+}
+
+// gitAdd marks what puts files of the workspace on the list of those to commit: nothing of them changes.
+func (w *walker) gitAdd(c *call, args []string) {
+	if slices.ContainsFunc(args, func(a string) bool { return unknown(a) || maybeFlag(a) }) ||
+		!onlyFlags(args, "AunvN", "--all", "--update", "--verbose", "--dry-run", "--intent-to-add", "--no-all") {
+		return
+	}
+	for _, a := range positional(args) {
+		w.touch(a, Read, c.at, false, false)
+	}
+	w.r.cmds[c.at].edits = true
 }
 
 // gitPaths judges words that may be paths: those of what is kept, and those outside the workspace.

@@ -114,7 +114,7 @@ func (p *Policy) covered(a Action, r *report) (compiled, bool) {
 		return false
 	}
 	for i, cmd := range r.cmds {
-		if cmd.looks && !r.strays(i) {
+		if cmd.looks && !r.strays(i) || freely(a) && r.editsBy(i) {
 			continue
 		}
 		ok := allowed(func(c compiled) bool { return c.kind == kindCommand && c.covers(cmd) })
@@ -127,6 +127,9 @@ func (p *Policy) covered(a Action, r *report) (compiled, bool) {
 	}
 	if r.shell {
 		redirected := func(u use) bool {
+			if freely(a) && u.editable() {
+				return false
+			}
 			return u.redir && !harmlessSink(u.path) && (u.outside || u.access == Write && !p.inTemp(u.path))
 		}
 		return by, p.coveredUses(r, redirected, allowed) && found

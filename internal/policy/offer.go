@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -16,20 +15,11 @@ type Offer struct {
 	With []string
 }
 
-// never are commands that no stored answer should speak for: what they do is decided by their words.
-var never = []string{
-	"sh", "bash", "dash", "zsh", "ksh", "fish", "eval", "source", ".", "exec", "env", "xargs", "parallel", "sudo", "doas", "su", "pkexec", "ssh", "rm", "shred", "dd", "curl", "wget", "nc", "ncat", "socat",
-	"node", "deno", "bun", "find", "awk", "sed", "tar", "chmod", "chown", "kill", "pkill", "killall", "taskdaemon", "docker", "podman", "mv", "cp", "ln", "tee", "rsync", "scp", "make", "vim", "vi", "nvim", "less",
-}
-
-// subcommands are programs whose first word says what they do.
-var subcommands = []string{"go", "git", "npm", "pnpm", "yarn", "cargo", "pip", "uv", "poetry", "kubectl", "gh", "bundle", "rake", "mvn", "gradle", "dotnet", "terraform", "apt", "brew", "systemctl", "helm", "bazel", "mix", "rails", "swift", "zig", "deno", "composer"}
-
 // offers are the rules that would have decided this action.
 func (p *Policy) offers(a Action, r *report) []Offer {
 	switch {
 	case r.shell:
-		return p.commandOffers(r)
+		return p.commandOffers(a, r)
 	case strings.HasPrefix(a.Tool, "mcp__"):
 		out := []Offer{{Rule: a.Tool, Words: "this tool"}}
 		if parts := strings.Split(a.Tool, "__"); len(parts) > 2 && parts[1] != "" {
@@ -63,63 +53,6 @@ func together(offers []Offer) []Offer {
 		}
 	}
 	return offers
-}
-
-func (p *Policy) commandOffers(r *report) []Offer {
-	var out []Offer
-	for i, c := range r.cmds {
-		if c.looks {
-			for _, u := range r.uses {
-				if u.cmd != i || !u.outside {
-					continue
-				}
-				if !certain(u.path) || odd(u.path) {
-					return nil
-				}
-				out = append(out, Offer{Rule: "Read(" + p.shown(u.path) + ")", Words: "reading " + p.shown(u.path)})
-			}
-			continue
-		}
-		o, ok := offerFor(c)
-		if !ok {
-			return nil
-		}
-		if !slices.ContainsFunc(out, func(x Offer) bool { return x.Rule == o.Rule }) {
-			out = append(out, o)
-		}
-	}
-	if slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && u.access == Write && !harmlessSink(u.path) }) {
-		return nil // the file it writes is another question
-	}
-	return together(out)
-}
-
-func offerFor(c command) (Offer, bool) {
-	name := c.words[0]
-	if slices.Contains(never, path.Base(name)) || !certain(c.text()) || c.via == "sudo" || strings.ContainsAny(c.text(), "()") {
-		return Offer{}, false
-	}
-	for prefix := range handlersByPrefix {
-		if strings.HasPrefix(path.Base(name), prefix) {
-			return Offer{}, false
-		}
-	}
-	head := name
-	if slices.Contains(subcommands, name) && len(c.words) > 1 && !strings.HasPrefix(c.words[1], "-") {
-		head += " " + c.words[1]
-	} else if slices.Contains(subcommands, name) {
-		return Offer{Rule: "Bash(" + c.text() + ")", Words: "exactly this command"}, true
-	}
-	if head == "git push" || head == "git config" || head == "gh api" || head == "go run" {
-		return Offer{}, false
-	}
-	if (head == "npm run" || head == "yarn run" || head == "pnpm run" || head == "cargo run") && len(c.words) > 2 {
-		head += " " + c.words[2]
-	}
-	if strings.ContainsAny(head, "*:") {
-		return Offer{}, false
-	}
-	return Offer{Rule: "Bash(" + head + " *)", Words: fmt.Sprintf("any %s command", head)}, true
 }
 
 func (p *Policy) pathOffers(r *report) []Offer {

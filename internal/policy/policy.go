@@ -244,11 +244,6 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 	return d
 }
 
-// edits reports whether the action is one of the editing tools and all it writes lies where it may.
-func (r *report) edits(a Action) bool {
-	return a.Command == "" && writesFiles(a.Tool) && len(r.uses) > 0
-}
-
 // writesFiles names the tools that change files and nothing else.
 func writesFiles(tool string) bool {
 	return slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool)

@@ -118,34 +118,6 @@ func fd(w *walker, c *call) bool {
 	return true
 }
 
-var awkRuns = regexp.MustCompile(`\bsystem\b|\|&?|>(?:[^=]|$)|\bgetline\b|@load|@include|\bprint[^;}]*>|ENVIRON`)
-
-func awk(w *walker, c *call) bool {
-	args := operands(c.args, "-F", "-v", "--field-separator", "--assign")
-	w.guard(c, operandsFlags(c.args, "-F", "-v"))
-	if flag(operandsFlags(c.args, "-F", "-v"), "fieElIdop", "--file", "--include", "--exec", "--load", "--source", "--inplace", "--dump-variables", "--profile") {
-		w.r.add(Ask, askRuns, "%s runs a program that is not in the command.", c.name)
-	}
-	if len(args) == 0 {
-		return false
-	}
-	prog := args[0]
-	w.mentions(prog)
-	switch {
-	case unknown(prog):
-		w.r.add(Ask, askUnknown, "The program of %s is known only when it runs.", c.name)
-	case awkRuns.MatchString(prog):
-		w.r.add(Ask, askRuns, "The program of %s runs commands or writes files.", c.name)
-		for _, q := range quotedIn(prog) {
-			w.nested(c, func() { w.inner(func() { w.sourceIfCommand(q) }) })
-		}
-	}
-	for _, a := range args[1:] {
-		w.touch(a, Read, c.at, false, false)
-	}
-	return true
-}
-
 // quotedIn are the strings in a program.
 func quotedIn(prog string) []string {
 	var out []string
@@ -195,11 +167,11 @@ func sed(w *walker, c *call) bool {
 		w.r.add(Ask, askRuns, "sed runs a script that is not in the command.")
 	}
 	w.guard(c, c.args)
-	pos := positional(c.args)
+	pos := positional(sedOperands(c.args))
 	scripts := 1
 	for i, a := range c.args {
 		switch {
-		case a == "-e" || a == "--expression" || a == "-ne" || a == "-Ee" || a == "-re":
+		case slices.Contains(sedTakes, a):
 			scripts = 0
 			if i+1 < len(c.args) {
 				w.sedScript(c.args[i+1])
@@ -220,8 +192,27 @@ func sed(w *walker, c *call) bool {
 			w.touch(a, Read, c.at, false, false)
 		}
 	}
+	if inPlace && len(pos) > scripts {
+		w.sedEdited(c, pos[scripts:])
+	}
 	return looks && !inPlace
 }
+
+// sedOperands leaves out the scripts that are given by flags.
+func sedOperands(args []string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if slices.Contains(sedTakes, args[i]) {
+			i++
+			continue
+		}
+		out = append(out, args[i])
+	}
+	return out
+}
+
+// sedTakes are flags whose value, a script, is the next word.
+var sedTakes = []string{"-e", "--expression", "-ne", "-Ee", "-re"}
 
 func (w *walker) sedScript(s string) {
 	if !sedLooks.MatchString(s) {

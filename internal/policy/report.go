@@ -30,6 +30,7 @@ type command struct {
 	words []string // may hold the marks of word.go
 	via   string   // the name of the command that runs it, as sudo or xargs; empty: the shell
 	looks bool     // it changes nothing
+	edits bool     // all it changes are files, which it names
 	plain bool     // the wrapper of another command, judged through that one
 	input *string  // what it reads, when that is known
 }

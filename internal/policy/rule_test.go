@@ -226,8 +226,44 @@ func TestOffers(t *testing.T) {
 		{"timeout 5 go test ./x", "Bash(go test *)"},
 		{"go build ./... && go test ./...", "Bash(go build *) Bash(go test *)"},
 		{"cat ~/notes", "Read(~/notes)"},
+		{"make test", "Bash(make test *)"},
+		{"make", "Bash(make)"},
+		{"make -j4 test", "Bash(make -j4 test)"},
+		{"make --eval=x test", ""},
+		{"make SHELL=./x test", ""},
+		{"just lint", "Bash(just lint *)"},
+		{"go run .", "Bash(go run . *)"},
+		{"go run ./cmd/x -v", "Bash(go run ./cmd/x *)"},
+		{"go run example.com/x@latest", "Bash(go run example.com/x@latest)"},
+		{"python3 -m pytest -x -c a.ini tests", "Bash(python3 -m pytest *)"},
+		{"python3 -m timeit x", ""},
+		{"python3 -W x -m pytest", ""},
+		{"npx eslint .", "Bash(npx eslint *)"},
+		{"npx -c x", ""},
+		{"npx bash", ""},
+		{"npm exec eslint", "Bash(npm exec eslint *)"},
+		{"npm exec -c x", ""},
+		{"uv run pytest -q", "Bash(uv run pytest *)"},
+		{"uv run python x.py", ""},
+		{"docker compose up -d", "Bash(docker compose up *)"},
+		{"docker compose exec db sh", ""},
+		{"docker run x", ""},
+		{"tar xzf a.tgz", "Bash(tar xzf a.tgz)"},
+		{"git push origin feature", "Bash(git push origin feature)"},
+		{"git push -u origin feature", "Bash(git push -u origin feature)"},
+		{"git push origin main", ""},
+		{"git push origin a:b", ""},
+		{"git push --force origin feature", ""},
+		{"git -C . push origin feature", ""},
+		{"git reset --hard", "Bash(git reset --hard)"},
+		{"git commit -m 'a (b)'", "Bash(git commit *)"},
+		{"mkdir -p a && cp b a/", "Bash(mkdir *) Bash(cp b a/)"},
+		{"cp 'a b' c", ""},
 		{"rm x", ""},
+		{"rm -r x", ""},
 		{"bash x.sh", ""},
+		{"bash -c 'node -e 1'", ""},
+		{"find . -delete", ""},
 		{"sudo make", ""},
 		{"python3 x.py", ""},
 		{"curl http://x.example", ""},
@@ -260,6 +296,50 @@ func TestOffers(t *testing.T) {
 			if d := policyWith(t, rules...).Decide(a); d.Verdict != Allow {
 				t.Errorf("%s: with %v it is still %s (%s)", tt.action, rules, d.Verdict, d.Why)
 			}
+		}
+	}
+}
+
+// Whatever is offered allows the call it was offered for, and all offers together allow nothing that the
+// floor corpus denies or asks about, apart from the very calls they were offered for.
+func TestOffersAreSafe(t *testing.T) {
+	floor, err := New(place(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Rule
+	offered := map[string]bool{}
+	examples := corpus(t)
+	for _, e := range examples {
+		for _, mode := range []Mode{ModeAsk, ModeAcceptEdits} {
+			a := e.action
+			a.Mode = mode
+			d := floor.Decide(a)
+			for _, o := range d.Offers {
+				rules := []Rule{{Verdict: Allow, Match: o.Rule}}
+				for _, w := range o.With {
+					rules = append(rules, Rule{Verdict: Allow, Match: w})
+				}
+				if got := policyWith(t, rules...).Decide(a); got.Verdict != Allow {
+					t.Errorf("%s: %s %q: with %v it is still %s (%s: %s)", e.at, a.Tool, a.Command, rules, got.Verdict, got.Rule, got.Why)
+				}
+				if d.Verdict == Ask {
+					all = append(all, rules...)
+					offered[e.at] = true
+				}
+			}
+		}
+	}
+	if len(all) < 100 {
+		t.Fatalf("only %d offers: the test is blind", len(all))
+	}
+	loose := policyWith(t, all...)
+	for _, e := range examples {
+		if !strings.HasPrefix(e.at, "floor.tsv") || e.verdict == Allow {
+			continue
+		}
+		if d := loose.Decide(e.action); d.Verdict == Allow && !offered[e.at] {
+			t.Errorf("%s: %q is allowed by %s", e.at, e.action.Command, d.Rule)
 		}
 	}
 }

@@ -62,8 +62,9 @@ type walker struct {
 	locals map[string]bool   // variables of the function that is running
 	linked bool              // it went through a symlink: what ".." is for cd is not known
 	oddIFS bool
-	piped  bool    // its input comes from another command
-	fed    *string // its input, when that is known
+	piped  bool     // its input comes from another command
+	fed    *string  // its input, when that is known
+	listed []string // its input is names below these folders, found by looking
 	via    string
 	depth  int
 	maybe  int // in a branch that may not be taken
@@ -135,7 +136,7 @@ func (w *walker) stmts(list []*syntax.Stmt) {
 func (w *walker) inner(f func()) {
 	saved := *w
 	w.vars, w.funcs, w.dirs = maps.Clone(w.vars), maps.Clone(w.funcs), slices.Clone(w.dirs)
-	w.piped, w.fed = false, nil
+	w.piped, w.fed, w.listed = false, nil, nil
 	w.depth++
 	if w.depth > maxDepth {
 		w.r.add(Ask, askUnparsed, "Shells are nested too deeply to be judged.")
@@ -197,8 +198,8 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.r.add(Ask, askUnparsed, "There are more than %d commands to judge.", maxStmts)
 		return
 	}
-	piped, fed := w.piped, w.fed
-	defer func() { w.piped, w.fed = piped, fed }()
+	piped, fed, listed := w.piped, w.fed, w.listed
+	defer func() { w.piped, w.fed, w.listed = piped, fed, listed }()
 	w.redirections(s.Redirs)
 	if s.Background {
 		w.fork(func() { w.command(s.Cmd) })
@@ -210,15 +211,16 @@ func (w *walker) stmt(s *syntax.Stmt) {
 // fork is a subshell that keeps the input it has.
 func (w *walker) fork(f func()) {
 	piped, fed := w.piped, w.fed
+	listed := w.listed
 	w.inner(func() {
-		w.piped, w.fed = piped, fed
+		w.piped, w.fed, w.listed = piped, fed, listed
 		f()
 	})
 }
 
 // shared forgets the input: several commands read from it, and what each gets of it is not known.
 func (w *walker) shared() {
-	w.piped, w.fed = w.piped || w.fed != nil, nil
+	w.piped, w.fed, w.listed = w.piped || w.fed != nil, nil, nil
 }
 
 func (w *walker) command(c syntax.Command) {
@@ -324,7 +326,7 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		w.fork(func() { w.stmt(c.X) })
 		to := len(w.r.cmds)
 		w.inner(func() {
-			w.piped, w.fed = true, w.said(from, to)
+			w.piped, w.fed, w.listed = true, w.said(from, to), w.lists(from, to)
 			w.stmt(c.Y)
 		})
 		w.piped, w.fed = piped, fed

@@ -319,35 +319,6 @@ func script(w *walker, c *call) bool {
 	return false
 }
 
-// xargs runs a command with words that nobody has seen yet.
-func xargs(w *walker, c *call) bool {
-	inner := operands(c.args, "-I", "-i", "-n", "-P", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file", "--replace")
-	w.guard(c, c.args[:len(c.args)-len(inner)])
-	if len(inner) == 0 {
-		inner = []string{"echo"}
-	}
-	replace := ""
-	for i, a := range c.args {
-		if strings.HasPrefix(a, "-I") && len(a) > 2 {
-			replace = a[2:]
-		} else if a == "-I" && i+1 < len(c.args) {
-			replace = c.args[i+1]
-		}
-	}
-	words := slices.Clone(inner)
-	if replace == "" {
-		words = append(words, string(markWords))
-	}
-	for i := range words {
-		if replace != "" {
-			words[i] = strings.ReplaceAll(words[i], replace, string(markValue))
-		}
-	}
-	w.plain(c)
-	w.nested(c, func() { w.inner(func() { w.piped = true; w.exec(words) }) })
-	return false
-}
-
 func parallel(w *walker, c *call) bool {
 	inner := operands(c.args, "-j", "--jobs", "-a", "--colsep", "-n", "-N")
 	if i := slices.IndexFunc(inner, func(a string) bool { return strings.HasPrefix(a, ":::") }); i >= 0 {
@@ -401,6 +372,17 @@ func building(w *walker, c *call) bool {
 	if flag(c.args, "", "--version", "--help") {
 		return true
 	}
+	for i, a := range c.args {
+		name, _, assigns := strings.Cut(a, "=")
+		switch {
+		case flag([]string{a}, "", "--eval", "--shell", "--command") || c.name == "just" && a == "-c":
+			w.r.add(Ask, askRuns, "%s is given a program in the command itself, which is not judged.", c.name)
+		case assigns && slices.Contains([]string{"SHELL", ".SHELLFLAGS", "MAKEFLAGS", "MAKE"}, strings.TrimRight(name, ":?+")):
+			w.r.add(Ask, askRuns, "%s is told which shell runs its commands: %s.", c.name, shorten(readable(a)))
+		case (a == "-f" || a == "--file" || a == "--makefile") && i+1 < len(c.args) && slices.Contains([]string{"-", "/dev/stdin"}, c.args[i+1]), a == "-f-":
+			w.r.add(Ask, askRuns, "%s runs what it reads, unseen.", c.name)
+		}
+	}
 	w.judgeArgs(*c)
 	return false
 }
@@ -410,11 +392,11 @@ func interpreter(w *walker, c *call) bool {
 	if len(c.args) == 1 && slices.Contains([]string{"--version", "-V", "-v", "--help"}, c.args[0]) {
 		return true
 	}
-	code := false
+	code, module := false, module(append([]string{c.name}, c.args...)) != ""
 	for i, a := range c.args {
 		w.mentions(a)
 		switch {
-		case i > 0 && code:
+		case module, i > 0 && code: // the flags are the module's
 		case strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-E") || strings.HasPrefix(a, "-p") || a == "--eval" || a == "--print" || a == "-r" || a == "eval" || a == "-x":
 			code = true
 		}

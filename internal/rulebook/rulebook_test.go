@@ -48,18 +48,18 @@ func allow(match, in string) td.KeptRule {
 
 func TestKept(t *testing.T) {
 	b, work := book(t, config.Config{})
-	if got := verdict(t, b, work, "touch x"); got != policy.Ask {
+	if got := verdict(t, b, work, "shuf -eo x"); got != policy.Ask {
 		t.Fatalf("with no rules: %s", got)
 	}
 	for range 2 { // the same rule again changes nothing
-		if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(touch *)", work), allow("Bash(it's 'odd' *)", "")}); err != nil {
+		if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(shuf *)", work), allow("Bash(it's 'odd' *)", "")}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := verdict(t, b, work, "touch x"); got != policy.Allow {
+	if got := verdict(t, b, work, "shuf -eo x"); got != policy.Allow {
 		t.Errorf("kept: %s", got)
 	}
-	if got := verdict(t, b, filepath.Dir(work), "touch x"); got != policy.Ask {
+	if got := verdict(t, b, filepath.Dir(work), "shuf -eo x"); got != policy.Ask {
 		t.Errorf("kept for another folder: %s", got)
 	}
 	rules, err := b.Rules(work)
@@ -69,13 +69,13 @@ func TestKept(t *testing.T) {
 	if got := verdict(t, b, work, "mkdir x", allow("Bash(mkdir *)", "")); got != policy.Allow {
 		t.Errorf("of the task: %s", got)
 	}
-	if err := b.Remove(t.Context(), allow("Bash(touch *)", work)); err != nil {
+	if err := b.Remove(t.Context(), allow("Bash(shuf *)", work)); err != nil {
 		t.Fatal(err)
 	}
-	if got := verdict(t, b, work, "touch x"); got != policy.Ask {
+	if got := verdict(t, b, work, "shuf -eo x"); got != policy.Ask {
 		t.Errorf("forgotten: %s", got)
 	}
-	if err := b.Remove(t.Context(), allow("Bash(touch *)", work)); !td.IsKind(err, td.NotFound) {
+	if err := b.Remove(t.Context(), allow("Bash(shuf *)", work)); !td.IsKind(err, td.NotFound) {
 		t.Errorf("forgotten twice: %v", err)
 	}
 	if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(touch", "")}); !td.IsKind(err, td.Invalid) {
@@ -87,7 +87,7 @@ func TestWhatAPersonWroteIsNotSpoiled(t *testing.T) {
 	b, work := book(t, config.Config{})
 	text := `# mine
 rules:
-  - deny: Bash(touch *)   # never
+  - deny: Bash(shuf *)   # never
     why: because
 
   # about mkdir
@@ -100,10 +100,10 @@ rules:
 	if got := string(data); !strings.HasPrefix(got, text+"\n") || !strings.Contains(got, "rmdir") {
 		t.Errorf("the file is\n%s", got)
 	}
-	if got := verdict(t, b, work, "touch x"); got != policy.Deny {
+	if got := verdict(t, b, work, "shuf -eo x"); got != policy.Deny {
 		t.Errorf("touch: %s", got)
 	}
-	if err := b.Remove(t.Context(), td.KeptRule{Verdict: "deny", Match: "Bash(touch *)"}); err != nil {
+	if err := b.Remove(t.Context(), td.KeptRule{Verdict: "deny", Match: "Bash(shuf *)"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := verdict(t, b, work, "mkdir x"); got != policy.Allow {

@@ -181,8 +181,8 @@ turns:
 		},
 		script: `
 turns:
-  - tools: [{name: Bash, input: {command: touch one}}]
-  - tools: [{name: Bash, input: {command: touch two}}]
+  - tools: [{name: Bash, input: {command: shuf -eo one}}]
+  - tools: [{name: Bash, input: {command: shuf -eo two}}]
   - tools: [{name: Bash, input: {command: rmdir nothing}}]
   - tools: [{name: Bash, input: {command: rmdir nothing else}}]
   - tools: [{name: Bash, input: {command: "rm -rf ~"}}]

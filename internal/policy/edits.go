@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// edits reports whether all that an action changes is files of the workspace, by name: one of the editing
+// tools, or a command of which nothing else is known to happen.
+func (r *report) edits(a Action) bool {
+	if !r.shell {
+		return writesFiles(a.Tool) && len(r.uses) > 0
+	}
+	for i, c := range r.cmds {
+		if !c.looks && !r.editsBy(i) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
+}
+
+// editsBy reports whether a simple command changes nothing but files of the workspace.
+func (r *report) editsBy(cmd int) bool {
+	return r.cmds[cmd].edits && !slices.ContainsFunc(r.uses, func(u use) bool { return u.cmd == cmd && !u.redir && !u.editable() })
+}
+
+// freely reports whether the mode lets an action edit the workspace: its rules need not speak of that.
+func freely(a Action) bool {
+	return !a.Tainted && (a.Mode == ModeAcceptEdits || a.Mode == ModeAuto)
+}
+
+// editable reports whether a use is what an edit may do. The history of a repository is nobody's to edit,
+// and a glob may lead through a symlink to anywhere.
+func (u use) editable() bool {
+	switch {
+	case u.outside:
+		return false
+	case u.access == Read || harmlessSink(u.path):
+		return true
+	case u.redir && !certain(u.path):
+		return false
+	}
+	return !slices.Contains(segments(u.path), ".git")
+}
+
+// edited marks a command all of whose changes are the files it names, when that is so: its words are known,
+// and it has no flags but these letters and long names.
+func (w *walker) edited(c *call, letters string, longs ...string) {
+	if !slices.ContainsFunc(c.args, func(a string) bool { return !certain(a) }) && onlyFlags(c.args, letters, longs...) {
+		w.r.cmds[c.at].edits = true
+	}
+}
+
+// onlyFlags reports whether args have no flags but some.
+func onlyFlags(args []string, letters string, longs ...string) bool {
+	for _, a := range args {
+		switch {
+		case a == "--":
+			return true
+		case len(a) < 2 || a[0] != '-':
+		case strings.HasPrefix(a, "--"):
+			name, _, _ := strings.Cut(a, "=")
+			if !slices.Contains(longs, name) {
+				return false
+			}
+		case strings.Trim(a[1:], letters) != "":
+			return false
+		}
+	}
+	return true
+}
+
+// sedInPlace are the flags with which sed changes the files it names and, with a suffix, others next to them.
+var sedInPlace = regexp.MustCompile(`^(-[nErsuz]*i?|-i\.?[a-z0-9]+|-[nErsuz]*e|--in-place(=\.?[a-z0-9]+)?|--expression=(?s:.*)|--quiet|--silent|--regexp-extended|--)$`)
+
+// sedEdited marks a sed that changes files in place. It replaces a link by a file, so that a glob may stand
+// for names in one folder.
+func (w *walker) sedEdited(c *call, paths []string) {
+	for _, a := range c.args {
+		if len(a) > 1 && a[0] == '-' && !sedInPlace.MatchString(a) {
+			return
+		}
+	}
+	for _, p := range paths {
+		if unknown(p) || !certain(p[:strings.LastIndexByte(p, '/')+1]) || strings.ContainsRune(p, markBelow) {
+			return
+		}
+	}
+	w.r.cmds[c.at].edits = true
+}
