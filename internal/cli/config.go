@@ -7,6 +7,7 @@ import (
 
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/rulebook"
 )
 
 func newConfigCmd(a *app) *cobra.Command {
@@ -105,15 +106,38 @@ func runConfigPath(o configPathOptions) error {
 	return written(err)
 }
 
-type configCheckOptions struct{ app *app }
+type configCheckOptions struct {
+	app *app
+	dir string
+}
 
 func newConfigCheckCmd(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "check", Short: "Check the settings", Args: args(cobra.NoArgs, "no arguments"),
-		Long:    "Check config file and environment. An error names file, line and column, and the nearest known key.",
+	o := configCheckOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "check", Short: "Check the settings and the rules", Args: args(cobra.NoArgs, "no arguments"),
+		Long: `Check config file and environment. An error names file, line and column, and the nearest known key.
+
+The permission rules are checked as well: those of the config, those of your answers, and those of the project in
+the present folder. A rule that cannot be read is an error. One that another hides is named: deny wins over ask, and
+ask over allow.`,
 		Example: "  taskdaemon config check && taskdaemon daemon start", Annotations: exits(exitOK, exitUsage),
-		RunE: func(*cobra.Command, []string) error { return runConfigCheck(configCheckOptions{a}) },
+		RunE: func(*cobra.Command, []string) error { return runConfigCheck(o) },
 	}
+	cmd.Flags().StringVarP(&o.dir, "dir", "C", ".", "the workspace whose project file is checked")
+	return cmd
+}
+
+// ruleProblems are what should be known of the rules in force in a folder.
+func (a *app) ruleProblems(dir string) ([]rulebook.Problem, error) {
+	dir, err := absolute(dir)
+	if err != nil {
+		return nil, err
+	}
+	book, err := a.book()
+	if err != nil {
+		return nil, err
+	}
+	return book.Check(dir)
 }
 
 func runConfigCheck(o configCheckOptions) error {
@@ -130,8 +154,18 @@ func runConfigCheck(o configCheckOptions) error {
 	if _, err := daemon.Resources(c); err != nil {
 		return err
 	}
+	if _, err := daemon.Rates(c); err != nil {
+		return err
+	}
+	problems, err := o.app.ruleProblems(o.dir)
+	if err != nil {
+		return err
+	}
 	if o.app.json {
-		return o.app.printJSON(map[string]any{"config": file, "ok": true})
+		return o.app.printJSON(map[string]any{"config": file, "ok": true, "rules": problems})
+	}
+	for _, p := range problems {
+		o.app.say("%s: %s", p.Where, p.Text)
 	}
 	o.app.say("%s: ok", file)
 	return nil

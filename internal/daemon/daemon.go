@@ -25,6 +25,7 @@ import (
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/gateway"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
@@ -80,6 +81,7 @@ type Daemon struct {
 	pool      *mcp.Pool
 	hooks     *hook.Set
 	resources *coord.Resources
+	rates     []policy.Rate // of tools, from the config
 	live      bus.Topic[api.Live]
 	shelf     *knowledge.Shelf
 	book      *rulebook.Book
@@ -179,6 +181,9 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
 	if d.web, err = webfetch.New(webfetch.Options{AllowPrivate: hosts(d.o.Config.Web.AllowPrivate)}); err != nil {
 		return fmt.Errorf("set web.allow_private: %w", err)
+	}
+	if d.rates, err = Rates(d.o.Config); err != nil {
+		return err
 	}
 	d.book = rulebook.New(rulebook.Options{UserDir: d.o.UserDir, StateDir: d.o.StateDir, Home: d.o.Home, Config: d.o.Config})
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))

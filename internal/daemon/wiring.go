@@ -66,7 +66,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Log:         d.o.Log,
 		Guard:       d.book,
 		Permissions: td.PermissionMode(c.Permissions.Mode),
-		Rates:       rates(c),
+		Rates:       d.rates,
 		Taint:       c.Permissions.Untrusted == config.UntrustedAsk,
 		Anomalies: transcript.AnomalyLimits{
 			Writes: c.Anomalies.Writes, Commands: c.Anomalies.Commands, Places: c.Anomalies.Places,
@@ -111,12 +111,17 @@ func hosts(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-func rates(c config.Config) []policy.Rate {
+// Rates are those of the config, ready to hold calls against. One that would limit nothing is an error with
+// its file and line.
+func Rates(c config.Config) ([]policy.Rate, error) {
 	out := make([]policy.Rate, len(c.Rates))
 	for i, r := range c.Rates {
 		out[i] = policy.Rate{Match: r.Tool, Limit: r.Limit, Per: r.Per}
+		if err := out[i].Check(); err != nil {
+			return nil, td.Errorf(td.Invalid, "%s: rates: %w", r.Where, err).WithHint("write it as: {tool: Bash, limit: 30, per: 1m}")
+		}
 	}
-	return out
+	return out, nil
 }
 
 func models(c config.Config) map[td.Tier]string {

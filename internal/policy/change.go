@@ -11,11 +11,14 @@ func changers() map[string]handler {
 	return map[string]handler{
 		"rm": remove, "rmdir": remove, "unlink": remove, "shred": remove, "srm": remove, "trash": remove, "mv": move,
 		"chmod": rights, "chown": rights, "chgrp": rights, "setfacl": rights, "chattr": rights,
-		"truncate": writeAll, "touch": writeAll, "mkdir": writeAll, "tee": writeAll, "mkfifo": writeAll, "mknod": writeAll, "patch": writeAll, "sponge": writeAll, "split": writeAll,
+		"truncate": writeAll, "touch": writeAll, "mkdir": writeAll, "tee": writeAll, "mkfifo": writeAll, "mknod": writeAll, "patch": writeAll,
+		"sponge": writeAll, "split": writeAll,
 		"cp": copyTo, "install": copyTo, "ln": link, "rsync": copyTo, "scp": copyTo, "dd": dd,
 		"gofmt": formats("w", "-w"), "goimports": formats("w", "-w"), "gofumpt": formats("w", "-w"), "prettier": formats("w", "--write"),
 		"cd": cd, "pushd": cd, "popd": lost, "shopt": options, "set": options, "enable": options, "hash": options,
-		"mkfs": disk, "wipefs": disk, "fdisk": disk, "sfdisk": disk, "cfdisk": disk, "sgdisk": disk, "gdisk": disk, "parted": disk, "blkdiscard": disk, "mkswap": disk, "badblocks": disk, "hdparm": disk, "cryptsetup": disk, "lvremove": disk, "vgremove": disk, "pvremove": disk, "mdadm": disk, "zpool": disk, "zfs": disk,
+		"mkfs": disk, "wipefs": disk, "fdisk": disk, "sfdisk": disk, "cfdisk": disk, "sgdisk": disk, "gdisk": disk, "parted": disk,
+		"blkdiscard": disk, "mkswap": disk, "badblocks": disk, "hdparm": disk, "cryptsetup": disk, "lvremove": disk, "vgremove": disk,
+		"pvremove": disk, "mdadm": disk, "zpool": disk, "zfs": disk,
 	}
 }
 

@@ -8,19 +8,30 @@ import (
 
 // gitLooks are the subcommands that only look, whatever their words are, apart from flags checked apart.
 var gitLooks = []string{
-	"status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "cat-file", "describe", "shortlog", "rev-list", "merge-base", "name-rev", "show-ref",
-	"for-each-ref", "grep", "count-objects", "check-ignore", "check-attr", "version", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff", "cherry", "show-branch", "merge-tree", "help", "var", "--version", "--help", "verify-commit",
+	"status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "cat-file", "describe", "shortlog", "rev-list",
+	"merge-base", "name-rev", "show-ref",
+	"for-each-ref", "grep", "count-objects", "check-ignore", "check-attr", "version", "whatchanged", "diff-tree", "diff-index", "diff-files",
+	"range-diff", "cherry", "show-branch", "merge-tree", "help", "var", "--version", "--help", "verify-commit",
 }
 
 // gitRunning are settings by which git runs a command or reads settings from elsewhere.
 var gitRunning = []string{
-	"core.hookspath", "core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.askpass", "core.gitproxy", "core.attributesfile", "core.worktree", "core.alternaterefscommand", "sequence.editor", "alias.*", "pager.*", "credential.*", "diff.external", "diff.*.command", "diff.*.textconv",
-	"difftool.*", "mergetool.*", "merge.*.driver", "filter.*", "gpg.program", "gpg.*.program", "gpg.ssh.defaultkeycommand", "include.path", "includeif.*", "init.templatedir", "protocol.*", "remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs", "remote.*.proxy", "uploadpack.*", "receive.*", "submodule.*.update", "url.*", "http.proxy", "http.*.proxy", "http.sslverify", "http.cookiefile",
-	"man.*", "browser.*", "web.browser", "help.browser", "interactive.difffilter", "trailer.*", "sendemail.*", "instaweb.*", "guitool.*", "imap.*", "notes.*", "tar.*", "ssh.variant", "safe.directory", "extensions.*", "core.repositoryformatversion",
+	"core.hookspath", "core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.askpass", "core.gitproxy", "core.attributesfile",
+	"core.worktree", "core.alternaterefscommand", "sequence.editor", "alias.*", "pager.*", "credential.*", "diff.external", "diff.*.command",
+	"diff.*.textconv",
+	"difftool.*", "mergetool.*", "merge.*.driver", "filter.*", "gpg.program", "gpg.*.program", "gpg.ssh.defaultkeycommand", "include.path",
+	"includeif.*", "init.templatedir", "protocol.*", "remote.*.uploadpack", "remote.*.receivepack", "remote.*.vcs", "remote.*.proxy", "uploadpack.*",
+	"receive.*", "submodule.*.update", "url.*", "http.proxy", "http.*.proxy", "http.sslverify", "http.cookiefile",
+	"man.*", "browser.*", "web.browser", "help.browser", "interactive.difffilter", "trailer.*", "sendemail.*", "instaweb.*", "guitool.*", "imap.*",
+	"notes.*", "tar.*", "ssh.variant", "safe.directory", "extensions.*", "core.repositoryformatversion",
 }
 
 // gitHarmless are settings that change only how things look, or who commits.
-var gitHarmless = []string{"color.*", "user.*", "advice.*", "log.*", "core.quotepath", "core.autocrlf", "core.abbrev", "core.eol", "commit.gpgsign", "tag.gpgsign", "init.defaultbranch", "diff.*", "merge.*", "pull.*", "rebase.*", "column.*", "format.*", "status.*", "core.ignorecase", "core.filemode", "core.precomposeunicode", "gc.*", "maintenance.*", "fetch.*", "rerere.*", "blame.*", "grep.*", "push.default", "branch.*"}
+var gitHarmless = []string{
+	"color.*", "user.*", "advice.*", "log.*", "core.quotepath", "core.autocrlf", "core.abbrev", "core.eol", "commit.gpgsign", "tag.gpgsign",
+	"init.defaultbranch", "diff.*", "merge.*", "pull.*", "rebase.*", "column.*", "format.*", "status.*", "core.ignorecase", "core.filemode",
+	"core.precomposeunicode", "gc.*", "maintenance.*", "fetch.*", "rerere.*", "blame.*", "grep.*", "push.default", "branch.*",
+}
 
 func matchesAny(globs []string, s string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {

@@ -13,10 +13,14 @@ func machine() map[string]handler {
 		"systemctl": systemctl, "service": systemctl, "loginctl": systemctl,
 		"kill": kill, "pkill": killName, "killall": killName, "skill": killName, "xkill": killName,
 		"taskdaemon": ourselves, "tmux": seats, "screen": seats, "dtach": seats, "abduco": seats, "zellij": seats,
-		"curl": fetch, "wget": fetch, "http": fetch, "nc": fetch, "ncat": fetch, "netcat": fetch, "socat": fetch, "telnet": fetch, "ftp": fetch, "sftp": fetch, "aria2c": fetch,
-		"gpg": secret, "gpg2": secret, "secret-tool": secret, "pass": secret, "security": secret, "op": secret, "bw": secret, "ssh-add": secret, "ssh-keygen": secret, "keyctl": secret, "printenv": secret, "vault": secret,
-		"gh": secret, "glab": secret, "aws": secret, "gcloud": secret, "az": secret, "kubectl": secret, "docker": containers, "podman": containers, "nerdctl": containers,
-		"mount": mounts, "umount": mounts, "losetup": mounts, "swapoff": mounts, "swapon": mounts, "insmod": mounts, "modprobe": mounts, "rmmod": mounts, "sysctl": mounts, "iptables": mounts, "nft": mounts,
+		"curl": fetch, "wget": fetch, "http": fetch, "nc": fetch, "ncat": fetch, "netcat": fetch, "socat": fetch, "telnet": fetch, "ftp": fetch,
+		"sftp": fetch, "aria2c": fetch,
+		"gpg": secret, "gpg2": secret, "secret-tool": secret, "pass": secret, "security": secret, "op": secret, "bw": secret, "ssh-add": secret,
+		"ssh-keygen": secret, "keyctl": secret, "printenv": secret, "vault": secret,
+		"gh": secret, "glab": secret, "aws": secret, "gcloud": secret, "az": secret, "kubectl": secret, "docker": containers, "podman": containers,
+		"nerdctl": containers,
+		"mount":   mounts, "umount": mounts, "losetup": mounts, "swapoff": mounts, "swapon": mounts, "insmod": mounts, "modprobe": mounts,
+		"rmmod": mounts, "sysctl": mounts, "iptables": mounts, "nft": mounts,
 		"useradd": mounts, "userdel": mounts, "usermod": mounts, "passwd": mounts, "visudo": mounts, "chsh": mounts,
 		"go": goCommand,
 	}
@@ -82,7 +86,10 @@ func killName(w *walker, c *call) bool {
 
 // ourLooks are commands of taskdaemon that change nothing. They are asked about: what other tasks do is
 // not for a run to read unasked.
-var ourLooks = []string{"status", "list", "ls", "show", "log", "logs", "version", "help", "doctor", "cost", "locks", "history", "diff", "--version", "--help", "-h", "explain", "check"}
+var ourLooks = []string{
+	"status", "list", "ls", "show", "log", "logs", "version", "help", "doctor", "cost", "locks", "history", "diff", "--version", "--help", "-h",
+	"explain", "check",
+}
 
 func ourselves(w *walker, c *call) bool {
 	pos := positional(c.args)
@@ -151,8 +158,10 @@ func fetch(w *walker, c *call) bool {
 
 // secretWords are what these tools are told when they print a secret.
 var secretWords = []string{
-	"--export-secret-keys", "--export-secret-subkeys", "lookup", "show", "find-generic-password", "find-internet-password", "dump-keychain", "token", "auth", "print", "read", "get", "item",
-	"print-access-token", "print-identity-token", "get-session-token", "get-secret-value", "configure", "--raw", "secret", "secrets", "get-login-password", "get-parameter", "get-access-token", "kv", "-d", "--decrypt", "search", "pipe",
+	"--export-secret-keys", "--export-secret-subkeys", "lookup", "show", "find-generic-password", "find-internet-password", "dump-keychain", "token",
+	"auth", "print", "read", "get", "item",
+	"print-access-token", "print-identity-token", "get-session-token", "get-secret-value", "configure", "--raw", "secret", "secrets",
+	"get-login-password", "get-parameter", "get-access-token", "kv", "-d", "--decrypt", "search", "pipe",
 }
 
 func secret(w *walker, c *call) bool {

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -12,6 +14,19 @@ type Rate struct {
 	Match string // glob over names of tools
 	Limit int
 	Per   time.Duration
+}
+
+// Check reports what is wrong with a rate: one with a bad pattern would limit nothing.
+func (r Rate) Check() error {
+	switch {
+	case r.Match == "" || !doublestar.ValidatePattern(r.Match):
+		return fmt.Errorf("%q is not a tool or a valid glob of tools", r.Match)
+	case strings.ContainsAny(r.Match, "() "):
+		return fmt.Errorf("%q: a rate counts calls of tools, whatever they are called with: write the name alone", r.Match)
+	case r.Limit < 1 || r.Per <= 0:
+		return fmt.Errorf("%d calls in %s is no rate", r.Limit, r.Per)
+	}
+	return nil
 }
 
 // Call is a call that was made.

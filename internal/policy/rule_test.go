@@ -369,6 +369,26 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
+func TestBadRates(t *testing.T) {
+	for _, tt := range []struct {
+		rate Rate
+		ok   bool
+	}{
+		{Rate{"Bash", 3, time.Minute}, true},
+		{Rate{"mcp__*", 3, time.Minute}, true},
+		{Rate{"[", 3, time.Minute}, false},
+		{Rate{"{a", 3, time.Minute}, false},
+		{Rate{"", 3, time.Minute}, false},
+		{Rate{"Bash(ls *)", 3, time.Minute}, false},
+		{Rate{"Bash", 0, time.Minute}, false},
+		{Rate{"Bash", 3, 0}, false},
+	} {
+		if err := tt.rate.Check(); (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.rate, err)
+		}
+	}
+}
+
 func TestDecisionTellsWhat(t *testing.T) {
 	d := policyWith(t).Decide(exampleAction("ask", "cat a.go ~/b > out; curl https://x.example"))
 	if !slices.Contains(d.Reads, "/work/proj/a.go") || !slices.Contains(d.Reads, "/home/ann/b") || !slices.Contains(d.Writes, "/work/proj/out") || !slices.Contains(d.Hosts, "x.example") || d.Looks {

@@ -25,19 +25,26 @@ func init() {
 
 func wrappers() map[string]handler {
 	return map[string]handler{
-		"sh": shell, "bash": shell, "dash": shell, "zsh": shell, "ksh": shell, "mksh": shell, "ash": shell, "rbash": shell, "fish": otherShell, "csh": otherShell, "tcsh": otherShell, "pwsh": otherShell, "nu": otherShell,
+		"sh": shell, "bash": shell, "dash": shell, "zsh": shell, "ksh": shell, "mksh": shell, "ash": shell, "rbash": shell, "fish": otherShell,
+		"csh": otherShell, "tcsh": otherShell, "pwsh": otherShell, "nu": otherShell,
 		"eval": eval, "source": sourced, ".": sourced, "trap": trap, "alias": alias,
 		"env":     env,
 		"command": builtinCommand, "builtin": prefix(), "exec": prefix("-a"), "nohup": prefix(), "setsid": prefix(), "nice": prefix("-n", "--adjustment"),
 		"time": timed, "stdbuf": prefix("-i", "-o", "-e"), "ionice": prefix("-c", "-n"), "timeout": after(1, "-k", "-s", "--kill-after", "--signal"),
-		"chrt": held(after(1, "-T", "-P", "-D")), "taskset": held(after(1)), "flock": flock, "busybox": prefix(), "toybox": prefix(), "unbuffer": prefix(), "caffeinate": prefix("-t", "-w"),
+		"chrt": held(after(1, "-T", "-P", "-D")), "taskset": held(after(1)), "flock": flock, "busybox": prefix(), "toybox": prefix(),
+		"unbuffer": prefix(), "caffeinate": prefix("-t", "-w"),
 		"sudo": held(sudo("-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-R", "-U", "--user", "--group", "--host", "--prompt", "--chdir", "--chroot")),
 		"doas": held(prefix("-u", "-C")), "pkexec": held(prefix("--user")), "su": su, "runuser": su, "gosu": held(after(1)), "setpriv": held(prefix()),
-		"chroot": held(after(1)), "unshare": held(prefix()), "nsenter": held(prefix("-t", "--target")), "strace": held(prefix("-o", "-e", "-p", "-s")), "ltrace": held(prefix("-o", "-e", "-p")),
-		"xargs": xargs, "parallel": parallel, "watch": watch, "find": find, "fd": fd, "fdfind": fd, "ssh": remote, "at": stdinRuns, "batch": stdinRuns, "crontab": stdinRuns,
-		"script": script, "systemd-run": held(prefix("-p", "-u", "--unit", "--property")), "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk, "sed": sed, "gsed": sed, "tar": tar, "bsdtar": tar,
-		"vi": editor, "vim": editor, "nvim": editor, "view": editor, "ex": editor, "ed": editor, "emacs": editor, "nano": editor, "less": pager, "more": pager, "most": pager, "man": pager,
-		"node": interpreter, "nodejs": interpreter, "deno": interpreter, "bun": interpreter, "osascript": interpreter, "tclsh": interpreter, "expect": interpreter, "gdb": interpreter, "guile": interpreter, "Rscript": interpreter, "julia": interpreter, "groovy": interpreter,
+		"chroot": held(after(1)), "unshare": held(prefix()), "nsenter": held(prefix("-t", "--target")),
+		"strace": held(prefix("-o", "-e", "-p", "-s")), "ltrace": held(prefix("-o", "-e", "-p")),
+		"xargs": xargs, "parallel": parallel, "watch": watch, "find": find, "fd": fd, "fdfind": fd, "ssh": remote, "at": stdinRuns,
+		"batch": stdinRuns, "crontab": stdinRuns,
+		"script": script, "systemd-run": held(prefix("-p", "-u", "--unit", "--property")), "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
+		"sed": sed, "gsed": sed, "tar": tar, "bsdtar": tar,
+		"vi": editor, "vim": editor, "nvim": editor, "view": editor, "ex": editor, "ed": editor, "emacs": editor, "nano": editor, "less": pager,
+		"more": pager, "most": pager, "man": pager,
+		"node": interpreter, "nodejs": interpreter, "deno": interpreter, "bun": interpreter, "osascript": interpreter, "tclsh": interpreter,
+		"expect": interpreter, "gdb": interpreter, "guile": interpreter, "Rscript": interpreter, "julia": interpreter, "groovy": interpreter,
 		"make": building, "gmake": building, "ninja": building, "just": building,
 	}
 }
@@ -98,134 +105,6 @@ func (w *walker) guard(c *call, words []string) {
 			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(readable(a)))
 		}
 	}
-}
-
-// shell is bash and its kin: what they run is judged, if it can be seen.
-func shell(w *walker, c *call) bool {
-	args := c.args
-	for len(args) > 0 {
-		a := args[0]
-		w.guard(c, args[:1])
-		switch {
-		case a == "--version" || a == "--help":
-			return true
-		case a == "--rcfile" || a == "--init-file":
-			w.r.add(Ask, askRuns, "%s runs a file of its own choice first.", c.name)
-			return false
-		case a == "-o" || a == "+o" || a == "-O" || a == "+O":
-			args = args[min(2, len(args)):]
-			continue
-		case strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "c"):
-			rest := operands(args[1:], "-o", "-O", "+o", "+O")
-			if len(rest) == 0 {
-				w.r.add(Ask, askUnparsed, "%s -c is given no command.", c.name)
-				return false
-			}
-			w.plain(c)
-			w.nested(c, func() { w.shellSource(rest[0], rest[1:]) })
-			return false
-		case a == "-s" || a == "-":
-			return w.shellInput(c)
-		case strings.HasPrefix(a, "-") || strings.HasPrefix(a, "+"):
-			args = args[1:]
-			continue
-		}
-		switch {
-		case a == "/dev/stdin":
-			return w.shellInput(c)
-		case strings.HasPrefix(a, "/dev/fd/"), strings.HasPrefix(a, "/proc/"):
-			w.r.add(Ask, askRuns, "%s runs whatever another command hands it, unseen.", c.name)
-			return false
-		}
-		w.touch(a, Read, c.at, false, false)
-		w.judgeArgs(call{name: c.name, args: args[1:], at: c.at})
-		return false
-	}
-	return w.shellInput(c)
-}
-
-// shellSource judges a source in a shell of its own, with its positional words.
-func (w *walker) shellSource(src string, args []string) {
-	w.fork(func() {
-		for i, a := range args {
-			if i > 0 && i <= 9 {
-				w.vars[string(rune('0'+i))] = a
-			}
-		}
-		w.source(src)
-	})
-}
-
-// shellInput judges a shell that runs what it reads.
-func (w *walker) shellInput(c *call) bool {
-	switch {
-	case w.fed != nil:
-		text := *w.fed
-		w.plain(c)
-		w.nested(c, func() { w.inner(func() { w.source(text) }) })
-	case w.piped:
-		w.r.add(Ask, askRuns, "%s runs whatever another command hands it, unseen.", c.name)
-	default:
-		w.r.add(Ask, askRuns, "%s waits for commands that nobody has seen.", c.name)
-	}
-	return false
-}
-
-func otherShell(w *walker, c *call) bool {
-	w.r.add(Ask, askRuns, "%s runs commands in a language that is not judged here.", c.name)
-	w.judgeArgs(*c)
-	return false
-}
-
-func eval(w *walker, c *call) bool {
-	w.plain(c)
-	src := strings.Join(c.args, " ")
-	w.nested(c, func() { w.source(src) })
-	if !certain(src) {
-		w.forget()
-	}
-	return false
-}
-
-// forget makes everything unknown that a command nobody has seen may have changed.
-func (w *walker) forget() {
-	w.vars = map[string]string{}
-	w.dirs = []string{string(markValue)}
-}
-
-func sourced(w *walker, c *call) bool {
-	w.r.add(Ask, askRuns, "It runs a file as part of this command.")
-	w.judgeArgs(*c)
-	w.forget()
-	return false
-}
-
-func trap(w *walker, c *call) bool {
-	args := operands(c.args)
-	if len(args) > 1 && args[0] != "-" {
-		w.plain(c)
-		w.nested(c, func() {
-			w.inner(func() { // it runs at another time, when variables and folder are others
-				home, ok := w.vars["HOME"]
-				w.forget()
-				if ok {
-					w.vars["HOME"] = home
-				}
-				w.source(args[0])
-			})
-		})
-	}
-	return true
-}
-
-func alias(w *walker, c *call) bool {
-	for _, a := range positional(c.args) {
-		if _, src, ok := strings.Cut(a, "="); ok {
-			w.r.add(Ask, askEnv, "An alias makes a name stand for another command.")
-			w.nested(c, func() { w.inner(func() { w.source(src) }) })
-		}
-	}
-	return !slices.ContainsFunc(c.args, func(a string) bool { return !certain(a) })
 }
 
 func env(w *walker, c *call) bool {
@@ -385,110 +264,4 @@ func building(w *walker, c *call) bool {
 	}
 	w.judgeArgs(*c)
 	return false
-}
-
-// interpreter is python and its kin: text that is given to it is not judged, but it must not name what is kept.
-func interpreter(w *walker, c *call) bool {
-	if len(c.args) == 1 && slices.Contains([]string{"--version", "-V", "-v", "--help"}, c.args[0]) {
-		return true
-	}
-	code, module := false, module(append([]string{c.name}, c.args...)) != ""
-	for i, a := range c.args {
-		w.mentions(a)
-		switch {
-		case module, i > 0 && code: // the flags are the module's
-		case strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-E") || strings.HasPrefix(a, "-p") || a == "--eval" || a == "--print" || a == "-r" || a == "eval" || a == "-x":
-			code = true
-		}
-	}
-	script := positional(c.args)
-	switch {
-	case code:
-		w.r.add(Ask, askRuns, "%s is given a program in the command itself, which is not judged.", c.name)
-	case len(script) == 0 || script[0] == "-":
-		if w.fed != nil {
-			w.mentions(*w.fed)
-		}
-		w.r.add(Ask, askRuns, "%s runs what it reads, unseen.", c.name)
-	}
-	w.judgeArgs(*c)
-	return false
-}
-
-// mentions denies program text that names credentials or taskdaemon's files.
-func (w *walker) mentions(text string) {
-	home := w.p.place.Home
-	for _, cred := range homeCredentials {
-		for _, form := range []string{home + "/" + cred, "~/" + cred, "$HOME/" + cred} {
-			if i := strings.Index(text, form); i >= 0 && ends(text[i+len(form):]) {
-				w.r.add(Deny, floorCredentials, "The program names %s, which holds credentials.", form)
-			}
-		}
-	}
-	for _, cred := range systemCredentials {
-		if strings.Contains(text, cred) {
-			w.r.add(Deny, floorCredentials, "The program names %s, which holds secrets of this machine.", cred)
-		}
-	}
-	for _, own := range append([]string{w.p.place.State}, w.p.place.Own...) {
-		if own != "" && under(w.p.place.Workspace, own) == no && strings.Contains(text, own) {
-			w.r.add(Deny, floorOwn, "The program names %s, which belongs to taskdaemon.", own)
-		}
-	}
-}
-
-// ends reports whether a name is over here.
-func ends(rest string) bool {
-	return rest == "" || !strings.ContainsAny(rest[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-}
-
-func editor(w *walker, c *call) bool {
-	for i, a := range c.args {
-		if (a == "-c" || a == "--cmd" || a == "-S" || a == "-s" || a == "--eval" || a == "-l" || a == "--load") && i+1 < len(c.args) || strings.HasPrefix(a, "+") {
-			w.r.add(Ask, askRuns, "%s runs commands: %s.", c.name, shorten(readable(a)))
-			if i+1 < len(c.args) {
-				w.escapes(c.args[i+1])
-			}
-			w.escapes(strings.TrimPrefix(a, "+"))
-		}
-	}
-	for _, a := range positional(c.args) {
-		if !strings.HasPrefix(a, "+") {
-			w.touch(a, Write, c.at, false, false)
-		}
-	}
-	w.judgeArgs(*c)
-	return false
-}
-
-// escapes judges what an editor is told to run in a shell.
-func (w *walker) escapes(text string) {
-	if _, cmd, ok := strings.Cut(text, "!"); ok {
-		w.inner(func() { w.source(cmd) })
-	}
-}
-
-func pager(w *walker, c *call) bool {
-	for _, a := range c.args {
-		if strings.HasPrefix(a, "+") || strings.HasPrefix(a, "-o") || strings.HasPrefix(a, "-O") || strings.HasPrefix(a, "--log-file") || strings.HasPrefix(a, "-P") || strings.HasPrefix(a, "--pager") || strings.HasPrefix(a, "-H") || a == "-k" || strings.HasPrefix(a, "--lesskey") {
-			w.r.add(Ask, askRuns, "%s is told to run or write something: %s.", c.name, shorten(readable(a)))
-		}
-	}
-	letters := "NSRFXiIMmnqeEgGsWw"
-	if c.name == "man" {
-		letters = "kfaw"
-	}
-	for _, a := range c.args {
-		if len(a) > 1 && a[0] == '-' && strings.Trim(a[1:], letters) != "" {
-			w.r.add(Ask, askRuns, "The flag %s of %s is not known to only look.", shorten(readable(a)), c.name)
-		}
-	}
-	if c.name == "man" {
-		w.guard(c, c.args)
-		return true
-	}
-	for _, a := range positional(c.args) {
-		w.touch(a, Read, c.at, false, false)
-	}
-	return true
 }

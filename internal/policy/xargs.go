@@ -67,7 +67,9 @@ func (w *walker) lists(from, to int) []string {
 			return nil
 		}
 	}
-	fed := func(u use) bool { return u.redir && u.cmd >= from && u.cmd <= to && !(u.access == Write && harmlessSink(u.path)) }
+	fed := func(u use) bool {
+		return u.redir && u.cmd >= from && u.cmd <= to && !(u.access == Write && harmlessSink(u.path))
+	}
 	if slices.ContainsFunc(w.r.uses, fed) || len(w.dirs) != 1 {
 		return nil
 	}

@@ -19,10 +19,11 @@ import (
 
 // Book is the rules in force. Its methods may be called from any goroutine.
 type Book struct {
-	file  string        // of answers
-	fixed []policy.Rule // of the config
-	place policy.Place  // without the workspace
-	ready sync.Map      // workspace → *compiled
+	file   string        // of answers
+	fixed  []policy.Rule // of the config
+	wheres []string      // file and line of each
+	place  policy.Place  // without the workspace
+	ready  sync.Map      // workspace → *compiled
 }
 
 // Options say where rules and what must be guarded are.
@@ -58,12 +59,14 @@ func New(o Options) *Book {
 	}
 	for _, r := range o.Config.Rules {
 		b.fixed = append(b.fixed, ruleOf(r, "config, "+r.Where))
+		b.wheres = append(b.wheres, r.Where)
 	}
 	for _, s := range o.Config.MCP {
 		if s.Trusted {
 			b.fixed = append(b.fixed, policy.Rule{
 				Verdict: policy.Allow, Match: "mcp__" + s.Name + "__*", From: "config, " + s.Where, Why: "The server is trusted.",
 			})
+			b.wheres = append(b.wheres, s.Where)
 		}
 	}
 	return b

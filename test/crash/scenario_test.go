@@ -81,7 +81,7 @@ turns:
 `},
 	{name: "waiting for a person", person: answerAll, script: `
 turns:
-  - tools: [{name: Bash, input: {command: "echo allowed >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "shuf -e allowed >> COUNTER"}}]
   - tools: [{name: Ask, input: {question: Which colour?, options: [red, blue]}}]
   - tools: [{name: Complete, input: {summary: asked}}]
 `},

@@ -151,8 +151,8 @@ func has(lines []td.ReportLine, title string) bool {
 
 const twoSteps = `
 turns:
-  - tools: [{name: Bash, input: {command: "echo one >> COUNTER"}}]
-  - tools: [{name: Bash, input: {command: "echo two >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "shuf -e one >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "shuf -e two >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: done}}]
 `
 

@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// interpreter is python and its kin: text that is given to it is not judged, but it must not name what is kept.
+func interpreter(w *walker, c *call) bool {
+	if len(c.args) == 1 && slices.Contains([]string{"--version", "-V", "-v", "--help"}, c.args[0]) {
+		return true
+	}
+	code, module := false, module(append([]string{c.name}, c.args...)) != ""
+	for i, a := range c.args {
+		w.mentions(a)
+		switch {
+		case module, i > 0 && code: // the flags are the module's
+		case strings.HasPrefix(a, "-c") || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-E") || strings.HasPrefix(a, "-p") || a == "--eval" || a == "--print" || a == "-r" || a == "eval" || a == "-x":
+			code = true
+		}
+	}
+	script := positional(c.args)
+	switch {
+	case code:
+		w.r.add(Ask, askRuns, "%s is given a program in the command itself, which is not judged.", c.name)
+	case len(script) == 0 || script[0] == "-":
+		if w.fed != nil {
+			w.mentions(*w.fed)
+		}
+		w.r.add(Ask, askRuns, "%s runs what it reads, unseen.", c.name)
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+// mentions denies program text that names credentials or taskdaemon's files.
+func (w *walker) mentions(text string) {
+	home := w.p.place.Home
+	for _, cred := range homeCredentials {
+		for _, form := range []string{home + "/" + cred, "~/" + cred, "$HOME/" + cred} {
+			if i := strings.Index(text, form); i >= 0 && ends(text[i+len(form):]) {
+				w.r.add(Deny, floorCredentials, "The program names %s, which holds credentials.", form)
+			}
+		}
+	}
+	for _, cred := range systemCredentials {
+		if strings.Contains(text, cred) {
+			w.r.add(Deny, floorCredentials, "The program names %s, which holds secrets of this machine.", cred)
+		}
+	}
+	for _, own := range append([]string{w.p.place.State}, w.p.place.Own...) {
+		if own != "" && under(w.p.place.Workspace, own) == no && strings.Contains(text, own) {
+			w.r.add(Deny, floorOwn, "The program names %s, which belongs to taskdaemon.", own)
+		}
+	}
+}
+
+// ends reports whether a name is over here.
+func ends(rest string) bool {
+	return rest == "" || !strings.ContainsAny(rest[:1], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+}
+
+func editor(w *walker, c *call) bool {
+	for i, a := range c.args {
+		if (a == "-c" || a == "--cmd" || a == "-S" || a == "-s" || a == "--eval" || a == "-l" || a == "--load") && i+1 < len(c.args) || strings.HasPrefix(a, "+") {
+			w.r.add(Ask, askRuns, "%s runs commands: %s.", c.name, shorten(readable(a)))
+			if i+1 < len(c.args) {
+				w.escapes(c.args[i+1])
+			}
+			w.escapes(strings.TrimPrefix(a, "+"))
+		}
+	}
+	for _, a := range positional(c.args) {
+		if !strings.HasPrefix(a, "+") {
+			w.touch(a, Write, c.at, false, false)
+		}
+	}
+	w.judgeArgs(*c)
+	return false
+}
+
+// escapes judges what an editor is told to run in a shell.
+func (w *walker) escapes(text string) {
+	if _, cmd, ok := strings.Cut(text, "!"); ok {
+		w.inner(func() { w.source(cmd) })
+	}
+}
+
+func pager(w *walker, c *call) bool {
+	for _, a := range c.args {
+		if strings.HasPrefix(a, "+") || strings.HasPrefix(a, "-o") || strings.HasPrefix(a, "-O") || strings.HasPrefix(a, "--log-file") || strings.HasPrefix(a, "-P") || strings.HasPrefix(a, "--pager") || strings.HasPrefix(a, "-H") || a == "-k" || strings.HasPrefix(a, "--lesskey") {
+			w.r.add(Ask, askRuns, "%s is told to run or write something: %s.", c.name, shorten(readable(a)))
+		}
+	}
+	letters := "NSRFXiIMmnqeEgGsWw"
+	if c.name == "man" {
+		letters = "kfaw"
+	}
+	for _, a := range c.args {
+		if len(a) > 1 && a[0] == '-' && strings.Trim(a[1:], letters) != "" {
+			w.r.add(Ask, askRuns, "The flag %s of %s is not known to only look.", shorten(readable(a)), c.name)
+		}
+	}
+	if c.name == "man" {
+		w.guard(c, c.args)
+		return true
+	}
+	for _, a := range positional(c.args) {
+		w.touch(a, Read, c.at, false, false)
+	}
+	return true
+}
