@@ -8,8 +8,8 @@ import (
 
 // awkRuns are the ways of a program of awk to run a command or to read what it is not given, wherever they
 // stand: strings and comments are not told apart from the rest here. An @ calls a function by a name that
-// is put together.
-var awkRuns = regexp.MustCompile(`\bsystem\b|\bgetline\b|@|ENVIRON`)
+// is put together; by ARGV it reads files that the command does not name.
+var awkRuns = regexp.MustCompile(`\bsystem\b|\bgetline\b|@|ENVIRON|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b|\bFUNCTAB\b`)
 
 func awk(w *walker, c *call) bool {
 	args := operands(c.args, "-F", "-v", "--field-separator", "--assign")
@@ -127,11 +127,11 @@ func (s *awkScanner) next() string {
 
 // divides reports whether a slash here surely divides.
 func (s *awkScanner) divides() bool {
-	return s.last == "text" || s.last == "]" || awkWord.MatchString(s.last) && !slices.Contains(awkBeforePattern, s.last)
+	return s.last == "text" || s.last == "]" || awkWord.MatchString(s.last) && !slices.Contains(awkBeforePattern, s.last) && s.last != "length"
 }
 
-// begins reports whether a slash here surely begins a pattern. After a closing bracket and after ++ it may
-// do either.
+// begins reports whether a slash here surely begins a pattern. After a closing bracket, after ++ and after
+// length, which needs no brackets, it may do either.
 func (s *awkScanner) begins() bool {
 	return s.last == "" || slices.Contains(awkBeforePattern, s.last) || strings.Contains("{};,(!~&|\n=<>?:", s.last)
 }

@@ -61,9 +61,9 @@ type walker struct {
 	locals map[string]bool   // variables of the function that is running
 	linked bool              // it went through a symlink: what ".." is for cd is not known
 	oddIFS bool
-	piped  bool     // its input comes from another command
-	fed    *string  // its input, when that is known
-	listed []string // its input is names below these folders, found by looking
+	piped  bool    // its input comes from another command
+	fed    *string // its input, when that is known
+	listed *names  // its input, when it is names that were found by looking
 	via    string
 	depth  int
 	maybe  int // in a branch that may not be taken
