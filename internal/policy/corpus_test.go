@@ -21,15 +21,15 @@ type example struct {
 // place is where the corpus happens.
 func place() Place {
 	links := map[string]string{
-		"/work/proj/keys":     "/home/ann/.ssh",
-		"/work/proj/up":       "/work",
-		"/work/proj/rootlink": "/",
-		"/work/proj/hooklink": "/work/proj/.git/hooks",
-		"/bin":                "/usr/bin",
-		"/work/proj/state":    "/home/ann/.local/state/taskdaemon",
+		"/src/proj/keys":     "/home/ann/.ssh",
+		"/src/proj/up":       "/src",
+		"/src/proj/rootlink": "/",
+		"/src/proj/hooklink": "/src/proj/.git/hooks",
+		"/bin":               "/usr/bin",
+		"/src/proj/state":    "/home/ann/.local/state/taskdaemon",
 	}
 	return Place{
-		Workspace: "/work/proj", Home: "/home/ann", State: "/home/ann/.local/state/taskdaemon",
+		Workspace: "/src/proj", Home: "/home/ann", State: "/home/ann/.local/state/taskdaemon",
 		Own: []string{"/home/ann/.config/taskdaemon", "/run/user/1000/taskdaemon.sock"}, Temp: []string{"/tmp/run-1"},
 		Resolve: func(path string) string {
 			for from, to := range links {
@@ -81,7 +81,7 @@ func corpus(t testing.TB) []example {
 
 // exampleAction reads the mode (with +sandbox and +taint) and the action of an example.
 func exampleAction(mode, text string) Action {
-	a := Action{Tool: "Bash", Dir: "/work/proj"}
+	a := Action{Tool: "Bash", Dir: "/src/proj"}
 	parts := strings.Split(mode, "+")
 	a.Mode = Mode(parts[0])
 	for _, p := range parts[1:] {

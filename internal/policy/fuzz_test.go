@@ -58,7 +58,7 @@ func worse(t *testing.T, p *Policy, a Action, source string, d Decision) {
 
 func FuzzRule(f *testing.F) {
 	for _, s := range []string{"Bash(go test *)", "Bash(git push:*)", "Write(infra/**)", "WebFetch(*.example.com)", "mcp__notes__*", "Read", "Bash(", "Write([)", "Read(~/x)", "()", "Bash()"} {
-		f.Add(s, "ls -la", "/work/proj/infra/x")
+		f.Add(s, "ls -la", "/src/proj/infra/x")
 	}
 	f.Fuzz(func(t *testing.T, match, command, path string) {
 		for _, v := range []Verdict{Allow, Ask, Deny} {

@@ -79,20 +79,20 @@ func TestRules(t *testing.T) {
 		{"deny Read(secret/**)", "auto+sandbox", "grep -r x .", Ask},
 		{"deny Read(secret/**)", "auto+sandbox", "cat sec*/x", Ask},
 		{"deny Read(secret/**)", "auto+sandbox", "ls", Allow},
-		{"deny Read(secret/**)", "auto", "@Read /work/proj/secret/x", Deny},
-		{"deny Read(secret/**)", "auto", "@Grep /work/proj", Ask},
-		{"deny Write(infra/**)", "auto", "@Write /work/proj/infra/a/b", Deny},
-		{"deny Write(infra/**)", "auto", "@Edit /work/proj/infra/a", Deny},
-		{"deny Write(infra/**)", "auto", "@Write /work/proj/x", Allow},
+		{"deny Read(secret/**)", "auto", "@Read /src/proj/secret/x", Deny},
+		{"deny Read(secret/**)", "auto", "@Grep /src/proj", Ask},
+		{"deny Write(infra/**)", "auto", "@Write /src/proj/infra/a/b", Deny},
+		{"deny Write(infra/**)", "auto", "@Edit /src/proj/infra/a", Deny},
+		{"deny Write(infra/**)", "auto", "@Write /src/proj/x", Allow},
 		{"deny Write(infra/**)", "auto+sandbox", "echo x > infra/a", Deny},
 		{"deny Write(infra/**)", "auto+sandbox", "rm -rf infra", Deny},
 		{"deny Write(a/infra/**)", "auto+sandbox", "rm -rf a", Ask},
-		{"deny Write", "auto", "@Edit /work/proj/x", Deny},
-		{"allow Write(docs/**)", "ask", "@Write /work/proj/docs/x", Allow},
-		{"allow Write(docs/**)", "ask", "@Edit /work/proj/docs/x", Allow},
-		{"allow Write(docs/**)", "ask", "@Write /work/proj/main.go", Ask},
-		{"allow Write(**)", "ask", "@Write /work/other/x", Ask},
-		{"allow Write(/work/other/**)", "ask", "@Write /work/other/x", Allow},
+		{"deny Write", "auto", "@Edit /src/proj/x", Deny},
+		{"allow Write(docs/**)", "ask", "@Write /src/proj/docs/x", Allow},
+		{"allow Write(docs/**)", "ask", "@Edit /src/proj/docs/x", Allow},
+		{"allow Write(docs/**)", "ask", "@Write /src/proj/main.go", Ask},
+		{"allow Write(**)", "ask", "@Write /src/other/x", Ask},
+		{"allow Write(/src/other/**)", "ask", "@Write /src/other/x", Allow},
 		{"allow Write(~/notes)", "ask", "@Write /home/ann/notes", Allow},
 		{"allow Write(~/**)", "ask", "@Write /home/ann/.ssh/authorized_keys", Deny},
 		{"allow Read(~/**)", "ask", "@Read /home/ann/notes", Allow},
@@ -106,7 +106,7 @@ func TestRules(t *testing.T) {
 		{"allow mcp__notes__*", "ask", "@mcp__notes__write", Allow},
 		{"allow mcp__notes__*", "ask", "@mcp__other__write", Ask},
 		{"deny mcp__*", "auto", "@mcp__notes__write", Deny},
-		{"deny Read", "ask", "@Read /work/proj/x", Deny},
+		{"deny Read", "ask", "@Read /src/proj/x", Deny},
 	} {
 		var rules []Rule
 		for _, text := range strings.Split(tt.rules, ";") {
@@ -120,12 +120,12 @@ func TestRules(t *testing.T) {
 
 func TestRuleIn(t *testing.T) {
 	r := rule("allow Bash(make *)")
-	r.In = "/work/other"
+	r.In = "/src/other"
 	make := exampleAction("ask", "make")
 	if d := policyWith(t, r).Decide(make); d.Verdict != Ask {
 		t.Errorf("a rule of another folder decides: %+v", d)
 	}
-	r.In = "/work/proj"
+	r.In = "/src/proj"
 	if d := policyWith(t, r).Decide(make); d.Verdict != Allow {
 		t.Errorf("a rule of this folder does not decide: %+v", d)
 	}
@@ -159,7 +159,7 @@ func TestBadRules(t *testing.T) {
 // A project's rules can only tighten: with them no verdict is milder than without them.
 func TestProjectTightens(t *testing.T) {
 	examples := corpus(t)
-	matches := []string{"Bash", "Bash(ls *)", "Bash(go *)", "Read", "Read(**)", "Write(**)", "Write(/work/**)", "WebFetch", "mcp__*", "Bash(git *)", "Edit", "*"}
+	matches := []string{"Bash", "Bash(ls *)", "Bash(go *)", "Read", "Read(**)", "Write(**)", "Write(/src/**)", "WebFetch", "mcp__*", "Bash(git *)", "Edit", "*"}
 	verdicts := []Verdict{Allow, Ask, Deny}
 	user := []Rule{rule("allow Bash(go *)"), rule("ask Bash(npm *)"), rule("deny Read(x/**)")}
 	rapid.Check(t, func(t *rapid.T) {
@@ -272,12 +272,12 @@ func TestOffers(t *testing.T) {
 		{"go test > out", ""},
 		{"$x", ""},
 		{"rm -rf ~", ""},
-		{"@Write /work/proj/a/b.go", "Write(a/b.go) Write(a/**)"},
-		{"@Write /work/proj/b.go", "Write(b.go)"},
-		{"@Read /work/other/x", "Read(/work/other/x) Read(/work/other/**)"},
+		{"@Write /src/proj/a/b.go", "Write(a/b.go) Write(a/**)"},
+		{"@Write /src/proj/b.go", "Write(b.go)"},
+		{"@Read /src/other/x", "Read(/src/other/x) Read(/src/other/**)"},
 		{"@WebFetch example.com", "WebFetch(example.com)"},
 		{"@mcp__notes__write", "mcp__notes__write mcp__notes__*"},
-		{"@Write /work/proj/a[1].go", ""},
+		{"@Write /src/proj/a[1].go", ""},
 	} {
 		a := exampleAction("ask", tt.action)
 		d := policyWith(t).Decide(a)
@@ -391,7 +391,7 @@ func TestBadRates(t *testing.T) {
 
 func TestDecisionTellsWhat(t *testing.T) {
 	d := policyWith(t).Decide(exampleAction("ask", "cat a.go ~/b > out; curl https://x.example"))
-	if !slices.Contains(d.Reads, "/work/proj/a.go") || !slices.Contains(d.Reads, "/home/ann/b") || !slices.Contains(d.Writes, "/work/proj/out") || !slices.Contains(d.Hosts, "x.example") || d.Looks {
+	if !slices.Contains(d.Reads, "/src/proj/a.go") || !slices.Contains(d.Reads, "/home/ann/b") || !slices.Contains(d.Writes, "/src/proj/out") || !slices.Contains(d.Hosts, "x.example") || d.Looks {
 		t.Errorf("%+v", d)
 	}
 }

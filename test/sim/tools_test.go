@@ -207,7 +207,7 @@ func (guard) Policy(string, []td.KeptRule) (*policy.Policy, error) { return rule
 func (guard) Keep(context.Context, []td.KeptRule) error { return nil }
 
 var rules = func() *policy.Policy {
-	p, err := policy.New(policy.Place{Workspace: "/work", Home: "/home"}, []policy.Rule{{Verdict: policy.Allow, Match: "Write"}})
+	p, err := policy.New(policy.Place{Workspace: "/src/proj", Home: "/home"}, []policy.Rule{{Verdict: policy.Allow, Match: "Write"}})
 	if err != nil {
 		panic(err)
 	}
