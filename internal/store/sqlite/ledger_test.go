@@ -230,7 +230,7 @@ func TestMain(m *testing.M) {
 // child is a process that writes to a journal and prints what was acknowledged.
 type child struct {
 	Dir       string
-	Sync      string
+	Early     bool // acknowledge before the sync
 	Seed      uint64
 	Tour      bool   // do one of everything and stop, instead of writing until killed
 	Failpoint string // die there
@@ -238,7 +238,7 @@ type child struct {
 
 func (c child) main() {
 	alive := func(td.Holder) bool { return false }
-	s, err := Open(context.Background(), Options{Dir: c.Dir, sync: c.Sync, Alive: alive})
+	s, err := Open(context.Background(), Options{Dir: c.Dir, early: c.Early, Alive: alive})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

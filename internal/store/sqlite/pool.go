@@ -13,19 +13,21 @@ const readers = 4
 // pool holds the reading connections, opened when first needed.
 type pool struct {
 	path, vfs string
+	sync      *syncer
 	free      chan *conn // readers of them; nil stands for one that is not open yet
 	closed    chan struct{}
 }
 
-func newPool(path, vfs string) *pool {
-	p := &pool{path: path, vfs: vfs, free: make(chan *conn, readers), closed: make(chan struct{})}
+func newPool(path, vfs string, y *syncer) *pool {
+	p := &pool{path: path, vfs: vfs, sync: y, free: make(chan *conn, readers), closed: make(chan struct{})}
 	for range readers {
 		p.free <- nil
 	}
 	return p
 }
 
-// with lends f a connection. f must not call the store: the connection it waits for might be its own.
+// with lends f a connection, and returns when all that f may have read is durable: readers see the log's
+// end before the disk has it. f must not call the store: the connection it waits for might be its own.
 func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 	var c *conn
 	select {
@@ -47,6 +49,13 @@ func (p *pool) with(ctx context.Context, f func(*conn) error) error {
 			return err
 		}
 	}
+	if err := p.lend(ctx, c, f); err != nil {
+		return err
+	}
+	return p.sync.settle(ctx)
+}
+
+func (p *pool) lend(ctx context.Context, c *conn, f func(*conn) error) error {
 	defer func() { p.free <- fit(c) }()
 	c.SetInterrupt(ctx)
 	return f(c)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +31,8 @@ type Options struct {
 	// Log gets what no caller is told, such as a checkpoint that must be tried again.
 	Log *slog.Logger
 
-	vfs  string // a VFS that fails on purpose, in tests
-	sync string // another setting of synchronous, to prove that tests notice
+	vfs   string // a VFS that fails on purpose, in tests
+	early bool   // acknowledge before the sync, to prove that tests notice
 }
 
 // Store is the journal in SQLite. Its methods may be called from any goroutine.
@@ -109,7 +108,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		}
 	}()
 	c.SetInterrupt(ctx)
-	last, err := s.prove(c, cmp.Or(o.sync, "full"))
+	last, err := s.prove(c)
 	if err != nil {
 		return err
 	}
@@ -118,8 +117,12 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	s.bus = bus.New(busEvents, busBytes, last)
-	s.pool = newPool(s.path, s.vfs)
-	s.w = newWriter(s, c, last)
+	y, err := newSyncer(s, c, o.early)
+	if err != nil {
+		return err
+	}
+	s.pool = newPool(s.path, s.vfs, y)
+	s.w = newWriter(s, c, y, last)
 	return nil
 }
 
@@ -139,7 +142,7 @@ const quickCheckBelow = 64 << 20
 
 // prove makes sure that the database is ours, sound as far as that is cheap to know, of the newest
 // version, and durable down to the last transaction in its log. It returns the newest event's cursor.
-func (s *Store) prove(c *conn, sync string) (last uint64, err error) {
+func (s *Store) prove(c *conn) (last uint64, err error) {
 	version, err := s.version(c)
 	if err != nil {
 		return 0, err
@@ -151,7 +154,8 @@ func (s *Store) prove(c *conn, sync string) (last uint64, err error) {
 			return 0, err
 		}
 	}
-	for _, p := range []string{"journal_mode=wal", "synchronous=" + sync, "wal_autocheckpoint=0", "journal_size_limit=67108864"} {
+	// A commit does not sync: the syncer does that for it, and opening with the checkpoint below.
+	for _, p := range []string{"journal_mode=wal", "synchronous=normal", "wal_autocheckpoint=0", "journal_size_limit=67108864"} {
 		if err := c.Exec("PRAGMA " + p); err != nil {
 			return 0, fmt.Errorf("set %s: %w", p, err)
 		}

@@ -32,21 +32,20 @@ type tx struct {
 	wrote   bool
 	staged  map[td.TaskID]*entry
 	publish []bus.Entry
-	after   []func() // run after the commit
+	after   []func() // run after the commit, by the writer
 }
 
 func newTx(w *writer) *tx {
 	return &tx{w: w, c: w.c, last: w.last, staged: map[td.TaskID]*entry{}}
 }
 
-// committed makes the transaction's changes known and tells followers.
+// committed makes the transaction's changes the writer's knowledge: the next group builds on them.
 func (t *tx) committed() {
 	t.w.cache.put(t.staged)
 	for _, f := range t.after {
 		f()
 	}
 	t.w.last = t.last
-	t.w.s.bus.Publish(t.publish)
 }
 
 // exec writes.

@@ -23,10 +23,11 @@ type op struct {
 	taken atomic.Bool
 }
 
-// writer is the one goroutine that writes.
+// writer is the one goroutine that writes. What it wrote the syncer makes durable.
 type writer struct {
 	s    *Store
 	c    *conn
+	sync *syncer
 	last uint64 // the newest event's cursor
 
 	cache *cache
@@ -38,9 +39,8 @@ type writer struct {
 	wake    chan struct{} // holds a token when there is something to do
 	ended   chan struct{}
 
-	failed   error // set when a write's outcome is unknown: nothing is written any more
-	logPages int   // length of the write-ahead log after the last commit
-	tried    int   // its length when a checkpoint was last tried
+	logPages int // length of the write-ahead log after the last commit
+	tried    int // its length when a checkpoint was last tried
 }
 
 // maxGroup bounds a transaction, and so the time until its first op is acknowledged.
@@ -49,8 +49,8 @@ const maxGroup = 1024
 // checkpointAt is the length of the log, in pages, at which it is moved into the database.
 const checkpointAt = 1000
 
-func newWriter(s *Store, c *conn, last uint64) *writer {
-	w := &writer{s: s, c: c, last: last, cache: newCache(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+func newWriter(s *Store, c *conn, y *syncer, last uint64) *writer {
+	w := &writer{s: s, c: c, sync: y, last: last, cache: newCache(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
 		w.logPages = pages
 		return nil
@@ -96,7 +96,9 @@ func (w *writer) stop() bool {
 	w.mu.Unlock()
 	w.poke()
 	<-w.ended
-	return w.failed == nil
+	close(w.sync.in)
+	<-w.sync.ended
+	return w.sync.broken() == nil
 }
 
 func (w *writer) loop() {
@@ -134,22 +136,19 @@ func (w *writer) next() (group []*op, stopped bool) {
 	return group, w.stopped && len(w.queue) == 0
 }
 
-// write commits a group and tells its callers. If one op made the database refuse the whole group,
-// each is tried again alone.
+// write puts a group into the log and hands it to the syncer. If one op made the database refuse the
+// whole group, each is tried again alone.
 func (w *writer) write(group []*op) {
-	err := w.commit(group)
-	if err != nil && len(group) > 1 && w.failed == nil && w.alone(err) {
+	w.sync.begin()
+	t, err := w.commit(group)
+	if err != nil && len(group) > 1 && w.sync.broken() == nil && w.alone(err) {
+		w.sync.hand(written{})
 		for _, o := range group {
 			w.write([]*op{o})
 		}
 		return
 	}
-	for _, o := range group {
-		if err != nil {
-			o.err = err
-		}
-		close(o.done)
-	}
+	w.sync.hand(written{group, t, err})
 }
 
 // alone reports whether an error may be of one op's making.
@@ -157,34 +156,33 @@ func (w *writer) alone(err error) bool {
 	return w.s.full(err) || is(err, sqlite3.TOOBIG) || is(err, sqlite3.CONSTRAINT)
 }
 
-// commit runs a group in one transaction. The error is that of the group; an op that was refused has its
-// own.
-func (w *writer) commit(group []*op) error {
-	if w.failed != nil {
-		return td.Errorf(td.Unavailable, "the journal refuses writes since one failed: %w", w.failed).
+// commit runs a group in one transaction, which is nil if it wrote nothing. The error is that of the
+// group; an op that was refused has its own.
+func (w *writer) commit(group []*op) (*tx, error) {
+	if err := w.sync.broken(); err != nil {
+		return nil, td.Errorf(td.Unavailable, "the journal refuses writes since one failed: %w", err).
 			WithHint("restart the daemon: it reads back what is on the disk")
 	}
 	if err := w.c.exec("BEGIN IMMEDIATE"); err != nil {
-		return w.s.classify(err)
+		return nil, w.s.classify(err)
 	}
 	t := newTx(w)
 	for _, o := range group {
 		o.err = o.run(t)
 		if _, refused := errors.AsType[*td.Error](o.err); o.err != nil && !refused {
-			return w.rollback(w.s.classify(o.err))
+			return nil, w.rollback(w.s.classify(o.err))
 		}
 	}
 	if !t.wrote {
-		return w.rollback(nil)
+		return nil, w.rollback(nil)
 	}
 	fpGroupCommit.Hit()
 	if err := w.c.exec("COMMIT"); err != nil {
-		return w.undecided(err)
+		return nil, w.undecided(err)
 	}
 	fpGroupCommitted.Hit()
 	t.committed()
-	fpGroupPublished.Hit()
-	return nil
+	return t, nil
 }
 
 // rollback undoes the transaction. If that fails, nothing is known any more.
@@ -193,10 +191,10 @@ func (w *writer) rollback(err error) error {
 		return err // SQLite did it already
 	}
 	if rerr := w.c.exec("ROLLBACK"); rerr != nil && !w.c.GetAutocommit() {
-		return w.fail(errors.Join(err, rerr))
+		return w.sync.fail(errors.Join(err, rerr))
 	}
 	if td.IsKind(err, td.Corrupt) {
-		w.failed = err // a damaged database is not written to
+		w.sync.stop(err) // a damaged database is not written to
 	}
 	return err
 }
@@ -209,24 +207,21 @@ func (w *writer) undecided(err error) error {
 	if !w.c.GetAutocommit() {
 		err = errors.Join(err, w.c.exec("ROLLBACK"))
 	}
-	return w.fail(err)
-}
-
-// fail ends all writing.
-func (w *writer) fail(err error) error {
-	w.failed = err
-	w.s.log.Error("the journal cannot be written any more", "err", err)
-	return td.Errorf(td.Unknown, "it is not known whether the journal was written: %w", err).
-		WithHint("restart the daemon: it reads back what is on the disk")
+	return w.sync.fail(err)
 }
 
 // checkpoint moves the log into the database when it has grown. What fails here is tried again: the
-// log still has everything, and pages that could not be synced are written once more.
+// log still has everything, and pages that could not be synced are written once more. The log itself is synced
+// by the syncer alone: the kernel tells of a page that it could not write once, and whoever hears of
+// it must be the one who answers for it.
 func (w *writer) checkpoint() {
 	if w.logPages < w.tried {
 		w.tried = 0 // the log began anew
 	}
-	if w.failed != nil || w.logPages < w.tried+checkpointAt {
+	if w.logPages < w.tried+checkpointAt {
+		return
+	}
+	if err := w.sync.settle(context.Background()); err != nil || w.sync.broken() != nil {
 		return
 	}
 	w.tried = w.logPages
