@@ -29,7 +29,7 @@ func TestPermissionIsForOneInput(t *testing.T) {
 		}
 		yes(second[0])
 		b.until(id, td.Completed)
-		b.wantSaid(id, "allowed")
+		b.wantSaid(id, "let through")
 	})
 }
 

@@ -156,7 +156,7 @@ func (b *bench) tools() []tool.Tool {
 		}},
 		{Name: "Guarded", Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
 			return tool.Call{Effect: td.Opaque, Title: "guarded", Run: func(context.Context) (td.ToolResult, error) {
-				return td.ToolResult{Content: "allowed"}, nil
+				return td.ToolResult{Content: "let through"}, nil
 			}}, nil
 		}},
 		control("Ask", tool.AskControl),
@@ -402,7 +402,7 @@ func TestPermission(t *testing.T) {
 	t.Run("with --yes nobody is asked", func(t *testing.T) {
 		play(t, plays, func(s *td.Spec, _ *Options) { s.Yes = true }, func(b *bench, id td.TaskID) {
 			b.until(id, td.Completed)
-			b.wantSaid(id, "allowed")
+			b.wantSaid(id, "let through")
 		})
 	})
 	t.Run("a task may have its own limit", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/redact"
+	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -68,7 +69,7 @@ func TestHooksDecide(t *testing.T) {
 			point: hook.PreToolUse, said: hook.Result{Inject: []string{"mind this"}}, plays: look, state: td.Completed, words: []string{`looked\n\nmind this`},
 		},
 		"a call is allowed": {
-			point: hook.PreToolUse, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"allowed"},
+			point: hook.PreToolUse, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"let through"},
 		},
 		"a person is asked after all": {
 			point: hook.PreToolUse, said: hook.Result{Permission: hook.Ask}, plays: look, yes: true, state: td.Waiting,
@@ -138,10 +139,22 @@ func TestHooksDecide(t *testing.T) {
 		"a turn is the last": {point: hook.LoopIteration, said: no, plays: look, state: td.Paused, words: []string{"looked"}},
 		"words after a turn": {point: hook.LoopIteration, said: hook.Result{Inject: []string{"go on"}}, plays: look, state: td.Completed, words: []string{"go on"}},
 		"a request is denied": {
-			point: hook.PermissionRequest, said: no, plays: guarded, state: td.Completed, words: []string{"the hook says no"}, not: "allowed",
+			point: hook.PermissionRequest, said: no, plays: guarded, state: td.Completed, words: []string{"the hook says no"}, not: "let through",
 		},
 		"a request is granted": {
-			point: hook.PermissionRequest, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"allowed"},
+			point: hook.PermissionRequest, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"let through"},
+		},
+		"a request is denied and the task pauses": {
+			point: hook.PermissionRequest, said: hook.Result{Stop: true, Reason: "enough"}, plays: guarded, state: td.Paused, words: []string{"enough"}, not: "let through",
+		},
+		"what the rules ask about is allowed": {
+			point: hook.SecurityPolicyCheck, said: hook.Result{Permission: hook.Allow}, plays: guarded, state: td.Completed, words: []string{"let through"},
+		},
+		"what the rules allow is asked about": {
+			point: hook.SecurityPolicyCheck, said: hook.Result{Permission: hook.Ask}, plays: look, state: td.Waiting,
+		},
+		"what the rules allow is forbidden": {
+			point: hook.SecurityPolicyCheck, said: no, plays: look, state: td.Completed, words: []string{"the hook says no"}, not: "looked",
 		},
 		"a question in other words": {
 			point: hook.PreUserPrompt, said: changes("prompt", `"May I?"`), plays: guarded, state: td.Waiting,
@@ -273,6 +286,47 @@ func TestHookLetsTheDaemonLeave(t *testing.T) {
 }
 
 // A hook that fails and is closed blocks; one that is open is as if it had not been asked.
+// cut loses what is recorded behind the first word of a hook, as a kill does after one was adopted: the next life
+// of the run finds the one record without the other.
+type cut struct {
+	store.Journal
+	done bool
+}
+
+func (c *cut) Append(ctx context.Context, claim td.Claim, head uint64, evs ...td.Event) (td.Task, error) {
+	for i, ev := range evs {
+		body := ev.Body
+		if sealed, is := body.(td.Sealed); is {
+			body = sealed.Body
+		}
+		if e, is := body.(td.StepEnded); is && e.Hook != nil && !c.done {
+			c.done = true
+			t, err := c.Journal.Append(ctx, claim, head, evs[:i+1]...)
+			return t, errors.Join(err, td.Errorf(td.Storage, "no space left"))
+		}
+	}
+	return c.Journal.Append(ctx, claim, head, evs...)
+}
+
+// A pause that a hook asks for follows from the records, and comes behind the result of the call it is about.
+func TestHookStopsInTheNextLife(t *testing.T) {
+	asked := 0
+	set := hooked(t, func(context.Context, hook.Payload, hook.Firing) (hook.Result, error) {
+		asked++
+		return hook.Result{Blocked: true, Stop: true, Reason: "enough"}, nil
+	}, hook.PreToolUse)
+	j := &cut{}
+	play(t, []any{calls("Look", `{}`)}, func(_ *td.Spec, o *Options) {
+		j.Journal, o.Hooks, o.Journal = o.Journal, set, j
+	}, func(b *bench, id td.TaskID) {
+		task := b.until(id, td.Paused)
+		b.wantSaid(id, "enough")
+		if asked != 1 || !j.done || b.looked.Load() > 0 {
+			t.Errorf("asked %d times, cut off: %v, looked %d times, %+v", asked, j.done, b.looked.Load(), task.Status)
+		}
+	})
+}
+
 func TestHookFails(t *testing.T) {
 	for on, want := range map[hook.OnError]td.State{hook.Open: td.Completed, hook.Closed: td.Failed} {
 		set, err := hook.New([]hook.Spec{{Point: hook.TaskStarted, Command: "true", OnError: on}}, nil)
@@ -357,14 +411,19 @@ func TestPointsFire(t *testing.T) {
 func TestHookSecretsAreTakenOut(t *testing.T) {
 	const secret = "hunter2hunter2"
 	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
-		if p.Point() == hook.PreToolUse {
+		switch p.Point() {
+		case hook.PreToolUse:
 			return changes("tool_input", `{"command":["use `+secret+`"],"n":12345678901234567890}`), nil
+		case hook.PermissionRequest:
+			return hook.Result{Blocked: true, Reason: "not with " + secret}, nil
+		case hook.LoopIteration:
+			return hook.Result{}, errors.New("it cannot log in with " + secret)
 		}
 		return hook.Result{Inject: []string{"the key is " + secret}}, nil
-	}, hook.PreToolUse, hook.PostToolUse)
-	play(t, []any{calls("Look", `{}`)}, func(_ *td.Spec, o *Options) { o.Hooks, o.Redact = set, redact.New(secret) }, func(b *bench, id td.TaskID) {
+	}, hook.PreToolUse, hook.PostToolUse, hook.PermissionRequest, hook.LoopIteration)
+	play(t, []any{calls("Look", `{}`), calls("Guarded", `{}`)}, func(_ *td.Spec, o *Options) { o.Hooks, o.Redact = set, redact.New(secret) }, func(b *bench, id td.TaskID) {
 		b.until(id, td.Completed)
-		b.wantSaid(id, "the key is [redacted]")
+		b.wantSaid(id, "the key is [redacted]", "not with [redacted]")
 		found := false
 		for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
 			if err != nil {

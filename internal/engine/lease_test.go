@@ -20,12 +20,34 @@ import (
 )
 
 // leasing lets Look need the one build there is.
-func leasing(_ *td.Spec, o *Options) {
-	r, err := coord.NewResources([]coord.Resource{{Name: "build", Capacity: 1, Match: "Look"}}, 0)
-	if err != nil {
-		panic(err)
+func leasing(s *td.Spec, o *Options) { leasingFor("Look", "build")(s, o) }
+
+// leasingFor has calls of a tool want things of which there is one.
+func leasingFor(match string, names ...string) func(*td.Spec, *Options) {
+	return func(_ *td.Spec, o *Options) {
+		var all []coord.Resource
+		for _, name := range names {
+			all = append(all, coord.Resource{Name: name, Capacity: 1, Match: match})
+		}
+		r, err := coord.NewResources(all, 0)
+		if err != nil {
+			panic(err)
+		}
+		o.Leases = Leases{Resources: r, Wait: time.Minute}
 	}
-	o.Leases = Leases{Resources: r, Wait: time.Minute}
+}
+
+// atOnce starts processes that have ended.
+type atOnce struct{ noSpool }
+
+func (atOnce) Start(context.Context, string, sandbox.Command) (sandbox.Process, error) {
+	return succeeded{}, nil
+}
+
+type succeeded struct{ endless }
+
+func (succeeded) Wait(context.Context, func([]byte)) (sandbox.ProcessResult, error) {
+	return sandbox.ProcessResult{}, nil
 }
 
 // later is an answer that takes a second, so that others come first.
@@ -288,6 +310,17 @@ func TestHooksHearOfWhatIsGivenBack(t *testing.T) {
 		"the task completes": {[]any{bash}, jobs(running{}, build), end(td.Completed)},
 		"the task fails":     {[]any{bash, calls("Fail", `{"reason":"no"}`)}, jobs(running{}, build), end(td.Failed)},
 		"it is cancelled":    {[]any{bash, calls("Ask", `{}`)}, jobs(running{}, build), cancel},
+		"a call is cut off": {[]any{calls("Hang", `{}`)}, leasingFor("Hang", "build"), func(b *bench, id td.TaskID) {
+			time.Sleep(time.Second) // until it hangs
+			b.post(id, td.Command{Type: td.CmdCancel})
+			b.until(id, td.Cancelled)
+		}},
+		"a call ends, another is asked about": {[]any{calls("Look", `{}`, "Guarded", `{}`)}, leasing, end(td.Waiting)},
+		"a call that had three things ends":   {[]any{calls("Look", `{}`)}, leasingFor("Look", "anvil", "build", "chisel"), end(td.Completed)},
+		"the validator ends": {[]any{calls("Complete", `{"summary":"ok"}`)}, func(s *td.Spec, o *Options) {
+			leasingFor("Bash", "build")(s, o)
+			s.Validator, o.Spool = "make test", atOnce{}
+		}, end(td.Completed)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told atomic.Int64

@@ -333,3 +333,18 @@ func FuzzInterpret(f *testing.F) {
 		}
 	})
 }
+
+// An answer on record that no longer fits what it was about stops things, also that of a hook that was open: nobody
+// knows what it would have changed.
+func TestReplayOfAnAnswerThatDoesNotFit(t *testing.T) {
+	p := PreToolUsePayload{ToolCall: ToolCall{ToolName: "Bash", ToolInput: json.RawMessage(`{"command":"ls"}`)}}
+	fits := Result{Hook: "one", Changes: map[string]json.RawMessage{"tool_input": json.RawMessage(`{"command":"pwd"}`)}}
+	got, said := Replay(p, []Result{fits})
+	if said.Blocked || string(got.ToolInput) != `{"command":"pwd"}` {
+		t.Errorf("it came to %s, %+v", got.ToolInput, said)
+	}
+	not := Result{Hook: "two", Changes: map[string]json.RawMessage{"no_such_field": json.RawMessage(`1`)}}
+	if got, said := Replay(p, []Result{fits, not}); !said.Blocked || said.Hook != "two" || string(got.ToolInput) != `{"command":"pwd"}` {
+		t.Errorf("it came to %s, %+v", got.ToolInput, said)
+	}
+}
