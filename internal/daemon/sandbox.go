@@ -41,11 +41,14 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		Hide:     append(sandbox.Hidden(o.Getenv), paths(c.Hide, home)...),
 	}
 	base.Hide = append(base.Hide, o.StateDir)
+	if filepath.IsAbs(home) {
+		base.See = append(base.See, home)
+	}
 	if o.UserDir != "" {
 		// Skills lie there, too, and are for commands to use.
 		base.Hide = append(base.Hide, filepath.Join(o.UserDir, "config.yaml"), filepath.Join(o.UserDir, "hooks"),
 			filepath.Join(o.UserDir, "permissions.yaml"), filepath.Join(o.UserDir, "permissions.yaml.lock"))
-		base.Seal = append(base.Seal, o.UserDir)
+		base.Seal, base.See = append(base.Seal, o.UserDir), append(base.See, o.UserDir)
 	}
 	if base.Limits.Memory == 0 {
 		base.Limits.Memory = threeQuarters()

@@ -91,15 +91,15 @@ func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 			missing = append(missing, err)
 		} else {
 			hidden, mounted = bare, true
-			if covers := p.covers(); p.Temp != "" && len(covers) > 0 {
+			if covers := p.covers(); len(covers) > 0 {
 				c.temp = covers[0]
 			}
 		}
 	}
-	cut := p.Network != NetworkFull && is == nil
+	cut := sockets{network: p.Network != NetworkFull && is == nil, unix: files && !mounted}
 	if p.Network != NetworkFull && is != nil {
 		if err := is.enter(); err != nil {
-			missing, cut = append(missing, err), true
+			missing, cut.network = append(missing, err), true
 		}
 	}
 	var rules *ruleset

@@ -114,15 +114,15 @@ func checkLandlock() Finding {
 func checkScopes() Finding {
 	f := Finding{Name: "signals and abstract sockets (Landlock 6)", OK: landlockVersion() >= landlockScope, Detail: "end at the sandbox"}
 	if !f.OK {
-		f.Detail, f.Hint = "commands may signal the user's other processes", "use Linux 6.12 or later"
+		f.Detail, f.Hint = "commands may signal the user's other processes and, with the network, use their abstract sockets", "use Linux 6.12 or later"
 	}
 	return f
 }
 
 func checkMounts() Finding {
-	f := Finding{Name: "mount namespace", OK: true, Detail: ".git/hooks and .git/config are sealed, /tmp is private, sockets of others are out of reach"}
+	f := Finding{Name: "mount namespace", OK: true, Detail: ".git/hooks and .git/config are sealed, /tmp is private, sockets in /run and /tmp are out of reach"}
 	if err := onThread(func() error { _, err := Profile{Files: ReadOnly}.mount(nil); return err }); err != nil {
-		f.OK, f.Detail = false, ".git/hooks can be written, and other programs' sockets be used: "+err.Error()
+		f.OK, f.Detail = false, ".git/hooks can be written, and no unix socket be opened: "+err.Error()
 		f.Hint = userNamespaceHint()
 	}
 	return f
@@ -148,7 +148,7 @@ func checkFilter() Finding {
 			if err := giveUpPrivileges(); err != nil {
 				return err
 			}
-			return systemCalls(NetworkOff, true).enforce()
+			return systemCalls(NetworkOff, sockets{network: true, unix: true}).enforce()
 		})
 	}
 	if err != nil {

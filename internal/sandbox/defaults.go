@@ -22,7 +22,7 @@ var secretPlaces = []string{
 	".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
 	".config/vivaldi", ".config/opera", "snap/firefox", "snap/chromium", ".var/app/org.mozilla.firefox",
 	".local/share/keyrings", ".local/share/kwalletd", ".config/1Password", ".config/Bitwarden", ".config/keepassxc",
-	".config/Signal", ".config/Slack", ".electrum", ".bitcoin", ".ethereum", ".config/solana",
+	".docker/run", ".docker/desktop", ".colima", ".lima", ".rd", ".orbstack", ".1password", ".bitwarden-ssh-agent.sock", ".config/Signal", ".config/Slack", ".electrum", ".bitcoin", ".ethereum", ".config/solana",
 }
 
 // Of the system: secrets, and sockets through which a command could have somebody else act for it.
@@ -44,7 +44,23 @@ func Hidden(getenv func(string) string) []string {
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		paths = append(paths, dir)
 	}
-	return append(paths, "/run/user/"+strconv.Itoa(os.Geteuid()))
+	return append(append(paths, "/run/user/"+strconv.Itoa(os.Geteuid())), agents(getenv)...)
+}
+
+// agentVariables name the sockets of programs that act for the user, as paths or as addresses.
+var agentVariables = []string{"SSH_AUTH_SOCK", "DOCKER_HOST", "CONTAINER_HOST", "DBUS_SESSION_BUS_ADDRESS", "GPG_AGENT_INFO", "XAUTHORITY", "TMUX", "BUILDKIT_HOST"}
+
+// agents are the sockets that the environment names, wherever they lie.
+func agents(getenv func(string) string) []string {
+	var paths []string
+	for _, name := range agentVariables {
+		for part := range strings.FieldsFuncSeq(getenv(name), func(r rune) bool { return strings.ContainsRune(",;:=", r) }) {
+			if path := filepath.Clean(part); filepath.IsAbs(path) && path != "/" {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }
 
 // Below a home folder: what builds keep for the next time. Only caches: folders beside them, in which the same

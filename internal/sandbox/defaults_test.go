@@ -30,3 +30,19 @@ func TestCachesHoldNoPrograms(t *testing.T) {
 		}
 	}
 }
+
+func TestAgentsAreHidden(t *testing.T) {
+	env := map[string]string{
+		"SSH_AUTH_SOCK": "/home/ann/.agent/ssh", "DOCKER_HOST": "unix:///home/ann/docker.sock", "CONTAINER_HOST": "tcp://192.0.2.1:2375",
+		"DBUS_SESSION_BUS_ADDRESS": "unix:path=/home/ann/bus,guid=1;unix:abstract=/x", "TMUX": "/home/ann/tmux/default,12,0",
+	}
+	got := Hidden(func(name string) string { return env[name] })
+	for _, want := range []string{"/home/ann/.agent/ssh", "/home/ann/docker.sock", "/home/ann/bus", "/home/ann/tmux/default"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s can be reached", want)
+		}
+	}
+	if slices.ContainsFunc(got, func(p string) bool { return p == "/" || !filepath.IsAbs(p) }) {
+		t.Errorf("hidden: %q", got)
+	}
+}

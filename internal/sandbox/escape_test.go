@@ -19,6 +19,21 @@ func TestEscapeUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to become another user; the suite runs as this user anyway")
 	}
+	binary := copySelf(t)
+	dir := filepath.Dir(binary)
+	cmd := exec.Command(binary, "-test.run", "^TestEscape$|^TestWorks$|^TestWorkspaceInTemp$|^TestCheck", "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "SANDBOX_TEST_HIDDEN=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUser, Gid: nobodyUser}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestEscape") {
+		t.Errorf("as user %d: %v\n%s", nobodyUser, err, out)
+	}
+}
+
+// copySelf puts the test binary where any user can run it, in a folder that any user can write to.
+func copySelf(t *testing.T) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -39,14 +54,7 @@ func TestEscapeUnprivileged(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-test.run", "^TestEscape$|^TestWorks$|^TestCheck", "-test.v")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "SANDBOX_TEST_HIDDEN=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUser, Gid: nobodyUser}}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestEscape") {
-		t.Errorf("as user %d: %v\n%s", nobodyUser, err, out)
-	}
+	return binary
 }
 
 // yard is a place with a home, a workspace in it, and things outside that must stay as they are.
@@ -57,10 +65,18 @@ type yard struct {
 	p                     Profile
 }
 
-// newYard lies in /var/tmp, so that /tmp can be covered.
+// newYard lies in /var/tmp, so that /tmp can be covered, and all of it can be seen.
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	base, err := os.MkdirTemp("/var/tmp", "yard")
+	y := newYardIn(t, "/var/tmp")
+	y.p.See = []string{filepath.Dir(y.home)}
+	return y
+}
+
+// newYardIn lies where only what a command needs can be seen.
+func newYardIn(t *testing.T, dir string) *yard {
+	t.Helper()
+	base, err := os.MkdirTemp(dir, "yard")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +194,7 @@ func TestEscape(t *testing.T) {
 	})
 	t.Run("git", func(t *testing.T) { hostileToGit(t) })
 	t.Run("network", func(t *testing.T) { hostileToNetwork(t) })
+	t.Run("sockets", func(t *testing.T) { hostileToSockets(t) })
 	t.Run("processes", func(t *testing.T) { hostileToProcesses(t) })
 	t.Run("limits", func(t *testing.T) { hostileToLimits(t) })
 }

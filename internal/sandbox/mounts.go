@@ -12,22 +12,20 @@ import (
 // tempFolders are shared by all users of a machine; a command gets its own in their place.
 var tempFolders = []string{"/tmp", "/var/tmp"}
 
-// covers are those of tempFolders that can be covered: one in which the workspace or something else lies that
-// the command needs stays as it is, and cannot be written to.
+// covers are those of tempFolders that are the command's own. One in which the workspace or something else lies that
+// the command needs cannot be: it is sifted, and cannot be written to.
 func (p Profile) covers() []string {
-	needed := append(slices.Clone(p.Write), p.Workspace)
+	if p.Temp == "" {
+		return nil
+	}
+	needed := append(slices.Concat(p.Write, p.See, filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
 	return slices.DeleteFunc(slices.Clone(tempFolders), func(t string) bool {
 		info, err := os.Lstat(t)
-		return err != nil || !info.IsDir() || holds(t, needed) || slices.Contains(needed, t) || pathIn(t)
+		return err != nil || !info.IsDir() || holds(t, needed) || slices.Contains(needed, t)
 	})
 }
 
-// pathIn reports whether programs are looked for below dir.
-func pathIn(dir string) bool {
-	return slices.ContainsFunc(filepath.SplitList(os.Getenv("PATH")), func(p string) bool { return covered(p, []string{dir}) })
-}
-
-// mount gives the calling thread a view of the files of its own: private temp folders, nothing where hidden
+// mount gives the calling thread a view of the files of its own: private temp folders, nobody's sockets, nothing where hidden
 // things are, and the parts of .git that git runs or believes sealed. It returns what of hidden is there and
 // could not be covered.
 func (p Profile) mount(hidden []string) (bare []string, err error) {
@@ -38,10 +36,10 @@ func (p Profile) mount(hidden []string) (bare []string, err error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return nil, fmt.Errorf("detach mounts: %w", err)
 	}
+	if err := sift(p.sifted(), p.needed()); err != nil {
+		return nil, err
+	}
 	for _, t := range p.covers() {
-		if p.Temp == "" {
-			break
-		}
 		if err := unix.Mount(p.Temp, t, "", unix.MS_BIND, ""); err != nil {
 			return nil, fmt.Errorf("cover %s: %w", t, err)
 		}

@@ -42,6 +42,7 @@ type Profile struct {
 	Workspace string   `json:"workspace,omitempty"`
 	Temp      string   `json:"temp,omitempty"`  // the task's own temp folder; the spool makes and names it
 	Write     []string `json:"write,omitempty"` // folders and files that may be changed, too
+	See       []string `json:"see,omitempty"`   // stays in sight where it lies in a folder that is covered, like /tmp
 	Hide      []string `json:"hide,omitempty"`  // may be neither read nor changed; globs
 	Seal      []string `json:"seal,omitempty"`  // may be read, and not changed, even where they lie in the workspace
 	Proxy     string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
@@ -72,7 +73,7 @@ func (p Profile) check() error {
 	if p.Files == WorkspaceWrite && p.Workspace == "" {
 		return fmt.Errorf("a sandbox of files needs a workspace")
 	}
-	for _, path := range slices.Concat(p.Write, p.Hide, p.Seal, []string{p.Workspace, p.Temp}) {
+	for _, path := range slices.Concat(p.Write, p.See, p.Hide, p.Seal, []string{p.Workspace, p.Temp}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
 		}

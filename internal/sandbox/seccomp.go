@@ -61,9 +61,16 @@ func answer(errno unix.Errno) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: verdict}
 }
 
-// systemCalls is the filter of a command. With cut set it takes away every socket but unix ones, for where no
-// network namespace does.
-func systemCalls(network Network, cut bool) filter {
+// sockets are those that a filter takes away, for where no namespace does.
+type sockets struct {
+	network bool // all but unix ones
+	// Unix ones that could be connected to somebody: a filter cannot see to whom. Pairs, which are what processes
+	// of one command talk through, are made by another call and stay.
+	unix bool
+}
+
+// systemCalls is the filter of a command.
+func systemCalls(network Network, cut sockets) filter {
 	var f filter
 	f.load(dataArch)
 	f.unless(unix.BPF_JEQ, auditArch, unix.ENOSYS) // another way into the kernel would pass all that follows
@@ -87,16 +94,19 @@ func systemCalls(network Network, cut bool) filter {
 		f.when(unix.BPF_JEQ, unix.TIOCSTI, unix.EPERM)
 		f.when(unix.BPF_JEQ, unix.TIOCLINUX, unix.EPERM)
 	})
-	if network != NetworkFull {
-		f.only(unix.SYS_SOCKET, func(f *filter) {
-			f.load(dataArg0)
-			if cut {
-				f.unless(unix.BPF_JEQ, unix.AF_UNIX, unix.EAFNOSUPPORT)
-				return
-			}
+	f.only(unix.SYS_SOCKET, func(f *filter) {
+		f.load(dataArg0)
+		if cut.unix {
+			f.when(unix.BPF_JEQ, unix.AF_UNIX, unix.EACCES)
+		}
+		switch {
+		case network == NetworkFull:
+		case cut.network:
+			f.unless(unix.BPF_JEQ, unix.AF_UNIX, unix.EAFNOSUPPORT)
+		default:
 			f.when(unix.BPF_JEQ, unix.AF_VSOCK, unix.EAFNOSUPPORT) // to a virtual machine's host, past every namespace
-		})
-	}
+		}
+	})
 	return append(f, answer(0))
 }
 

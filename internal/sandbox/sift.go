@@ -1,0 +1,158 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// meetingPlaces are where programs of a machine leave sockets for each other. Landlock has no rule for who may
+// connect to one that has a path, so a command does not see them.
+var meetingPlaces = []string{"/run", "/var/run"}
+
+// ordinary is what programs look for in meetingPlaces and that nobody acts through: the addresses of name servers,
+// the programs of NixOS, and the sign of systemd or of a container.
+var ordinary = []string{"/etc/resolv.conf", "/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/system", "/run/.containerenv"}
+
+// sifted are the folders of which a command sees only what it needs: meetingPlaces, and temp folders that cannot be
+// replaced by its own. One that a person, or the workspace, asks for as a whole stays.
+func (p Profile) sifted() []string {
+	whole, replaced := slices.Clone(p.Write), p.covers()
+	if p.Workspace != "" {
+		whole = append(whole, p.Workspace)
+	}
+	return slices.DeleteFunc(slices.Concat(tempFolders, meetingPlaces), func(dir string) bool {
+		info, err := os.Lstat(dir)
+		return err != nil || !info.IsDir() || slices.Contains(replaced, dir) || covered(dir, whole)
+	})
+}
+
+// needed is what a command must be able to see, wherever it lies.
+func (p Profile) needed() []string {
+	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Write, p.See, filepath.SplitList(os.Getenv("PATH")), ordinary)
+	if own, common := gitWorktree(p.Workspace); own != "" {
+		paths = append(paths, own, common)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
+}
+
+// sift covers each of the folders, and what appears in it later, with one that holds nothing but what is needed.
+func sift(dirs, needed []string) error {
+	if len(dirs) == 0 {
+		return nil
+	}
+	links := map[string]string{}
+	var kept []string
+	for _, path := range needed {
+		if _, err := os.Lstat(path); err == nil {
+			kept = append(kept, trail(path, dirs, links))
+		}
+	}
+	slices.Sort(kept) // a folder before what is in it
+	for _, dir := range dirs {
+		if err := siftOne(dir, kept, links); err != nil {
+			return fmt.Errorf("cover %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+func siftOne(dir string, kept []string, links map[string]string) error {
+	var back []string
+	trees := map[string]int{}
+	defer func() {
+		for _, fd := range trees {
+			_ = unix.Close(fd)
+		}
+	}()
+	for _, path := range kept {
+		if path == dir || !covered(path, []string{dir}) || covered(path, back) {
+			continue
+		}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil {
+			return fmt.Errorf("keep %s: %w", path, err)
+		}
+		trees[path], back = fd, append(back, path)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=1m"); err != nil {
+		return err
+	}
+	for _, path := range back {
+		if err := putBack(trees[path], path); err != nil {
+			return fmt.Errorf("keep %s: %w", path, err)
+		}
+	}
+	for link, text := range links {
+		if !covered(link, []string{dir}) || covered(link, back) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(text, link); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, dir, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// putBack mounts a tree, or a single file, where it was.
+func putBack(tree int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(tree, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+	} else {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := create(filepath.Dir(path), filepath.Base(path)); err != nil {
+			return err
+		}
+	}
+	return unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// mostLinks is how many links a path may lead through, as the kernel has it.
+const mostLinks = 40
+
+// trail follows a path to the file that it means, and collects the links on the way that lie in dirs.
+func trail(path string, dirs []string, links map[string]string) string {
+	path = filepath.Clean(path)
+	for range mostLinks {
+		link := firstLink(path)
+		text, err := os.Readlink(link)
+		if err != nil {
+			return path
+		}
+		if covered(link, dirs) {
+			links[link] = text
+		}
+		path = filepath.Join(beside(filepath.Dir(link), text), strings.TrimPrefix(path, link))
+	}
+	return path
+}
+
+// firstLink is the outermost part of a path that is a link; empty: none is.
+func firstLink(path string) string {
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if info, err := os.Lstat(path[:i]); err != nil {
+			return ""
+		} else if info.Mode()&os.ModeSymlink != 0 {
+			return path[:i]
+		}
+	}
+	return ""
+}
