@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net"
-	"net/http"
 	"os"
 	"syscall"
 
@@ -54,15 +53,15 @@ func peerOf(c net.Conn) unix.Ucred {
 	return *cred
 }
 
-// checkPeer lets only the daemon's own user in; root has other ways. What an agent started may look at
-// everything and change nothing: it could answer for the person whom its own run asks (G-4).
-func checkPeer(ctx context.Context, method string) error {
+// checkPeer lets only the daemon's own user in; root has other ways. What an agent started is kept out: it could
+// answer for the person whom its own run asks (G-4), and it has no business with what other tasks read and say.
+func checkPeer(ctx context.Context) error {
 	p, ok := ctx.Value(peerKey{}).(peer)
 	if !ok || int(p.Uid) != os.Geteuid() {
 		return td.Errorf(td.Refused, "this daemon belongs to another user").WithHint("taskdaemon --state DIR …")
 	}
-	if p.inside != "" && method != http.MethodGet && method != http.MethodHead {
-		return td.Errorf(td.Refused, "a process of a run may not change anything here (%s)", p.inside).
+	if p.inside != "" {
+		return td.Errorf(td.Refused, "a process of a run may not talk to the daemon (%s)", p.inside).
 			WithHint("type it in a terminal of your own")
 	}
 	return nil

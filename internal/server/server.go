@@ -26,7 +26,7 @@ type Options struct {
 	Socket  string // path; its folder is made if needed
 	Service api.Service
 	Log     *slog.Logger
-	// Inside says why a process counts as one of a run, which may change nothing; nil: none does.
+	// Inside says why a process counts as one of a run, which is refused everything; nil: none does.
 	Inside func(pid int) string
 	// Ready is called once, when the socket takes connections; it may be nil.
 	Ready func()
@@ -123,7 +123,7 @@ func (s *server) handler() http.Handler {
 			return
 		}
 		defer s.handlers.leave()
-		if err := checkPeer(r.Context(), r.Method); err != nil {
+		if err := checkPeer(r.Context()); err != nil {
 			s.opts.Log.Warn("refused a peer", "err", err)
 			w.Header().Set("Connection", "close")
 			writeFailure(w, err)
