@@ -61,8 +61,16 @@ var BootID = sync.OnceValues(func() (string, error) {
 // stat is what this package needs of /proc/<pid>/stat.
 type stat struct {
 	pid, ppid, pgid int
+	session         int
 	state           byte
 	start           string // clock ticks since boot: with the pid it names a process of this boot
+}
+
+// startedAfter reports whether s is younger than other, and so cannot have started it. What cannot be told is no sign.
+func (s stat) startedAfter(other stat) bool {
+	a, aerr := strconv.ParseUint(s.start, 10, 64)
+	b, berr := strconv.ParseUint(other.start, 10, 64)
+	return aerr == nil && berr == nil && a > b
 }
 
 // dead reports a process that ended and was not yet waited for.
@@ -97,6 +105,10 @@ func parseStat(raw []byte) (stat, error) {
 	s.pgid, err = strconv.Atoi(string(fields[2]))
 	if err != nil {
 		return stat{}, fmt.Errorf("parse group in process status: %w", err)
+	}
+	s.session, err = strconv.Atoi(string(fields[3]))
+	if err != nil {
+		return stat{}, fmt.Errorf("parse session in process status: %w", err)
 	}
 	return s, nil
 }

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "daemon" {
 		os.Exit(daemonMain(os.Args[2], os.Args[3], os.Args[4]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "hide" {
+		os.Exit(hideMain(os.Args[2]))
+	}
 	os.Exit(m.Run())
 }
 

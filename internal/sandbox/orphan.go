@@ -117,11 +117,16 @@ func killStrays(root, dir string) {
 	removeIntruders(dir, sp)
 }
 
-// environ is the environment a process was started with; empty when it cannot be read.
+// environ are the marks in the environment that a process was started with; empty when it cannot be read.
 func environ(pid int) map[string]string {
+	env, _ := readMarks(pid)
+	return env
+}
+
+func readMarks(pid int) (map[string]string, error) {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("read environment of process %d: %w", pid, err)
 	}
 	env := map[string]string{}
 	for kv := range strings.SplitSeq(string(raw), "\x00") {
@@ -129,7 +134,7 @@ func environ(pid int) map[string]string {
 			env[name] = value
 		}
 	}
-	return env
+	return env, nil
 }
 
 // cmdline is what a process runs, on one bounded line.

@@ -1,10 +1,17 @@
 package server_test
 
 import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/apitest"
@@ -41,5 +48,80 @@ func TestAProcessOfARunIsKeptOut(t *testing.T) {
 		if err := call(); !td.IsKind(err, td.Refused) || !strings.Contains(err.Error(), "a process of a run may not") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// handEnv makes the test binary connect to the socket it names, hand the connection on and leave.
+const handEnv = "TASKDAEMON_TEST_HAND_ON"
+
+func handOn(socket string) error {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return err
+	}
+	f, err := c.(*net.UnixConn).File()
+	if err != nil {
+		return err
+	}
+	return unix.Sendmsg(3, []byte("x"), unix.UnixRights(int(f.Fd())), nil, 0)
+}
+
+// TestAPeerThatIsGoneIsKeptOut uses the connection of a process that has ended: whoever has its pid now is not who
+// connected.
+func TestAPeerThatIsGoneIsKeptOut(t *testing.T) {
+	ended := make(chan struct{})
+	socket, _ := serve(t, server.Options{Service: apitest.NewFake(), Inside: func(int) string {
+		<-ended
+		return ""
+	}})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fds[0]) }()
+	theirs := os.NewFile(uintptr(fds[1]), "theirs")
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), handEnv+"="+socket)
+	cmd.ExtraFiles = []*os.File{theirs}
+	out, err := cmd.CombinedOutput()
+	close(ended)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_ = theirs.Close()
+	rights := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(fds[0], make([]byte, 1), rights, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	msgs, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(msgs) != 1 {
+		t.Fatalf("%v, %v", msgs, err)
+	}
+	got, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(got[0]), "conn")
+	conn, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = f.Close()
+	if _, err := io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if raw, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusForbidden || !strings.Contains(string(raw), "it is gone already") {
+		t.Errorf("%s: %s", res.Status, raw)
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"syscall"
@@ -27,30 +28,48 @@ func (s *server) withPeer(ctx context.Context, c net.Conn) context.Context {
 	p := peer{Ucred: peerOf(c)}
 	if s.opts.Inside != nil {
 		p.inside = s.opts.Inside(int(p.Pid))
+		if p.inside == "" && gone(c) {
+			p.inside = "it is gone already"
+		}
 	}
 	return context.WithValue(ctx, peerKey{}, p)
 }
 
 // peerOf asks the kernel who is at the other end.
 func peerOf(c net.Conn) unix.Ucred {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return nobody
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return nobody
-	}
 	cred := &nobody
-	err = raw.Control(func(fd uintptr) {
-		if got, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+	onSocket(c, func(fd int) {
+		if got, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 			cred = got
 		}
 	})
-	if err != nil {
-		return nobody
-	}
 	return *cred
+}
+
+// gone reports whether the process that connected has ended, so that its pid, by which it was looked at, may have been
+// another's: a command could connect, hand the connection on and wait for a person's process to get its pid. Kernels before
+// 6.5 cannot say.
+func gone(c net.Conn) bool {
+	ended := true
+	onSocket(c, func(fd int) {
+		switch peer, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); {
+		case errors.Is(err, unix.ENOPROTOOPT):
+			ended = false
+		case err == nil:
+			ended = errors.Is(unix.PidfdSendSignal(peer, 0, nil, 0), unix.ESRCH)
+			_ = unix.Close(peer)
+		}
+	})
+	return ended
+}
+
+// onSocket calls f with the descriptor of a connection that has one.
+func onSocket(c net.Conn, f func(fd int)) {
+	if sc, ok := c.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { f(int(fd)) })
+		}
+	}
 }
 
 // checkPeer lets only the daemon's own user in; root has other ways. What an agent started is kept out: it could

@@ -37,6 +37,13 @@ func TestMain(m *testing.M) {
 		fmt.Print(td.KindOf(err))
 		os.Exit(0)
 	}
+	if socket := os.Getenv(handEnv); socket != "" {
+		if err := handOn(socket); err != nil {
+			fmt.Print(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
