@@ -35,18 +35,25 @@ func (s *shim) execute(c *cell) ProcessResult {
 			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 		})
 	}
-	if c != nil {
-		c.do(fork)
-	} else {
-		fork()
+	var limits Limits
+	nested := false
+	if p := s.spec.Profile; p != nil {
+		limits, nested = p.Limits, p.confines() && os.Geteuid() != 0 && mayAdmin()
 	}
+	limits.whileBound(nested, func() {
+		if c != nil {
+			c.do(fork)
+		} else {
+			fork()
+		}
+	})
 	null.Close()
 	w.Close()
 	if err != nil {
 		return s.unable(fmt.Errorf("run %s in %s: %w", s.spec.Shell, s.spec.Dir, err))
 	}
-	if p := s.spec.Profile; p != nil {
-		p.Limits.impose(pid, p.confines() && os.Geteuid() != 0 && mayAdmin())
+	if s.spec.Profile != nil {
+		limits.impose(pid, nested)
 	}
 	fpShimAfterExec.Hit()
 

@@ -101,6 +101,26 @@ func parseStatm(raw []byte) int64 {
 	return max(0, resident-shared) * int64(os.Getpagesize())
 }
 
+// most is how many processes and threads of a nested shim's namespace the kernel is asked to bear; zero: as many as come.
+func (l Limits) most(nested bool) uint64 {
+	if !nested {
+		return 0
+	}
+	return uint64(l.Processes) * threadsEach
+}
+
+// whileBound calls f, which starts a command, with the limit of processes that the command is to have: what it forks
+// before impose is done is bound like this, too. It is a limit that can be raised again, for the shim must be free to start
+// threads of its own afterwards.
+func (l Limits) whileBound(nested bool, f func()) {
+	var have unix.Rlimit
+	if most := l.most(nested); most > 0 && unix.Getrlimit(unix.RLIMIT_NPROC, &have) == nil {
+		_ = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(most, have.Max), Max: have.Max})
+		defer func() { _ = unix.Setrlimit(unix.RLIMIT_NPROC, &have) }()
+	}
+	f()
+}
+
 // impose sets, on a command that was just started, what must not bind the shim. The kernel counts processes of
 // a user namespace for itself, threads included, so that those of a nested shim can be limited before the shim
 // looks; the shim must be free to start threads of its own meanwhile. When memory runs out, the kernel
@@ -108,8 +128,7 @@ func parseStatm(raw []byte) int64 {
 func (l Limits) impose(pid int, nested bool) {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 0)
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("800"), 0)
-	if l.Processes > 0 && nested {
-		most := uint64(l.Processes) * threadsEach
+	if most := l.most(nested); most > 0 {
 		_ = unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
 }
