@@ -132,7 +132,12 @@ func copyTo(w *walker, c *call) bool {
 	for _, a := range pos[:len(pos)-1] {
 		w.touch(a, Read, c.at, false, false)
 	}
-	w.into(c, pos[:len(pos)-1], last)
+	from := pos[:len(pos)-1]
+	if c.name == "rsync" { // what is left out is not put anywhere
+		from = positional(without(c.args, "--exclude", "--include"))
+		from = from[:max(0, len(from)-1)]
+	}
+	w.into(c, from, last)
 	if flag(c.args, "", "--delete", "--delete-after", "--delete-before", "--remove-source-files") {
 		w.destroyed(c, pos)
 	}

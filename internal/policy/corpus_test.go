@@ -39,6 +39,7 @@ func place() Place {
 			}
 			return path
 		},
+		Git: func(dir string) Git { return Git{Top: dir == "/src/proj", Inside: dir == "/src/proj/meta"} },
 	}
 }
 

@@ -161,6 +161,19 @@ func operands(args []string, valued ...string) []string {
 	return nil
 }
 
+// without leaves out flags whose value is a word of its own, and the values.
+func without(args []string, valued ...string) []string {
+	var out []string
+	for i := 0; i < len(args); i++ {
+		if slices.Contains(valued, args[i]) {
+			i++
+			continue
+		}
+		out = append(out, args[i])
+	}
+	return out
+}
+
 // maybeFlag reports whether a word may turn out to be a flag.
 func maybeFlag(word string) bool {
 	return strings.ContainsRune(word, markWords) || word != "" && strings.ContainsRune("\x00\x02\x03", rune(word[0]))

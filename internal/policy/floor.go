@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 )
@@ -70,8 +69,8 @@ var rawDevices = []string{
 	"disk", "block", "mem", "kmem", "port", "mtd*", "bcache*", "rbd*", "drbd*",
 }
 
-// gitRuns are the files of a repository from which git runs commands.
-var gitRuns = []string{"hooks", "config", "config.worktree", "info/attributes", "modules/*/hooks", "modules/*/config", "worktrees/*/config.worktree"}
+// gitRuns are the files of a repository from which git runs commands, or that lead it to those of another one.
+var gitRuns = split([]string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"})
 
 // The lists above, split once.
 var (
@@ -100,7 +99,7 @@ func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, 
 	floorDevices(ps, consider)
 	if access == Write {
 		p.floorOwned(path, destroys, consider)
-		p.floorGit(path, destroys, consider)
+		p.floorGit(path, ps, destroys, consider)
 		for _, s := range []string{"/proc/sysrq-trigger", "/sys/power", "/proc/sys/kernel"} {
 			consider(under(path, s), floorMachine, "%s stops this machine, or changes how it runs.")
 		}
@@ -187,28 +186,4 @@ func (p *Policy) floorOwned(path string, destroys bool, consider considering) {
 	if destroys {
 		consider(above(path, p.place.State), floorOwn, why)
 	}
-}
-
-func (p *Policy) floorGit(file string, destroys bool, consider considering) {
-	ps := segments(file)
-	for i, s := range ps {
-		git := s == ".git" || strings.HasSuffix(s, ".git") && i < len(ps)-1
-		if !git && globbed(s) {
-			git = globMatches(s, ".git")
-		}
-		if !git {
-			continue
-		}
-		base := "/" + strings.Join(ps[:i+1], "/")
-		for _, g := range gitRuns {
-			consider(under(file, base+"/"+g), floorHooks, "git runs commands that %s names.")
-		}
-		if destroys && i == len(ps)-1 && s == ".git" && path.Dir(file) == p.place.Workspace {
-			consider(yes, floorDestroy, "%s is the history of the workspace.")
-		}
-	}
-	for _, f := range []string{".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/hooks"} {
-		consider(under(file, p.place.Home+"/"+f), floorHooks, "git runs commands that %s names.")
-	}
-	consider(under(file, "/etc/gitconfig"), floorHooks, "git runs commands that %s names.")
 }

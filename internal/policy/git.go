@@ -315,7 +315,7 @@ func (w *walker) push(args []string) {
 		w.r.add(Deny, floorPush, "git push --mirror overwrites and removes every branch there.")
 		return
 	}
-	pos := positional(operandsOfPush(args))
+	pos := positional(without(args, "-o", "--push-option", "--receive-pack", "--exec", "--repo"))
 	if len(pos) > 0 {
 		w.gitHost(pos[0])
 		pos = pos[1:]
@@ -345,19 +345,6 @@ func (w *walker) push(args []string) {
 		}
 		w.r.add(Ask, floorPush, "Which branch is overwritten is known only when it runs.")
 	}
-}
-
-// operandsOfPush leaves out flags whose value is a word of its own.
-func operandsOfPush(args []string) []string {
-	var out []string
-	for i := 0; i < len(args); i++ {
-		if slices.Contains([]string{"-o", "--push-option", "--receive-pack", "--exec", "--repo"}, args[i]) {
-			i++
-			continue
-		}
-		out = append(out, args[i])
-	}
-	return out
 }
 
 func (w *walker) protected(branch string) match {

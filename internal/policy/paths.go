@@ -232,10 +232,15 @@ func sensitive(p string) bool {
 // judgePath records the use of a path, with what the floor says of it. Soft turns a deny into an ask: the
 // path is only one of those that may be meant.
 func (p *Policy) judgePath(r *report, u use, soft bool) {
-	if f, ok := p.floorPath(u.path, u.access, u.destroys); ok {
-		if soft {
-			f.verdict = Ask
-		}
+	f, kept := p.floorPath(u.path, u.access, u.destroys)
+	if !kept && r.gitLeads(u) {
+		kept = true
+		f = finding{verdict: Deny, rule: floorHooks, why: readable(u.path) + " leads git to a repository whose hooks and settings it runs."}
+	}
+	if kept && soft {
+		f.verdict = Ask
+	}
+	if kept {
 		r.add(f.verdict, f.rule, "%s", f.why)
 	}
 	switch u.access {

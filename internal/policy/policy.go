@@ -79,6 +79,14 @@ type Place struct {
 	Branches  []string // protected branches, as globs; nil: DefaultBranches
 	// Resolve follows the symlinks of what exists of a path. Nil: there are none.
 	Resolve func(path string) string
+	// Git is what a folder is to git. Nil: only names tell, and every workspace has a repository.
+	Git func(dir string) Git
+}
+
+// Git is what a folder is to git.
+type Git struct {
+	Top    bool // it holds a .git that git takes, before it looks for anything else
+	Inside bool // it looks like what .git is: with HEAD and objects, or what leads to them
 }
 
 // DefaultBranches are protected where nobody says which are.

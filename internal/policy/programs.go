@@ -167,7 +167,7 @@ func sed(w *walker, c *call) bool {
 		w.r.add(Ask, askRuns, "sed runs a script that is not in the command.")
 	}
 	w.guard(c, c.args)
-	pos := positional(sedOperands(c.args))
+	pos := positional(without(c.args, sedTakes...)) // scripts that flags give are no files
 	scripts := 1
 	for i, a := range c.args {
 		switch {
@@ -196,19 +196,6 @@ func sed(w *walker, c *call) bool {
 		w.sedEdited(c, pos[scripts:])
 	}
 	return looks && !inPlace
-}
-
-// sedOperands leaves out the scripts that are given by flags.
-func sedOperands(args []string) []string {
-	var out []string
-	for i := 0; i < len(args); i++ {
-		if slices.Contains(sedTakes, args[i]) {
-			i++
-			continue
-		}
-		out = append(out, args[i])
-	}
-	return out
 }
 
 // sedTakes are flags whose value, a script, is the next word.

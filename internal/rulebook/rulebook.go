@@ -52,7 +52,7 @@ func New(o Options) *Book {
 	}
 	b := &Book{
 		file:  filepath.Join(o.UserDir, "permissions.yaml"),
-		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Temp: []string{os.TempDir()}},
+		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Git: LookAtGit, Temp: []string{os.TempDir()}},
 	}
 	if o.Config.Git.Protected != "" {
 		b.place.Branches = o.Config.Git.Branches()
