@@ -105,8 +105,9 @@ func gitCommand(w *walker, c *call) bool {
 	}
 	looks := w.gitSub(c, sub, rest)
 	// The settings of another repository may make git run anything, and files that make one may be in any
-	// folder, also in one of the workspace.
-	ours := !slices.ContainsFunc(w.dirs, func(d string) bool { return d != w.p.place.Workspace })
+	// folder, also in one of the workspace; where that has no .git, they may be its own.
+	ours := !slices.ContainsFunc(w.dirs, func(d string) bool { return d != w.p.place.Workspace }) &&
+		(sub == "version" || w.p.gitAt(w.p.place.Workspace).Top)
 	if sub == "add" && ours {
 		w.gitAdd(c, rest)
 	}
