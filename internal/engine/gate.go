@@ -41,7 +41,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 		return policy.Decision{Verdict: policy.Ask, Rule: "rules that cannot be read", Why: err.Error(), Fixed: true}
 	}
 	a := policy.Action{
-		Tool: c.Use.Name, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
+		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free, Mode: policy.Mode(r.mode(task)),
 		Sandboxed: r.confined(), Tainted: r.Taint && script.Tainted(),
 	}
@@ -158,6 +158,9 @@ func (r *run) keepRules(ctx context.Context, a *transcript.Asked, verdict policy
 	task := r.log.Task()
 	rules := make([]td.KeptRule, len(a.Answer.Rules))
 	for i, match := range a.Answer.Rules {
+		if verdict == policy.Deny {
+			match = policy.Unbound(match)
+		}
 		rules[i] = td.KeptRule{Verdict: string(verdict), Match: match, By: a.Answer.By, At: a.AnsweredAt}
 		if a.Answer.Scope == td.ProjectScope {
 			rules[i].In = task.Dir

@@ -30,8 +30,8 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 		return true, "the task was added with --yes", nil
 	}
 	a := c.Asked
-	if a != nil && a.Request.InputHash != inputHash(c) {
-		// Hooks that were changed meanwhile made another call of it, which nobody has seen.
+	if a != nil && (a.Request.InputHash != inputHash(c) || a.Request.Bound != call.Bound) {
+		// Hooks or a skill that were changed meanwhile made another call of it, which nobody has seen.
 		if r.isOpen(a) {
 			if err := r.log.Stage(td.RequestExpired{ID: a.Request.ID}); err != nil {
 				return false, "", err
@@ -48,7 +48,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 		req, said, err := r.requested(ctx, c, td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
 			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: choices(d), Offers: offers(d),
-			Detail: strings.TrimSpace(call.Title + "\n" + d.Why), Limit: limit, InputHash: inputHash(c),
+			Detail: strings.TrimSpace(call.Title + "\n" + d.Why), Limit: limit, InputHash: inputHash(c), Bound: call.Bound,
 		})
 		switch {
 		case err != nil:

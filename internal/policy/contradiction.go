@@ -67,7 +67,7 @@ func (c compiled) includes(inner compiled) bool {
 	}
 	switch {
 	case c.kind == kindTool:
-		return doublestar.MatchUnvalidated(c.tool, inner.tool)
+		return c.names(inner.tool, inner.arg)
 	case c.arg == "":
 		return true
 	case inner.arg == "":

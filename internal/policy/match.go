@@ -24,7 +24,7 @@ func (p *Policy) anyOf(rules []compiled, a Action, r *report, least match) (comp
 
 // touches says whether any part of an action is what the rule is about, whichever tool does it.
 func (c compiled) touches(a Action, r *report) match {
-	if c.arg == "" && doublestar.MatchUnvalidated(c.tool, a.Tool) {
+	if c.names(a.Tool, a.Bound) {
 		return yes
 	}
 	found := false
@@ -135,7 +135,7 @@ func (p *Policy) covered(a Action, r *report) (compiled, bool) {
 		return by, p.coveredUses(r, redirected, allowed) && found
 	}
 	if len(r.uses) == 0 && len(r.hosts) == 0 {
-		return by, allowed(func(c compiled) bool { return c.arg == "" && doublestar.MatchUnvalidated(c.tool, a.Tool) })
+		return by, allowed(func(c compiled) bool { return c.names(a.Tool, a.Bound) })
 	}
 	every := func(u use) bool { return u.outside || u.access == Write || !a.Looks }
 	if !p.coveredUses(r, every, allowed) {
@@ -174,7 +174,7 @@ func (p *Policy) coveredUses(r *report, counts func(use) bool, allowed func(func
 			want = kindWrite
 		}
 		ok := allowed(func(c compiled) bool {
-			return c.kind == want && !strings.ContainsRune(u.path, markBelow) && matchesPath(c.arg, u.path) || c.kind == kindTool && !r.shell && doublestar.MatchUnvalidated(c.tool, r.tool)
+			return c.kind == want && !strings.ContainsRune(u.path, markBelow) && matchesPath(c.arg, u.path) || c.kind == kindTool && !r.shell && c.names(r.tool, r.bound)
 		})
 		if !ok {
 			return false

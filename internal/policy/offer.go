@@ -34,6 +34,8 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 		return together(out)
 	case len(r.uses) > 0:
 		return p.pathOffers(r)
+	case a.Bound != "":
+		return []Offer{{Rule: a.Tool + "(" + a.Bound + ")", Words: "this tool, until its command is another one"}}
 	case a.Tool != "":
 		return []Offer{{Rule: a.Tool, Words: "every call of " + a.Tool}}
 	}

@@ -59,6 +59,7 @@ type PathUse struct {
 // Action is one tool call as it would happen.
 type Action struct {
 	Tool      string // "Bash", "Write", "mcp__notes__write"
+	Bound     string // what the tool is, where others may make something else of its name: "sha256:…"
 	Paths     []PathUse
 	Command   string   // shell source, when it runs one
 	Dir       string   // the folder in which it runs; empty: the workspace

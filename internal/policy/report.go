@@ -46,6 +46,7 @@ type report struct {
 	shell    bool // the action runs a command
 	says     bool // the tool says that it only looks
 	tool     string
+	bound    string // what the tool is, where that may change
 }
 
 func (r *report) add(v Verdict, rule, format string, args ...any) {

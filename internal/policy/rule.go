@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ type compiled struct {
 	rule Rule
 	kind kind
 	tool string // glob over names of tools
-	arg  string // pattern; empty: anything
+	arg  string // pattern; empty: anything; of a tool by name: what it is bound to
 	in   string
 }
 
@@ -142,11 +143,28 @@ func compile(r Rule, place Place) (compiled, error) {
 			return fail("%q is not a host or a glob of hosts", arg)
 		}
 	case kindTool:
-		if arg != "" {
+		if arg != "" && !boundForm.MatchString(arg) {
 			return fail("%s takes no pattern in brackets: write %q", tool, tool)
 		}
 	}
 	return c, nil
+}
+
+// boundForm is what a rule for a tool that a skill brings is bound to.
+var boundForm = regexp.MustCompile(`^sha256:[0-9a-f]{40}$`)
+
+// Unbound is a pattern for a tool whatever becomes of it. A rule against a tool is kept like that: who may change
+// the tool must not be able to shake the rule off.
+func Unbound(match string) string {
+	if tool, arg, ok := strings.Cut(match, "("); ok && boundForm.MatchString(strings.TrimSuffix(arg, ")")) {
+		return tool
+	}
+	return match
+}
+
+// names reports whether the rule is about a tool as such, and as what it is now.
+func (c compiled) names(tool, bound string) bool {
+	return doublestar.MatchUnvalidated(c.tool, tool) && (c.arg == "" || c.kind == kindTool && c.arg == bound)
 }
 
 func kindOf(tool string) kind {

@@ -344,6 +344,40 @@ func TestOffersAreSafe(t *testing.T) {
 	}
 }
 
+// What is stored for a tool that a skill brings holds for what the tool was then.
+func TestBoundRules(t *testing.T) {
+	was, is := "sha256:"+strings.Repeat("a1", 20), "sha256:"+strings.Repeat("b2", 20)
+	call := func(bound string) Action { return Action{Tool: "tea__boil", Bound: bound, Mode: ModeAuto} }
+	offers := policyWith(t).Decide(call(was)).Offers
+	if len(offers) != 1 || offers[0].Rule != "tea__boil("+was+")" {
+		t.Fatalf("offered is %+v", offers)
+	}
+	for _, tt := range []struct {
+		rule, bound string
+		want        Verdict
+	}{
+		{"allow " + offers[0].Rule, was, Allow},
+		{"allow " + offers[0].Rule, is, Ask},
+		{"allow " + offers[0].Rule, "", Ask},
+		{"allow tea__boil", is, Allow}, // by hand, whatever it becomes
+		{"deny " + offers[0].Rule, was, Deny},
+		{"deny " + offers[0].Rule, is, Ask},
+		{"deny " + Unbound(offers[0].Rule), is, Deny},
+	} {
+		if d := policyWith(t, rule(tt.rule)).Decide(call(tt.bound)); d.Verdict != tt.want {
+			t.Errorf("%s, now %s: got %s (%s), want %s", tt.rule, tt.bound, d.Verdict, d.Why, tt.want)
+		}
+	}
+	for _, match := range []string{"tea__boil(x)", "tea__boil(sha256:a1)", "tea__boil(sha256:)"} {
+		if Check(Rule{Verdict: Allow, Match: match}) == nil {
+			t.Errorf("%s can be compiled", match)
+		}
+	}
+	if got := Unbound("Bash(go test *)"); got != "Bash(go test *)" {
+		t.Errorf("unbound is %s", got)
+	}
+}
+
 func TestExceeded(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	past := []Call{{"Bash", noon.Add(-50 * time.Second)}, {"Bash", noon.Add(-20 * time.Second)}, {"Write", noon.Add(-10 * time.Second)}, {"Bash", noon.Add(-2 * time.Minute)}}

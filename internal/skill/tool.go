@@ -2,6 +2,8 @@ package skill
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -34,6 +36,13 @@ type Tool struct {
 	command string
 	dir     string
 	schema  *jsonschema.Resolved
+}
+
+// Identity tells the tool from any other that may come to have its name: it changes with the command and the schema.
+func (t Tool) Identity() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%d\n%s%s", len(t.command), t.command, t.Schema)
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))[:40]
 }
 
 // Invocation is a call of a tool, ready for a shell in the workspace.

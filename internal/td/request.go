@@ -23,10 +23,12 @@ type Request struct {
 	About   About       `json:"about,omitempty"`
 	Tool    string      `json:"tool,omitempty"`
 	// InputHash is that of the call's input that is to be allowed: the answer holds for no other.
-	InputHash string    `json:"input_hash,omitempty"`
-	Detail    string    `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
-	Offers    []Offer   `json:"offers,omitempty"` // what Always and Never may keep, the narrowest first
-	AskedAt   time.Time `json:"asked_at"`
+	InputHash string `json:"input_hash,omitempty"`
+	// Bound is what the tool is, where others may change that: the answer holds for nothing else.
+	Bound   string    `json:"bound,omitempty"`
+	Detail  string    `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
+	Offers  []Offer   `json:"offers,omitempty"` // what Always and Never may keep, the narrowest first
+	AskedAt time.Time `json:"asked_at"`
 	// Limit is how long an answer may take before the request counts as denied; zero: for ever.
 	Limit time.Duration `json:"limit,omitempty"`
 	// Budget is what stands in the way, of a request about a budget.

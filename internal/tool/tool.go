@@ -55,6 +55,7 @@ type Call struct {
 	Title    string           // one line for people: what will happen
 	Paths    []policy.PathUse // that it touches, absolute and resolved
 	Command  string           // the shell command it runs
+	Bound    string           // what the tool is, where others may change that; rules made by answers are bound to it
 	Hosts    []string         // that it reaches
 	Free     bool             // it changes nothing but what taskdaemon keeps of the task
 	Timeout  time.Duration    // what the call itself keeps to; zero: the Env's

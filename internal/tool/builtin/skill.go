@@ -93,7 +93,7 @@ func prepareSkillCommand(t skill.Tool, env *tool.Env, input json.RawMessage) (to
 		cmd.Timeout = defaultTimeout
 	}
 	return tool.Call{
-		Effect: td.Opaque, Evidence: evidence, Title: title("Run "+t.Name+":", inv.Shell), Command: inv.Shell, Kept: true, Timeout: cmd.Timeout,
+		Effect: td.Opaque, Evidence: evidence, Title: title("Run "+t.Name+":", inv.Shell), Command: inv.Shell, Bound: t.Identity(), Kept: true, Timeout: cmd.Timeout,
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			p, err := env.Spool.Start(ctx, tool.SpoolName(env.Task, env.Step), cmd)
 			if err != nil {
