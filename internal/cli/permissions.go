@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/td"
@@ -60,7 +61,9 @@ func (a *app) book() (*rulebook.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rulebook.New(rulebook.Options{UserDir: filepath.Dir(file), StateDir: state, Home: home(), Config: c}), nil
+	dir := filepath.Dir(file)
+	temps := daemon.Temps(daemon.Options{UserDir: dir, StateDir: state, Config: c, Getenv: os.Getenv})
+	return rulebook.New(rulebook.Options{UserDir: dir, StateDir: state, Home: home(), Config: c, Temps: temps}), nil
 }
 
 // home is the person's home folder, or nothing.

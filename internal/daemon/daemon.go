@@ -185,7 +185,10 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.rates, err = Rates(d.o.Config); err != nil {
 		return err
 	}
-	d.book = rulebook.New(rulebook.Options{UserDir: d.o.UserDir, StateDir: d.o.StateDir, Home: d.o.Home, Config: d.o.Config})
+	d.book = rulebook.New(rulebook.Options{UserDir: d.o.UserDir, StateDir: d.o.StateDir, Home: d.o.Home, Config: d.o.Config, Temps: Temps(d.o)})
+	if d.o.Config.Sandbox.Mode != config.SandboxOff {
+		sandbox.MakeCaches(d.o.Getenv)
+	}
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{

@@ -61,6 +61,17 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 	}
 }
 
+// Temps are the folders that a command in a workspace has for itself, whatever else is in them on this machine.
+func Temps(o Options) func(workspace string) []string {
+	profile := profiles(o)
+	return func(workspace string) []string {
+		if profile == nil {
+			return nil
+		}
+		return profile(workspace).PrivateTemps()
+	}
+}
+
 // threeQuarters of the machine's memory.
 func threeQuarters() int64 {
 	var info unix.Sysinfo_t

@@ -23,7 +23,8 @@ type Book struct {
 	fixed  []policy.Rule // of the config
 	wheres []string      // file and line of each
 	place  policy.Place  // without the workspace
-	ready  sync.Map      // workspace → *compiled
+	temps  func(workspace string) []string
+	ready  sync.Map // workspace → *compiled
 }
 
 // Options say where rules and what must be guarded are.
@@ -32,6 +33,8 @@ type Options struct {
 	StateDir string
 	Home     string
 	Config   config.Config
+	// Temps are the folders that a command in a workspace has for itself; nil: none.
+	Temps func(workspace string) []string
 }
 
 // compiled are the rules of a workspace as of a state of its files.
@@ -52,7 +55,8 @@ func New(o Options) *Book {
 	}
 	b := &Book{
 		file:  filepath.Join(o.UserDir, "permissions.yaml"),
-		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Git: LookAtGit, Temp: []string{os.TempDir()}},
+		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Git: LookAtGit},
+		temps: o.Temps,
 	}
 	if o.Config.Git.Protected != "" {
 		b.place.Branches = o.Config.Git.Branches()
@@ -111,6 +115,9 @@ func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
 func (b *Book) at(dir string) policy.Place {
 	p := b.place
 	p.Workspace = dir
+	if b.temps != nil {
+		p.Temp = b.temps(dir)
+	}
 	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile))
 	return p
 }

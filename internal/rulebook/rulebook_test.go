@@ -175,3 +175,27 @@ func TestManyKeepAtOnce(t *testing.T) {
 		t.Errorf("%d rules, %v", len(rules), err)
 	}
 }
+
+// TestOnlyPrivateTempIsFree checks that a folder which all of the machine share is outside like any other.
+func TestOnlyPrivateTempIsFree(t *testing.T) {
+	b, work := book(t, config.Config{})
+	b.fixed = []policy.Rule{{Verdict: policy.Allow, Match: "Bash(echo *)"}}
+	shared := filepath.Join(os.TempDir(), "x")
+	if got := verdict(t, b, work, "echo y > "+shared); got != policy.Ask {
+		t.Errorf("in everybody's temp folder: %s", got)
+	}
+	c, work := book(t, config.Config{})
+	c.fixed = b.fixed
+	c.temps = func(workspace string) []string {
+		if workspace != work {
+			t.Errorf("asked about %s", workspace)
+		}
+		return []string{"/tmp"}
+	}
+	if got := verdict(t, c, work, "echo y > /tmp/x"); got != policy.Allow {
+		t.Errorf("in the command's own: %s", got)
+	}
+	if got := verdict(t, c, work, "echo y > /var/tmp/x"); got != policy.Ask {
+		t.Errorf("beside it: %s", got)
+	}
+}

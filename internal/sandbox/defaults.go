@@ -82,8 +82,25 @@ var cacheVariables = map[string][]string{
 
 var gradleCaches = []string{"caches", "daemon", "native", "wrapper"}
 
-// Caches are the folders that builds write to besides the workspace. Those without which the first build on a
-// machine would fail are made. None of them has to do with a folder of PATH: a program that a command puts
+// MakeCaches makes those folders of Caches without which the first build on a machine would fail. Where that does not
+// work the build will say so.
+func MakeCaches(getenv func(string) string) {
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return
+	}
+	dirs := []string{".cache"}
+	for program, dir := range map[string]string{"go": "go/pkg/mod", "npm": ".npm", "cargo": ".cargo/registry"} {
+		if _, err := exec.LookPath(program); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, dir := range dirs {
+		_ = os.MkdirAll(filepath.Join(home, dir), 0o755)
+	}
+}
+
+// Caches are the folders that builds write to besides the workspace. None of them has to do with a folder of PATH: a program that a command puts
 // there is run by whoever types its name.
 func Caches(getenv func(string) string) []string {
 	var paths []string
@@ -94,12 +111,6 @@ func Caches(getenv func(string) string) []string {
 		}
 		for _, p := range gradleCaches {
 			paths = append(paths, filepath.Join(home, ".gradle", p))
-		}
-		ensure(filepath.Join(home, ".cache"))
-		for program, dir := range map[string]string{"go": "go/pkg/mod", "npm": ".npm", "cargo": ".cargo/registry"} {
-			if _, err := exec.LookPath(program); err == nil {
-				ensure(filepath.Join(home, dir))
-			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cacheVariables)) {
@@ -119,6 +130,3 @@ func Caches(getenv func(string) string) []string {
 		return slices.ContainsFunc(expand([]string{path}), func(p string) bool { return covered(p, programs) || holds(p, programs) })
 	})
 }
-
-// ensure makes a folder; where that does not work the command will say so.
-func ensure(dir string) { _ = os.MkdirAll(dir, 0o755) }

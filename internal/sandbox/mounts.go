@@ -18,6 +18,19 @@ func (p Profile) covers() []string {
 	if p.Temp == "" {
 		return nil
 	}
+	return p.ownTemps()
+}
+
+// PrivateTemps are the temp folders of the machine in whose place a command has its own: what it writes there, nobody
+// else sees. None are where nothing keeps a command out of those that everybody shares.
+func (p Profile) PrivateTemps() []string {
+	if p.Files == Full || landlockVersion() < landlockRefer {
+		return nil
+	}
+	return p.ownTemps()
+}
+
+func (p Profile) ownTemps() []string {
 	needed := append(slices.Concat(p.Write, p.See, filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
 	return slices.DeleteFunc(slices.Clone(tempFolders), func(t string) bool {
 		info, err := os.Lstat(t)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,5 +55,31 @@ func TestProfileThatMakesNoSenseRunsNothing(t *testing.T) {
 		if _, err := decodeSpec([]byte(`{"id":"i","boot":"b","shell":"/bin/sh","timeout":1,"profile":{"files":"?"}}`)); !td.IsKind(err, td.Corrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestPrivateTemps checks that what is said to be a command's own is: it finds there nothing of others, and leaves nothing.
+func TestPrivateTemps(t *testing.T) {
+	for _, base := range []string{"/tmp", "/var/tmp"} {
+		y := newYardIn(t, base)
+		private := y.p.PrivateTemps()
+		if slices.Contains(private, base) {
+			t.Errorf("%s, in which the workspace lies, is said to be private", base)
+		}
+		for _, dir := range private {
+			theirs, err := os.MkdirTemp(dir, "theirs-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(theirs) })
+			y.works("test ! -e " + theirs + " && echo x > " + theirs + ".new && cat " + theirs + ".new")
+			if _, err := os.Stat(theirs + ".new"); err == nil {
+				t.Errorf("%s is everybody's", dir)
+			}
+		}
+	}
+	full := Profile{Files: Full, Network: NetworkFull}
+	if got := full.PrivateTemps(); len(got) > 0 {
+		t.Errorf("without a sandbox: %q", got)
 	}
 }
