@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"taskdaemon/internal/failpoint"
@@ -42,7 +43,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	}
 	a := policy.Action{
 		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
-		Looks: call.Effect == td.Pure || call.Free, Mode: policy.Mode(r.mode(task)),
+		Looks: call.Effect == td.Pure || call.Free, Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
 		Sandboxed: r.confined(), Tainted: r.Taint && script.Tainted(),
 	}
 	if a.Command != "" && a.Tool != "Bash" {
@@ -54,6 +55,18 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 		a.Command = ""
 	}
 	return p.Decide(a)
+}
+
+// hidden tells the paths that a task's model may not read. The rules are those of the first question. Where they
+// cannot be read it may read nothing.
+func (r *run) hidden(task td.Task) func(path string) bool {
+	rules := sync.OnceValues(func() (*policy.Policy, error) {
+		return r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
+	})
+	return func(path string) bool {
+		p, err := rules()
+		return err != nil || p.Hides(path)
+	}
 }
 
 // tooOften says how a call would break a rate of the config, or nothing. One that was begun counts already.

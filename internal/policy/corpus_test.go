@@ -80,7 +80,7 @@ func corpus(t testing.TB) []example {
 	return out
 }
 
-// exampleAction reads the mode (with +sandbox and +taint) and the action of an example.
+// exampleAction reads the mode (with +sandbox, +taint and +sifts) and the action of an example.
 func exampleAction(mode, text string) Action {
 	a := Action{Tool: "Bash", Dir: "/src/proj"}
 	parts := strings.Split(mode, "+")
@@ -88,6 +88,7 @@ func exampleAction(mode, text string) Action {
 	for _, p := range parts[1:] {
 		a.Sandboxed = a.Sandboxed || p == "sandbox"
 		a.Tainted = a.Tainted || p == "taint"
+		a.Sifts = a.Sifts || p == "sifts"
 	}
 	if rest, ok := strings.CutPrefix(text, "@"); ok {
 		tool, arg, _ := strings.Cut(rest, " ")

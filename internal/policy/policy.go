@@ -65,6 +65,7 @@ type Action struct {
 	Dir       string   // the folder in which it runs; empty: the workspace
 	Hosts     []string // it would reach
 	Looks     bool     // the tool says that it only looks
+	Sifts     bool     // the tool leaves out what may not be read, of what is below the paths: see Hides
 	Mode      Mode     // empty: ask
 	Sandboxed bool     // the command would run in a sandbox that holds it: workspace-write, no network
 	Tainted   bool     // the task has read untrusted text, and the config wants it held stricter
@@ -189,6 +190,16 @@ func (p *Policy) Decide(a Action) Decision {
 	return d
 }
 
+// Hides reports whether a path may not be read, whatever is answered: what goes through folders must leave it out.
+// The path is absolute, and its symlinks are resolved.
+func (p *Policy) Hides(path string) bool {
+	if f, ok := p.floorPath(path, Read, false); ok && f.verdict == Deny {
+		return true
+	}
+	a := Action{Dir: p.place.Workspace}
+	return slices.ContainsFunc(p.deny, func(c compiled) bool { return c.kind == kindRead && p.holds(c, a) && matchesPath(c.arg, path) })
+}
+
 // verdict goes through the order.
 func (p *Policy) verdict(a Action, r *report) Decision {
 	if f, ok := r.worst(Deny); ok {
@@ -204,7 +215,7 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if f, ok := r.worst(Ask); ok {
 		return Decision{Verdict: Ask, Rule: f.rule, Why: f.why, Fixed: true}
 	}
-	if c, ok := p.anyOf(p.deny, a, r, could); ok {
+	if c, ok := p.anyOf(p.deny, a, r, could); ok && !a.Sifts {
 		d := c.decision()
 		return Decision{Verdict: Ask, Rule: d.Rule, Why: "It may touch what is denied. " + d.Why, Fixed: true}
 	}

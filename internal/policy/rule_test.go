@@ -81,6 +81,10 @@ func TestRules(t *testing.T) {
 		{"deny Read(secret/**)", "auto+sandbox", "ls", Allow},
 		{"deny Read(secret/**)", "auto", "@Read /src/proj/secret/x", Deny},
 		{"deny Read(secret/**)", "auto", "@Grep /src/proj", Ask},
+		{"deny Read(secret/**)", "auto+sifts", "@Grep /src/proj", Allow},
+		{"deny Read(secret/**)", "auto+sifts", "@Grep /src/proj/secret", Deny},
+		{"deny Read(secret/**)", "auto+sifts", "@Glob /src/proj/secret/x", Deny},
+		{"ask Read(secret/**)", "auto+sifts", "@Grep /src/proj", Ask},
 		{"deny Write(infra/**)", "auto", "@Write /src/proj/infra/a/b", Deny},
 		{"deny Write(infra/**)", "auto", "@Edit /src/proj/infra/a", Deny},
 		{"deny Write(infra/**)", "auto", "@Write /src/proj/x", Allow},
@@ -340,6 +344,20 @@ func TestOffersAreSafe(t *testing.T) {
 		}
 		if d := loose.Decide(e.action); d.Verdict == Allow && !offered[e.at] {
 			t.Errorf("%s: %q is allowed by %s", e.at, e.action.Command, d.Rule)
+		}
+	}
+}
+
+// Hidden is what a deny rule or the floor keeps from being read, and nothing else.
+func TestHides(t *testing.T) {
+	p := policyWith(t, rule("deny Read(secret/**)"), rule("deny Grep(*.pem)"), rule("deny Write(infra/**)"), rule("ask Read(docs/**)"),
+		Rule{Verdict: Deny, Match: "Read(x/**)", In: "/src/other"})
+	for path, want := range map[string]bool{
+		"/src/proj/secret": true, "/src/proj/secret/a/b": true, "/src/proj/a.pem": true, "/home/ann/.ssh": true, "/home/ann/.ssh/id": true, "/etc/shadow": true,
+		"/src/proj": false, "/src/proj/secrets": false, "/src/proj/infra/a": false, "/src/proj/docs/a": false, "/src/other/x/y": false, "/home/ann": false,
+	} {
+		if got := p.Hides(path); got != want {
+			t.Errorf("%s is hidden: %v", path, got)
 		}
 	}
 }

@@ -30,7 +30,12 @@ func (p *Policy) examine(a Action) *report {
 		path := p.canonical(a.Dir, u.Path, nil)
 		p.judgePath(r, use{path: path, access: u.Access, cmd: -1}, false)
 		if a.Tool == "Grep" { // it reads all that is below
-			p.judgePath(r, use{path: finds(path, false), access: u.Access, cmd: -1}, false)
+			below := use{path: finds(path, false), access: u.Access, cmd: -1}
+			if a.Sifts {
+				r.uses = append(r.uses, below) // but nothing of what the floor keeps
+			} else {
+				p.judgePath(r, below, false)
+			}
 		}
 	}
 	if hidden(a.Tool) {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -57,6 +58,7 @@ type Call struct {
 	Command  string           // the shell command it runs
 	Bound    string           // what the tool is, where others may change that; rules made by answers are bound to it
 	Hosts    []string         // that it reaches
+	Sifts    bool             // of what it goes through it leaves out what Env.Hidden names
 	Free     bool             // it changes nothing but what taskdaemon keeps of the task
 	Timeout  time.Duration    // what the call itself keeps to; zero: the Env's
 	Kept     bool             // it runs under a shim: its outcome is found again in the spool until it is recorded
@@ -100,7 +102,10 @@ type Env struct {
 	Spool Spool
 	Jobs  []td.Job               // background jobs of the task
 	Known func(path string) bool // has the model seen this file's content?
-	Emit  func(output []byte)    // live output, for viewers; must not block
+	// Hidden reports whether a file or folder may not be read, by its absolute path: what goes through folders leaves
+	// it out, content and name. Nil: nothing is.
+	Hidden func(path string) bool
+	Emit   func(output []byte) // live output, for viewers; must not block
 	// Ask lets a small model answer something beside the conversation, as part of this call.
 	Ask     func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error)
 	Now     func() time.Time
@@ -109,6 +114,11 @@ type Env struct {
 	Secrets *redact.Redactor
 	// Sandbox is what the commands of this call may do; nil: whatever the user may.
 	Sandbox *sandbox.Profile
+}
+
+// Hides reports whether a path, relative to the workspace, is not for the model to know.
+func (e *Env) Hides(rel string) bool {
+	return e.Hidden != nil && e.Hidden(filepath.Join(e.Root.Dir(), rel))
 }
 
 // Spool starts and finds the processes of tools. The daemon gives a sandbox.Spool.

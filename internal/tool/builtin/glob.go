@@ -47,8 +47,8 @@ func prepareGlob(_ context.Context, env *tool.Env, in globInput) (tool.Call, err
 		return tool.Call{}, td.Errorf(td.Invalid, "the pattern %q is malformed", in.Pattern)
 	}
 	return tool.Call{
-		Effect: td.Pure, Title: title("Glob", in.Pattern), Paths: env.Root.Reads(base),
-		Run: func(ctx context.Context) (td.ToolResult, error) { return glob(ctx, env.Root, base, pattern) },
+		Effect: td.Pure, Title: title("Glob", in.Pattern), Paths: env.Root.Reads(base), Sifts: true,
+		Run: func(ctx context.Context) (td.ToolResult, error) { return glob(ctx, env, base, pattern) },
 	}, nil
 }
 
@@ -65,9 +65,9 @@ type aged struct {
 	at   time.Time
 }
 
-func glob(ctx context.Context, w *tool.Workspace, base, pattern string) (td.ToolResult, error) {
+func glob(ctx context.Context, env *tool.Env, base, pattern string) (td.ToolResult, error) {
 	var found []aged
-	err := walk(ctx, w, base, func(name string, d fs.DirEntry) error {
+	err := walk(ctx, env, base, func(name string, d fs.DirEntry) error {
 		within := name
 		if base != "." {
 			within = strings.TrimPrefix(name, base+"/")
@@ -103,9 +103,9 @@ func glob(ctx context.Context, w *tool.Workspace, base, pattern string) (td.Tool
 }
 
 // walk visits the files under base, in lexical order, without .git and without following symlinks, so
-// that no loop is entered and nothing outside is seen. base may be a file itself.
-func walk(ctx context.Context, w *tool.Workspace, base string, visit func(name string, d fs.DirEntry) error) error {
-	err := fs.WalkDir(w.Root().FS(), base, func(name string, d fs.DirEntry, err error) error {
+// that no loop is entered and nothing outside is seen, and without what is hidden. base may be a file itself.
+func walk(ctx context.Context, env *tool.Env, base string, visit func(name string, d fs.DirEntry) error) error {
+	err := fs.WalkDir(env.Root.Root().FS(), base, func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -114,9 +114,9 @@ func walk(ctx context.Context, w *tool.Workspace, base string, visit func(name s
 			return td.Errorf(td.NotFound, "%s does not exist", base)
 		case err != nil:
 			return nil // what cannot be read is left out
-		case d.IsDir() && d.Name() == ".git":
+		case d.IsDir() && (d.Name() == ".git" || env.Hides(name)):
 			return fs.SkipDir
-		case d.IsDir():
+		case d.IsDir() || env.Hides(name):
 			return nil
 		}
 		return visit(name, d)

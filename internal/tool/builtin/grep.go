@@ -84,10 +84,10 @@ func prepareGrep(opts Options, env *tool.Env, in grepInput) (tool.Call, error) {
 	}
 	s := search{in, base, re}
 	return tool.Call{
-		Effect: td.Pure, Title: title("Grep", in.Pattern), Paths: env.Root.Reads(base),
+		Effect: td.Pure, Title: title("Grep", in.Pattern), Paths: env.Root.Reads(base), Sifts: true,
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			out := &findings{limit: in.Head}
-			if err := s.run(ctx, opts.Ripgrep, env.Root, out); err != nil {
+			if err := s.run(ctx, opts.Ripgrep, env, out); err != nil {
 				return td.ToolResult{}, err
 			}
 			return td.ToolResult{Content: out.text()}, nil
@@ -97,15 +97,15 @@ func prepareGrep(opts Options, env *tool.Env, in grepInput) (tool.Call, error) {
 
 // run lets ripgrep search a folder. A single file is searched here: it is opened below the workspace's
 // root, where ripgrep would follow whatever its path has become.
-func (s search) run(ctx context.Context, ripgrep string, w *tool.Workspace, out *findings) error {
-	info, err := w.Root().Stat(s.base)
+func (s search) run(ctx context.Context, ripgrep string, env *tool.Env, out *findings) error {
+	info, err := env.Root.Root().Stat(s.base)
 	if err != nil {
 		return td.Errorf(td.NotFound, "%s cannot be searched: %w", s.base, err)
 	}
 	if ripgrep != "" && info.IsDir() {
-		return s.ripgrep(ctx, ripgrep, w, out)
+		return s.ripgrep(ctx, ripgrep, env, out)
 	}
-	return s.builtin(ctx, w, out)
+	return s.builtin(ctx, env, out)
 }
 
 // wants reports whether the glob lets a file in; name is relative to the searched folder.
@@ -131,6 +131,7 @@ type findings struct {
 	entries int
 	limit   int    // of entries; zero: none
 	full    bool   // nothing more is taken
+	apart   bool   // what comes next is not next to what came before
 	notes   string // what was left out and why
 }
 
@@ -139,6 +140,11 @@ func (f *findings) add(line string) bool {
 	if f.full {
 		return false
 	}
+	if f.apart && f.entries > 0 {
+		f.b.WriteString("--\n")
+		f.chars += 3
+	}
+	f.apart = false
 	size := utf8.RuneCountInString(line) + 1
 	if f.limit > 0 && f.entries == f.limit || f.chars+size > tool.MaxOutput {
 		f.full = true
@@ -150,20 +156,15 @@ func (f *findings) add(line string) bool {
 	return true
 }
 
-// separate draws the line between pieces that are not next to each other.
-func (f *findings) separate() {
-	if f.entries > 0 && !f.full {
-		f.b.WriteString("--\n")
-		f.chars += 3
-	}
-}
+// separate draws a line before what comes next, if anything does.
+func (f *findings) separate() { f.apart = true }
 
 func (f *findings) note(format string, args ...any) {
 	f.notes += "[" + fmt.Sprintf(format, args...) + "]\n"
 }
 
 func (f *findings) text() string {
-	body := strings.TrimSuffix(f.b.String(), "--\n")
+	body := strings.TrimSuffix(f.b.String(), "--\n") // the piece after it was too much
 	switch {
 	case f.full:
 		f.note("there is more; the first %d entries are shown, make the search narrower", f.entries)

@@ -18,8 +18,8 @@ import (
 const maxMultiline = 16 << 20
 
 // builtin searches without help from another program.
-func (s search) builtin(ctx context.Context, w *tool.Workspace, out *findings) error {
-	return walk(ctx, w, s.base, func(name string, d fs.DirEntry) error {
+func (s search) builtin(ctx context.Context, env *tool.Env, out *findings) error {
+	return walk(ctx, env, s.base, func(name string, d fs.DirEntry) error {
 		if out.full {
 			return fs.SkipAll
 		}
@@ -30,7 +30,7 @@ func (s search) builtin(ctx context.Context, w *tool.Workspace, out *findings) e
 		if !d.Type().IsRegular() || !s.wants(within) {
 			return nil
 		}
-		return s.file(ctx, w, name, out)
+		return s.file(ctx, env.Root, name, out)
 	})
 }
 

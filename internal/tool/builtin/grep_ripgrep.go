@@ -17,11 +17,12 @@ import (
 	"taskdaemon/internal/tool"
 )
 
-// ripgrep lets rg search, and shows what it finds in the same form as the search built in.
-func (s search) ripgrep(ctx context.Context, program string, w *tool.Workspace, out *findings) error {
+// ripgrep lets rg search, and shows what it finds in the same form as the search built in. What is hidden is left
+// out of what rg says.
+func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out *findings) error {
 	// The folder is opened below the workspace's root and entered by its descriptor, so that a symlink
 	// put in its place meanwhile leads nowhere.
-	dir, err := w.Root().Open(s.base)
+	dir, err := env.Root.Root().Open(s.base)
 	if err != nil {
 		return td.Errorf(td.NotFound, "open %s: %w", s.base, err)
 	}
@@ -40,7 +41,7 @@ func (s search) ripgrep(ctx context.Context, program string, w *tool.Workspace, 
 	if err := cmd.Start(); err != nil {
 		return td.Errorf(td.Unavailable, "run ripgrep: %w", err)
 	}
-	readErr := s.show(ctx, bufio.NewReaderSize(stdout, 64<<10), out)
+	readErr := s.show(ctx, env, bufio.NewReaderSize(stdout, 64<<10), out)
 	if out.full || readErr != nil {
 		enough() // there may be more, which nobody wants; otherwise it ends by itself
 	}
@@ -83,12 +84,15 @@ func (s search) arguments() []string {
 }
 
 // show reads what ripgrep prints: path, NUL, and then the rest, a line each, or only paths.
-func (s search) show(ctx context.Context, r *bufio.Reader, out *findings) error {
+func (s search) show(ctx context.Context, env *tool.Env, r *bufio.Reader, out *findings) error {
 	for {
 		if s.Mode == "files" {
 			name, err := r.ReadBytes(0)
-			if err != nil || !out.add(cleanPath(s.rooted(bytes.TrimSuffix(name, []byte{0})))) {
+			if err != nil {
 				return ignoreEOF(err)
+			}
+			if file := s.rooted(bytes.TrimSuffix(name, []byte{0})); !env.Hides(file) && !out.add(cleanPath(file)) {
+				return nil
 			}
 			continue
 		}
@@ -104,6 +108,9 @@ func (s search) show(ctx context.Context, r *bufio.Reader, out *findings) error 
 			continue // a word about a binary file
 		}
 		file := s.rooted(name)
+		if env.Hides(file) {
+			continue
+		}
 		if s.Mode == "count" {
 			if !out.add(fmt.Sprintf("%s:%s", cleanPath(file), rest)) {
 				return nil

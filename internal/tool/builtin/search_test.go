@@ -135,16 +135,52 @@ func TestGrepIsBounded(t *testing.T) {
 	})
 }
 
+// What may not be read is not found either, by its content or by its name.
+func TestSearchHides(t *testing.T) {
+	run := func(t *testing.T, b *bench) {
+		for _, name := range []string{"a.txt", "secret/b.txt", "secret/deep/c.txt", "d.txt"} {
+			b.put(name, "treasure\n")
+		}
+		b.env.Hidden = func(path string) bool {
+			return path == b.dir+"/secret" || path == b.dir+"/d.txt" || strings.HasPrefix(path, b.dir+"/secret/")
+		}
+		if got := b.ok("Glob", args{"pattern": "**"}).Content; got != "a.txt\n" {
+			t.Errorf("Glob shows %q", got)
+		}
+		for mode, want := range map[string]string{"content": "a.txt:1:treasure\n", "files": "a.txt\n", "count": "a.txt:1\n"} {
+			if got := b.ok("Grep", args{"pattern": "treasure", "output_mode": mode}).Content; got != want {
+				t.Errorf("Grep shows %q, want %q", got, want)
+			}
+		}
+		if got := b.ok("Grep", args{"pattern": "treasure", "path": "secret"}).Content; got != "(nothing found)\n" {
+			t.Errorf("Grep in the folder shows %q", got)
+		}
+	}
+	t.Run("built in", func(t *testing.T) { run(t, newBench(t)) })
+	t.Run("ripgrep", func(t *testing.T) {
+		rg, err := exec.LookPath("rg")
+		if err != nil {
+			t.Skip("ripgrep is not installed on this machine")
+		}
+		run(t, newBenchWith(t, Options{Ripgrep: rg}))
+	})
+}
+
 // TestRipgrepOutput reads what ripgrep prints, for machines that have none.
 func TestRipgrepOutput(t *testing.T) {
+	env := newBench(t).env
+	env.Hidden = func(path string) bool { return strings.HasPrefix(path, env.Root.Dir()+"/sub/secret") }
 	for _, tc := range []struct{ mode, printed, want string }{
 		{"content", "./a-1-b\x003-x-y\n./a-1-b\x004:hit:1\n--\n./c\x001:z\nbinary file matches (found \"\\0\")\n", "sub/a-1-b-3-x-y\nsub/a-1-b:4:hit:1\n--\nsub/c:1:z\n"},
 		{"files", "./a\x00./b\nc\x00", "sub/a\nsub/b\uFFFDc\n"},
 		{"count", "./a\x0012\n", "sub/a:12\n"},
+		{"content", "./secret/a\x001:x\n--\n./b\x001:x\n--\n./secret/c\x001:x\n--\n./secret/d\x001:x\n--\n./e\x001:x\n--\n./secrets\x001:x\n", "sub/b:1:x\n--\nsub/e:1:x\n"},
+		{"files", "./a\x00./secret/b\x00./c\x00", "sub/a\nsub/c\n"},
+		{"count", "./secret/a\x0012\n", "(nothing found)\n"},
 	} {
 		out := &findings{}
 		s := search{grepInput: grepInput{Mode: tc.mode}, base: "sub", re: regexp.MustCompile("")}
-		if err := s.show(t.Context(), bufio.NewReader(strings.NewReader(tc.printed)), out); err != nil || out.text() != tc.want {
+		if err := s.show(t.Context(), env, bufio.NewReader(strings.NewReader(tc.printed)), out); err != nil || out.text() != tc.want {
 			t.Errorf("%s: got %q, %v", tc.mode, out.text(), err)
 		}
 	}
