@@ -141,9 +141,10 @@ func (f *folder) names() (ids, left []string, err error) {
 		switch {
 		case strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix):
 			left = append(left, name)
-		case strings.HasPrefix(name, ".") || !strings.HasSuffix(name, extension):
 		default:
-			ids = append(ids, strings.TrimSuffix(name, extension))
+			if id, is := learningOf(name); is {
+				ids = append(ids, id)
+			}
 		}
 	}
 	return ids, left, nil

@@ -16,10 +16,12 @@ import (
 
 const (
 	// fewFiles is how many files are looked at before every answer. With more, a look at all of them
-	// would cost more than the search: then a change inside a file is noticed within lookAgain, and one
-	// of the folder (a new file, a git pull, most editors) still at once.
+	// would cost more than the search: then the kernel is asked what changed, and all of them are looked at
+	// after longAgain to be sure. Where it cannot tell, a change inside a file is noticed within lookAgain,
+	// and one of the folder (a new file, a git pull, most editors) still at once.
 	fewFiles  = 2000
 	lookAgain = 5 * time.Second
+	longAgain = 10 * time.Minute
 
 	// racy is how coarse the clocks of file systems are: a file changed this shortly before it was read
 	// may have changed again without a trace.
@@ -36,15 +38,49 @@ type look struct {
 	mtime time.Time
 }
 
-// follow brings the index up to date with the files, if a look at the folder says it may not be.
+// follow brings the index up to date with the files, if there is a sign that it may not be.
 func (s *Store) follow(ctx context.Context, f *folder) error {
-	if f != nil && len(s.ix.known) > fewFiles && time.Since(s.last.at) < lookAgain {
+	if f == nil || s.few() && !s.last.at.IsZero() {
+		return s.compare(ctx, f)
+	}
+	if changed, ok := s.watch.changed(f); ok && time.Since(s.last.at) < longAgain {
+		return s.takeChanged(f, changed)
+	} else if !ok {
+		s.unwatch()
+		if s.watch = newWatch(f); s.watch != nil {
+			s.last = look{} // a look that began before it, or that is cut off now, does not count
+		}
+	}
+	if s.watch == nil && time.Since(s.last.at) < lookAgain {
 		info, err := f.root.Stat(".")
 		if err == nil && info.ModTime().Equal(s.last.mtime) && s.last.at.Sub(info.ModTime()) > racy {
 			return nil
 		}
 	}
-	return s.compare(ctx, f)
+	err := s.compare(ctx, f)
+	if s.few() {
+		s.unwatch()
+	}
+	return err
+}
+
+func (s *Store) few() bool { return len(s.ix.known) <= fewFiles }
+
+// takeChanged reads what the watch told of.
+func (s *Store) takeChanged(f *folder, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	err := s.take(f, ids)
+	if err != nil {
+		s.unwatch() // it does not tell again
+	}
+	return err
+}
+
+func (s *Store) unwatch() {
+	s.watch.close()
+	s.watch = nil
 }
 
 // compare looks at every file and reads those that changed.
@@ -121,11 +157,7 @@ func (s *Store) take(f *folder, ids []string) error {
 		return err
 	}
 	for id, e := range next {
-		if e == nil {
-			delete(s.ix.known, id)
-		} else {
-			s.ix.known[id] = *e
-		}
+		s.ix.know(id, e)
 	}
 	return nil
 }
@@ -153,7 +185,7 @@ func (s *Store) takeOne(f *folder, id string) (*entry, error) {
 	}
 	if err == nil {
 		if old, ok := s.ix.known[id]; ok && s.sameHash(old.n, hash[:]) {
-			e.n = old.n
+			e.n, e.words = old.n, old.words
 			return &e, s.ix.touch(e)
 		}
 		var parsed page

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -144,37 +145,156 @@ func TestHandEditsAreNoticed(t *testing.T) {
 
 // With many files not all of them are looked at before each answer.
 func TestManyFiles(t *testing.T) {
+	for name, unheard := range map[string]bool{"the kernel tells": false, "the kernel cannot tell": true} {
+		t.Run(name, func(t *testing.T) {
+			s, project := open(t)
+			dir := filepath.Join(project, Folder)
+			for i := range fewFiles + 1 {
+				write(t, project, fmt.Sprintf("%s/n%d.md", Folder, i), fmt.Sprintf("---\ntitle: Number %d\n---\nnumber n%d", i, i))
+			}
+			if unheard {
+				var on syscall.Statfs_t
+				if err := syscall.Statfs(dir, &on); err != nil {
+					t.Fatal(err)
+				}
+				elsewhere = append(elsewhere, uint32(on.Type))
+				t.Cleanup(func() { elsewhere = elsewhere[:len(elsewhere)-1] })
+			}
+			settle := func() { // as if nothing had happened for a while
+				t.Helper()
+				old := time.Now().Add(-time.Hour)
+				if err := os.Chtimes(dir, old, old); err != nil {
+					t.Fatal(err)
+				}
+				if all, _, err := s.List(t.Context()); err != nil || len(all) < fewFiles {
+					t.Fatal(len(all), err)
+				}
+			}
+			check := func(why, ask, want string) {
+				t.Helper()
+				found, err := s.Search(t.Context(), nil, ask, 1)
+				if got := titles(t, found, err); got != want {
+					t.Errorf("%s: %q, want %q", why, got, want)
+				}
+			}
+			settle()
+			check("read", "n1234", "Number 1234")
+			write(t, project, Folder+"/new.md", "---\ntitle: New\n---\nzebra")
+			check("a new file", "zebra", "New")
+			settle()
+			write(t, project, Folder+"/new.md", "---\ntitle: New\n---\ngiraffe")
+			if unheard {
+				check("an edit in place, at once", "giraffe", "")
+			} else {
+				check("an edit in place, at once", "giraffe", "New")
+			}
+			s.last.at = s.last.at.Add(-lookAgain)
+			check("an edit in place, later", "giraffe", "New")
+			if err := os.Remove(filepath.Join(dir, "new.md")); err != nil {
+				t.Fatal(err)
+			}
+			check("a file is gone", "giraffe", "")
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				t.Fatal(err)
+			}
+			check("the folder is gone", "n1234", "")
+			if err := os.Rename(dir+".old", dir); err != nil {
+				t.Fatal(err)
+			}
+			check("the folder is back", "n1234", "Number 1234")
+			check("and watched again", "n1234", "Number 1234")
+			if err := os.Rename(filepath.Dir(dir), filepath.Dir(dir)+".old"); err != nil {
+				t.Fatal(err)
+			}
+			write(t, project, Folder+"/other.md", "---\ntitle: Other\n---\nlemur")
+			check("another folder in its place", "lemur", "Other")
+		})
+	}
+}
+
+// While the kernel tells of nothing the files are not looked at, but for once in a while.
+func TestQuietFolderIsNotLookedAt(t *testing.T) {
 	s, project := open(t)
 	for i := range fewFiles + 1 {
 		write(t, project, fmt.Sprintf("%s/n%d.md", Folder, i), fmt.Sprintf("---\ntitle: Number %d\n---\nnumber n%d", i, i))
 	}
-	dir := filepath.Join(project, Folder)
-	settle := func() { // as if nothing had happened for a while
+	looked := func(why string, want bool) {
 		t.Helper()
-		old := time.Now().Add(-time.Hour)
-		if err := os.Chtimes(dir, old, old); err != nil {
+		was := s.last.at
+		if _, err := s.Search(t.Context(), nil, "n1", 1); err != nil {
 			t.Fatal(err)
 		}
-		if all, _, err := s.List(t.Context()); err != nil || len(all) < fewFiles {
-			t.Fatal(len(all), err)
+		if got := s.last.at != was; got != want {
+			t.Errorf("%s: looked at all of them: %v", why, got)
 		}
 	}
-	check := func(why, ask, want string) {
-		t.Helper()
-		found, err := s.Search(t.Context(), nil, ask, 1)
-		if got := titles(t, found, err); got != want {
-			t.Errorf("%s: %q, want %q", why, got, want)
+	looked("at first", true)
+	s.last.at = s.last.at.Add(-2 * lookAgain)
+	looked("nothing happened", false)
+	write(t, project, Folder+"/n1.md", "---\ntitle: Number 1\n---\nnumber n1 and more")
+	looked("one file changed", false)
+	s.last.at = s.last.at.Add(-longAgain)
+	looked("after a while", true)
+	s.unwatch()
+	looked("it cannot tell any more", true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.unwatch()
+	write(t, project, Folder+"/unseen.md", "---\ntitle: Unseen\n---\ngnu")
+	_, err := s.Search(ctx, nil, "gnu", 1)
+	wantKind(t, err, td.Interrupted, "")
+	found, err := s.Search(t.Context(), nil, "gnu", 1)
+	if got := titles(t, found, err); got != "Unseen" {
+		t.Errorf("after a look that was cut off: %q", got)
+	}
+	if err := s.ix.db.Exec("PRAGMA query_only=1"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, project, Folder+"/unheard.md", "---\ntitle: Unheard\n---\nokapi")
+	if _, err := s.Search(ctx, nil, "okapi", 1); err == nil {
+		t.Error("what cannot be written was")
+	}
+	if err := s.ix.db.Exec("PRAGMA query_only=0"); err != nil {
+		t.Fatal(err)
+	}
+	found, err = s.Search(t.Context(), nil, "okapi", 1)
+	if got := titles(t, found, err); got != "Unheard" {
+		t.Errorf("after it could not be read: %q", got)
+	}
+}
+
+func FuzzReadHeard(f *testing.F) {
+	event := func(mask, length uint32, name string) []byte {
+		raw := make([]byte, syscall.SizeofInotifyEvent, 64)
+		binary.NativeEndian.PutUint32(raw[4:], mask)
+		binary.NativeEndian.PutUint32(raw[12:], length)
+		return append(raw, name...)
+	}
+	f.Add(append(event(syscall.IN_MODIFY, 8, "one.md\x00\x00"), event(syscall.IN_CREATE, 8, "x.tmp\x00\x00\x00")...))
+	f.Add(event(syscall.IN_Q_OVERFLOW, 0, ""))
+	f.Add(event(syscall.IN_MODIFY, 1<<31, "x"))
+	f.Add(event(syscall.IN_MODIFY, 4, ".md\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		ids, _ := readHeard(raw)
+		for _, id := range ids {
+			if strings.HasPrefix(id, ".") || strings.Contains(id, "\x00") {
+				t.Errorf("it heard of %q", id)
+			}
+		}
+	})
+}
+
+func TestReadHeard(t *testing.T) {
+	raw := make([]byte, syscall.SizeofInotifyEvent)
+	if ids, ok := readHeard(raw); !ok || len(ids) > 0 {
+		t.Errorf("of the folder itself: %q, %v", ids, ok)
+	}
+	for _, lost := range []uint32{syscall.IN_Q_OVERFLOW, syscall.IN_IGNORED, syscall.IN_DELETE_SELF, syscall.IN_MOVE_SELF} {
+		binary.NativeEndian.PutUint32(raw[4:], lost)
+		if _, ok := readHeard(raw); ok {
+			t.Errorf("%#x: it claims to know", lost)
 		}
 	}
-	settle()
-	check("read", "n1234", "Number 1234")
-	write(t, project, Folder+"/new.md", "---\ntitle: New\n---\nzebra")
-	check("a new file", "zebra", "New")
-	settle()
-	write(t, project, Folder+"/new.md", "---\ntitle: New\n---\ngiraffe")
-	check("an edit in place, at once", "giraffe", "")
-	s.last.at = s.last.at.Add(-lookAgain)
-	check("an edit in place, later", "giraffe", "New")
 }
 
 func TestIndexFile(t *testing.T) {

@@ -19,9 +19,10 @@ import (
 
 // indexVersion is raised when the tables or the way words are cut change: an index of another version
 // is made anew.
-const indexVersion = 1
+const indexVersion = 2
 
-// The text itself is kept beside the words, so that a search reads no file.
+// The text itself is kept beside the words, so that a search reads no file; and of each word how many learnings
+// have it, which the full-text index knows only by going through them.
 const schema = `
 CREATE TABLE doc (
 	n       INTEGER PRIMARY KEY,
@@ -29,6 +30,7 @@ CREATE TABLE doc (
 	size    INTEGER NOT NULL,
 	mtime   INTEGER NOT NULL,
 	seen    INTEGER NOT NULL,
+	words   INTEGER NOT NULL,
 	hash    BLOB NOT NULL,
 	title   TEXT,
 	page    BLOB,
@@ -38,8 +40,8 @@ CREATE INDEX doc_title ON doc (title);
 CREATE TABLE paragraph (key BLOB, n INTEGER, PRIMARY KEY (key, n)) WITHOUT ROWID;
 CREATE INDEX paragraph_n ON paragraph (n);
 CREATE VIRTUAL TABLE word USING fts5 (title, tags, text, content='', contentless_delete=1, tokenize=words);
-CREATE VIRTUAL TABLE vocabulary USING fts5vocab (word, row);
-INSERT INTO word (word, rank) VALUES ('rank', 'bm25(3.0, 2.0, 1.0)');
+CREATE TABLE term (word TEXT PRIMARY KEY, docs INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO word (word, rank) VALUES ('rank', 'relevance()');
 `
 
 // index is the full-text index: a cache of the files, in a file of its own or in memory.
@@ -47,7 +49,10 @@ type index struct {
 	db    *sqlite3.Conn
 	stmts map[string]*sqlite3.Stmt
 	// known is what the index holds, by the learning's id.
-	known map[string]entry
+	known   map[string]entry
+	ranking *ranking
+	// more is by how much the transaction under way changes what is in the table of terms.
+	more map[string]int
 }
 
 // entry is a file as it was when it was read.
@@ -55,6 +60,7 @@ type entry struct {
 	n           int64
 	size, mtime int64
 	seen        int64 // when it was read: a file changed that very moment may have changed after it
+	words       int64 // how long it is
 }
 
 // openIndex opens the index of a folder, and makes it anew when it is another folder's, another
@@ -94,9 +100,10 @@ func dialIndex(path string) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	ix := &index{db: db, stmts: map[string]*sqlite3.Stmt{}, known: map[string]entry{}}
+	ix := &index{db: db, stmts: map[string]*sqlite3.Stmt{}, known: map[string]entry{}, ranking: newRanking()}
 	err = fts5.RegisterCustom(db, func(api *fts5.API) error {
-		return api.CreateTokenizer("words", func([]string) (fts5.Tokenizer, error) { return tokenizer{}, nil })
+		err := api.CreateTokenizer("words", func([]string) (fts5.Tokenizer, error) { return tokenizer{}, nil })
+		return errors.Join(err, api.CreateFunction("relevance", ix.ranking.score))
 	})
 	// The log of a lost index needs no disk: NORMAL keeps it consistent after a crash, which is enough.
 	for _, p := range []string{"locking_mode=exclusive", "journal_mode=wal", "synchronous=normal", "temp_store=memory"} {
@@ -146,10 +153,22 @@ func (ix *index) load(folder string) error {
 	if !fits {
 		return errOtherIndex
 	}
-	return ix.query("SELECT id, n, size, mtime, seen FROM doc", nil, func(s *sqlite3.Stmt) error {
-		ix.known[s.ColumnText(0)] = entry{s.ColumnInt64(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4)}
+	return ix.query("SELECT id, n, size, mtime, seen, words FROM doc", nil, func(s *sqlite3.Stmt) error {
+		ix.know(s.ColumnText(0), &entry{s.ColumnInt64(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4), s.ColumnInt64(5)})
 		return nil
 	})
+}
+
+// know takes in what the index holds of a file now; nil: nothing.
+func (ix *index) know(id string, e *entry) {
+	if old, ok := ix.known[id]; ok {
+		ix.ranking.forget(old)
+		delete(ix.known, id)
+	}
+	if e != nil {
+		ix.known[id] = *e
+		ix.ranking.learn(*e)
+	}
 }
 
 func (ix *index) close() error {
@@ -166,7 +185,52 @@ func (ix *index) tx(f func() error) (err error) {
 		return err
 	}
 	defer tx.End(&err)
-	return f()
+	ix.more = map[string]int{}
+	if err := f(); err != nil {
+		return err
+	}
+	return ix.countTerms()
+}
+
+// countTerms brings the table of terms up to date, each of them once for all files of a transaction.
+func (ix *index) countTerms() error {
+	for word, by := range ix.more {
+		if by == 0 {
+			continue
+		}
+		err := ix.query("INSERT INTO term (word, docs) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET docs = docs + ?2", []any{word, by}, nil)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count notes that so many more learnings, or fewer, have the words of this one, and counts them.
+func (ix *index) count(l Learning, by int) (length int64) {
+	seen := map[string]bool{}
+	for _, text := range columns(l) {
+		_ = tokenizer{}.Tokenize(0, text, "", func(flag fts5.TokenFlag, word string, _, _ int) error {
+			if flag&fts5.TOKEN_COLOCATED == 0 {
+				length++
+			}
+			if !seen[word] {
+				seen[word] = true
+				ix.more[word] += by
+			}
+			return nil
+		})
+	}
+	return length
+}
+
+// columns are the texts a learning is found by, in the order of the table.
+func columns(l Learning) [3]string {
+	about := slices.Concat(l.Tags, []string{l.Feature})
+	for _, f := range l.Files {
+		about = append(about, f.Path)
+	}
+	return [3]string{l.Title, strings.Join(about, " "), l.Text}
 }
 
 func (ix *index) query(sql string, args []any, row func(*sqlite3.Stmt) error) (err error) {
@@ -228,8 +292,12 @@ func (ix *index) put(id string, e entry, hash []byte, p *page, trouble *Problem)
 		}
 		problem = raw
 	}
-	err := ix.query("INSERT INTO doc (id, size, mtime, seen, hash, title, page, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		[]any{id, e.size, e.mtime, e.seen, hash, title, stored, problem}, nil)
+	e.words = 0
+	if p != nil {
+		e.words = ix.count(p.Learning, 1)
+	}
+	err := ix.query("INSERT INTO doc (id, size, mtime, seen, words, hash, title, page, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		[]any{id, e.size, e.mtime, e.seen, e.words, hash, title, stored, problem}, nil)
 	if err != nil {
 		return e, err
 	}
@@ -241,12 +309,8 @@ func (ix *index) put(id string, e entry, hash []byte, p *page, trouble *Problem)
 }
 
 func (ix *index) putWords(n int64, l Learning) error {
-	about := slices.Concat(l.Tags, []string{l.Feature})
-	for _, f := range l.Files {
-		about = append(about, f.Path)
-	}
-	err := ix.query("INSERT INTO word (rowid, title, tags, text) VALUES (?, ?, ?, ?)",
-		[]any{n, l.Title, strings.Join(about, " "), l.Text}, nil)
+	c := columns(l)
+	err := ix.query("INSERT INTO word (rowid, title, tags, text) VALUES (?, ?, ?, ?)", []any{n, c[0], c[1], c[2]}, nil)
 	if err != nil {
 		return err
 	}
@@ -263,6 +327,17 @@ func (ix *index) drop(id string) error {
 	e, ok := ix.known[id]
 	if !ok {
 		return nil
+	}
+	err := ix.query("SELECT page FROM doc WHERE n = ? AND page IS NOT NULL", []any{e.n}, func(s *sqlite3.Stmt) error {
+		var l Learning
+		if err := json.Unmarshal(s.ColumnRawBlob(0), &l); err != nil {
+			return err
+		}
+		_ = ix.count(l, -1)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, sql := range []string{"DELETE FROM word WHERE rowid = ?", "DELETE FROM paragraph WHERE n = ?", "DELETE FROM doc WHERE n = ?"} {
 		if err := ix.query(sql, []any{e.n}, nil); err != nil {

@@ -90,10 +90,11 @@ func (s *Store) search(ctx context.Context, text string, n int) ([]Match, error)
 // common words, which hardly count, are left out once enough learnings are found.
 func (s *Store) find(ctx context.Context, terms []string, n int) ([]Match, error) {
 	defer s.ix.db.SetInterrupt(s.ix.db.SetInterrupt(ctx))
-	terms, err := s.rarest(terms)
+	terms, docs, err := s.rarest(terms)
 	if err != nil || len(terms) == 0 {
 		return nil, err
 	}
+	s.ix.ranking.ask(docs)
 	var found []Match
 	ask := `"` + strings.Join(terms, `" OR "`) + `"`
 	err = s.ix.query(`SELECT page, found.rank FROM (SELECT rowid, rank FROM word WHERE word MATCH ? ORDER BY rank LIMIT ?) AS found
@@ -112,32 +113,31 @@ func (s *Store) find(ctx context.Context, terms []string, n int) ([]Match, error
 	return found[:min(len(found), n)], err
 }
 
-// rarest are the terms to search for: at least the rarest one that is there.
-func (s *Store) rarest(terms []string) ([]string, error) {
+// rarest are the terms to search for, at least the rarest one that is there, and how many learnings have each.
+func (s *Store) rarest(terms []string) (rare []string, docs []int, _ error) {
 	type counted struct {
 		term string
 		docs int
 	}
 	var known []counted
 	for _, t := range terms {
-		err := s.ix.query("SELECT doc FROM vocabulary WHERE term = ?", []any{t}, func(st *sqlite3.Stmt) error {
+		err := s.ix.query("SELECT docs FROM term WHERE word = ? AND docs > 0", []any{t}, func(st *sqlite3.Stmt) error {
 			known = append(known, counted{t, st.ColumnInt(0)})
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	slices.SortFunc(known, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(a.docs, b.docs), strings.Compare(a.term, b.term))
 	})
-	var out []string
 	ranked := 0
 	for i, k := range known {
 		if ranked += k.docs; i > 0 && (ranked > maxRanked || i == maxMatched) {
 			break
 		}
-		out = append(out, k.term)
+		rare, docs = append(rare, k.term), append(docs, k.docs)
 	}
-	return out, nil
+	return rare, docs, nil
 }

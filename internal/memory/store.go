@@ -35,6 +35,7 @@ type Store struct {
 	mu      sync.Mutex
 	ix      *index
 	last    look
+	watch   *watch
 	trouble *Problem // with the index
 }
 
@@ -74,6 +75,7 @@ func (s *Store) openIndex() error {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unwatch()
 	return s.ix.close()
 }
 
