@@ -23,7 +23,7 @@ const module = "taskdaemon/internal/"
 var floors = [][]string{
 	// 0: words
 	{"td", "failpoint", "redact", "typo", "words", "schema", "sse", "yamltree", "fence"},
-	{"frontmatter"}, // YAML inside Markdown
+	{"frontmatter", "disk"}, // YAML inside Markdown; folders and files that last
 	// 1: single crafts, and contracts
 	{"window"}, // the transcript applies what it decided
 	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify"},

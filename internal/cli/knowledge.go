@@ -35,12 +35,8 @@ func (o *knowledgeOptions) command(cmd *cobra.Command, run func(ctx context.Cont
 	cmd.Annotations = exits(exitOK, exitFailed, exitUsage, exitNotFound, exitConflict, exitLocked, exitStorage)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.words = args
-		dir := o.dir
-		if dir == "" {
-			dir = "."
-		}
 		var err error
-		if o.dir, err = absolute(dir); err != nil {
+		if o.dir, err = folderOr(o.dir); err != nil {
 			return err
 		}
 		return run(cmd.Context(), *o)

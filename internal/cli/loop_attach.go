@@ -37,11 +37,7 @@ With --json every event is one line.`,
 
 func runLoopAttach(ctx context.Context, o loopAttachOptions) error {
 	a := o.app
-	svc, err := a.service(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := svc.Task(ctx, o.ref)
+	svc, t, err := a.task(ctx, o.ref)
 	if err != nil {
 		return err
 	}

@@ -37,12 +37,8 @@ func (o *rulesOptions) command(cmd *cobra.Command, run func(ctx context.Context,
 	cmd.Annotations = exits(exitOK, exitFailed, exitUsage, exitNotFound, exitConflict, exitStorage)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.args = args
-		dir := o.dir
-		if dir == "" {
-			dir = "."
-		}
 		var err error
-		if o.dir, err = absolute(dir); err != nil {
+		if o.dir, err = folderOr(o.dir); err != nil {
 			return err
 		}
 		return run(cmd.Context(), *o)

@@ -127,6 +127,16 @@ func (s *session) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.It
 	}
 }
 
+// task is the task a person named, and the service that knows it.
+func (a *app) task(ctx context.Context, ref string) (api.Service, td.Task, error) {
+	svc, err := a.service(ctx)
+	if err != nil {
+		return nil, td.Task{}, err
+	}
+	t, err := svc.Task(ctx, ref)
+	return svc, t, err
+}
+
 // notePeer says what a person should know of the daemon that answered, whenever work is submitted or
 // shown: that no model is at work (P-5), and that it is of another version.
 func (a *app) notePeer(svc api.Service) {

@@ -145,11 +145,7 @@ func (o taskAddOptions) request() (api.AddTask, error) {
 	if in.Prompt, err = o.prompt(); err != nil {
 		return in, err
 	}
-	dir := o.dir
-	if dir == "" {
-		dir = "."
-	}
-	if in.Dir, err = absolute(dir); err != nil {
+	if in.Dir, err = folderOr(o.dir); err != nil {
 		return in, err
 	}
 	if o.budget != "" {

@@ -49,11 +49,7 @@ request offers, another one by its number (always 2), or the one given with --ru
 
 func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
 	a := o.app
-	svc, err := a.service(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := svc.Task(ctx, o.ref)
+	svc, t, err := a.task(ctx, o.ref)
 	if err != nil {
 		return err
 	}

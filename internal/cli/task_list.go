@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 
@@ -78,6 +79,9 @@ func runTaskList(ctx context.Context, o taskListOptions) error {
 	}
 	return a.printTasks(tasks)
 }
+
+// folderOr is the folder a person named, or the present one, as the daemon knows it.
+func folderOr(dir string) (string, error) { return absolute(cmp.Or(dir, ".")) }
 
 // absolute is a folder as the daemon knows it: whole, with links resolved.
 func absolute(dir string) (string, error) {

@@ -28,11 +28,7 @@ func newTaskShowCmd(a *app) *cobra.Command {
 
 func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	a := o.app
-	svc, err := a.service(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := svc.Task(ctx, o.ref)
+	svc, t, err := a.task(ctx, o.ref)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 )
@@ -46,7 +47,7 @@ func openFolder(project string, create bool) (*folder, error) {
 	}
 	defer in.Close()
 	if create {
-		if err := makeFolder(in, Folder); err != nil {
+		if err := disk.MakeFolder(in, Folder); err != nil {
 			return nil, err
 		}
 	}
@@ -61,32 +62,6 @@ func openFolder(project string, create bool) (*folder, error) {
 		WithHint("%s must be a folder inside the project", Folder)
 }
 
-// makeFolder makes what is missing, each folder durable in its own parent.
-func makeFolder(root *os.Root, dir string) error {
-	if _, err := root.Stat(dir); err == nil {
-		return nil
-	}
-	if err := makeFolder(root, path.Dir(dir)); err != nil {
-		return err
-	}
-	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return td.Errorf(td.Storage, "make folder %s: %w", dir, err)
-	}
-	return syncFolder(root, path.Dir(dir))
-}
-
-func syncFolder(root *os.Root, dir string) error {
-	d, err := root.Open(dir)
-	if err != nil {
-		return td.Errorf(td.Storage, "open folder %s: %w", dir, err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return td.Errorf(td.Storage, "sync folder %s: %w", dir, err)
-	}
-	return nil
-}
-
 func (f *folder) close() {
 	if f != nil {
 		_ = f.root.Close() // nothing was written through it
@@ -94,7 +69,7 @@ func (f *folder) close() {
 }
 
 // sync makes sure that what is in the folder now stays after a crash of the host.
-func (f *folder) sync() error { return syncFolder(f.root, ".") }
+func (f *folder) sync() error { return disk.SyncFolder(f.root, ".") }
 
 // lockWait is how often a lock that another process holds is tried again.
 const lockWait = 10 * time.Millisecond
@@ -243,9 +218,4 @@ func (f *folder) remove(id string) error {
 	return f.sync()
 }
 
-func (f *folder) drop(name string) error {
-	if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func (f *folder) drop(name string) error { return disk.Remove(f.root, name) }

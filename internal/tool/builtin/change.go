@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -77,7 +78,7 @@ func (c change) make(root *os.Root, content []byte) (err error) {
 		return td.Errorf(td.Conflict, "%s was changed by something else just now; read it again", c.Path)
 	}
 	fpBeforeParents.Hit()
-	if err := makeParents(root, path.Dir(c.Path)); err != nil {
+	if err := disk.MakeFolder(root, path.Dir(c.Path)); err != nil {
 		return err
 	}
 	fpBeforeTemp.Hit()
@@ -87,7 +88,7 @@ func (c change) make(root *os.Root, content []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = td.Errorf(td.Storage, "write %s: %w", c.Path, errors.Join(err, drop(root, c.Temp)))
+			err = td.Errorf(td.Storage, "write %s: %w", c.Path, errors.Join(err, disk.Remove(root, c.Temp)))
 		}
 	}()
 	fpAfterTemp.Hit()
@@ -109,7 +110,7 @@ func (c change) make(root *os.Root, content []byte) (err error) {
 		return err
 	}
 	fpAfterRename.Hit()
-	if err := syncFolder(root, path.Dir(c.Path)); err != nil {
+	if err := disk.SyncFolder(root, path.Dir(c.Path)); err != nil {
 		return err
 	}
 	fpAfterSync.Hit()
@@ -120,45 +121,12 @@ func (c change) make(root *os.Root, content []byte) (err error) {
 func createTemp(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		if err := drop(root, name); err != nil {
+		if err := disk.Remove(root, name); err != nil {
 			return nil, err
 		}
 		f, err = root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	}
 	return f, err
-}
-
-func drop(root *os.Root, name string) error {
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// makeParents makes the folders that are missing, each one durable in its own parent.
-func makeParents(root *os.Root, dir string) error {
-	if _, err := root.Stat(dir); err == nil {
-		return nil
-	}
-	if err := makeParents(root, path.Dir(dir)); err != nil {
-		return err
-	}
-	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return td.Errorf(td.Storage, "make folder %s: %w", dir, err)
-	}
-	return syncFolder(root, path.Dir(dir))
-}
-
-func syncFolder(root *os.Root, dir string) error {
-	d, err := root.Open(dir)
-	if err != nil {
-		return td.Errorf(td.Storage, "open folder %s: %w", dir, err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return td.Errorf(td.Storage, "sync folder %s: %w", dir, err)
-	}
-	return nil
 }
 
 // look is the hash and mode of a file; the hash is empty when there is none.
@@ -201,7 +169,7 @@ func resolveChange(env *tool.Env, intent td.Intent) (tool.Resolution, error) {
 	}
 	root := env.Root.Root()
 	if c.Temp != "" {
-		if err := drop(root, c.Temp); err != nil {
+		if err := disk.Remove(root, c.Temp); err != nil {
 			return tool.Resolution{}, td.Errorf(td.Storage, "remove %s: %w", c.Temp, err)
 		}
 	}
@@ -210,7 +178,7 @@ func resolveChange(env *tool.Env, intent td.Intent) (tool.Resolution, error) {
 	switch {
 	case err == nil && now == c.After:
 		// The rename was seen, but a crash of the host may still undo it.
-		if err := syncFolder(root, path.Dir(c.Path)); err != nil {
+		if err := disk.SyncFolder(root, path.Dir(c.Path)); err != nil {
 			return tool.Resolution{}, err
 		}
 		return tool.Resolution{State: tool.Done, Via: td.Probed, Result: c.result()}, nil

@@ -1,0 +1,47 @@
+// Package disk makes and removes what must still be so after the host has lost its power. All of it happens within a
+// root, so that a symlink cannot lead elsewhere.
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+
+	"taskdaemon/internal/td"
+)
+
+// MakeFolder makes the folders that are missing, each one durable in its own parent.
+func MakeFolder(root *os.Root, dir string) error {
+	if _, err := root.Stat(dir); err == nil {
+		return nil
+	}
+	if err := MakeFolder(root, path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return td.Errorf(td.Storage, "make folder %s: %w", dir, err)
+	}
+	return SyncFolder(root, path.Dir(dir))
+}
+
+// SyncFolder makes sure that what is in a folder now is in it after a crash of the host.
+func SyncFolder(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
+	if err != nil {
+		return td.Errorf(td.Storage, "open folder %s: %w", dir, err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return td.Errorf(td.Storage, "sync folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Remove removes a file; one that is gone was removed.
+func Remove(root *os.Root, name string) error {
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
