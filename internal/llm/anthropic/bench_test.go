@@ -96,11 +96,11 @@ func BenchmarkLateTurn(b *testing.B) {
 	for _, f := range llmtest.Frames(script.Play(llm.Request{})) {
 		stream.Write(f.Bytes)
 	}
-	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return nil, err
 		}
-		return sseResponse(r, io.NopCloser(strings.NewReader(stream.String()))), nil
+		return llmtest.Stream(r, io.NopCloser(strings.NewReader(stream.String()))), nil
 	})
 	m := New(Options{APIKey: testKey, HTTP: &http.Client{Transport: transport}})
 	req := benchRequest(200)
@@ -137,15 +137,5 @@ func BenchmarkLoopback(b *testing.B) {
 		if _, err := m.Stream(b.Context(), req, nil); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func sseResponse(r *http.Request, body io.ReadCloser) *http.Response {
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, Request: r,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/td"
 )
 
@@ -90,7 +91,7 @@ func TestEncodeThinking(t *testing.T) {
 func TestEncodeRefusesABrokenSchema(t *testing.T) {
 	m := New(Options{APIKey: testKey})
 	_, err := m.Stream(t.Context(), llm.Request{Tools: []llm.Tool{{Name: "A", Schema: json.RawMessage(`{"x`)}}}, nil)
-	wantClass(t, err, td.BadRequest)
+	llmtest.WantClass(t, err, td.BadRequest)
 	if !strings.Contains(err.Error(), "tool A") {
 		t.Error(err)
 	}

@@ -22,7 +22,7 @@ import (
 
 // answering is a model whose every call gets this HTTP response.
 func answering(status int, header http.Header, body string) *Model {
-	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", HTTP: &http.Client{Transport: llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		if header == nil {
 			header = http.Header{"Content-Type": {"application/json"}}
 		}
@@ -54,7 +54,7 @@ func TestStatusErrors(t *testing.T) {
 		{500, td.Network, `{"error":{"message":` + strings.Repeat("[", 100_000), "Internal Server Error", ""},
 	} {
 		_, err := answering(c.status, nil, c.body).Stream(t.Context(), llm.Request{Model: "m"}, nil)
-		wantClass(t, err, c.class)
+		llmtest.WantClass(t, err, c.class)
 		e, _ := errors.AsType[*llm.Error](err)
 		if e.Status != c.status || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) || len(err.Error()) > 500 {
 			t.Errorf("%d: %.600s; hint %q", e.Status, err, e.Hint)
@@ -76,7 +76,7 @@ func TestNotAStream(t *testing.T) {
 	}{{200, "text/html"}, {200, "application/json"}, {200, ""}, {204, ""}, {302, "text/html"}} {
 		_, err := answering(c.status, http.Header{"Content-Type": {c.kind}, "Location": {"https://elsewhere.invalid/"}}, "hello").
 			Stream(t.Context(), llm.Request{}, nil)
-		wantClass(t, err, td.Network)
+		llmtest.WantClass(t, err, td.Network)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestKeyIsRedacted(t *testing.T) {
 	echo := `{"error":{"type":"x ` + testKey + `","message":"your key ` + testKey + ` is wrong"}}`
 	streamed := sseOf(evStart, `{"type":"error","error":{"type":"authentication_error","message":"bad key `+testKey+`"}}`)
 	broken := New(Options{APIKey: testKey, BaseURL: "http://user:" + testKey + "@127.0.0.1:1/", HTTP: &http.Client{
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial with %v", r.Header) }),
+		Transport: llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial with %v", r.Header) }),
 	}})
 	for name, m := range map[string]*Model{
 		"status": answering(401, nil, echo),
@@ -107,7 +107,7 @@ func TestKeyIsRedacted(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	m := New(Options{APIKey: testKey, BaseURL: "http://127.0.0.1:1"})
 	_, err := m.Stream(t.Context(), llm.Request{}, nil)
-	wantClass(t, err, td.Network)
+	llmtest.WantClass(t, err, td.Network)
 	if e, _ := errors.AsType[*llm.Error](err); !strings.Contains(e.Hint, "base_url") {
 		t.Errorf("hint %q", e.Hint)
 	}
@@ -124,38 +124,14 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	client := exchange.NewClient()
 	defer client.CloseIdleConnections()
 	_, err := New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client}).Stream(t.Context(), llm.Request{}, nil)
-	wantClass(t, err, td.Network)
+	llmtest.WantClass(t, err, td.Network)
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
 	}
 }
 
-// hanging is a body that gives its text and then nothing until the request is given up.
-type hanging struct {
-	io.Reader
-	ctx context.Context
-}
-
-func (h *hanging) Read(p []byte) (int, error) {
-	if n, err := h.Reader.Read(p); err == nil {
-		return n, nil
-	}
-	<-h.ctx.Done()
-	return 0, h.ctx.Err()
-}
-
-func (h *hanging) Close() error { return nil }
-
 func hangingModel(head string, header, idle time.Duration) *Model {
-	return New(Options{APIKey: testKey, HeaderTimeout: header, IdleTimeout: idle, HTTP: &http.Client{
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			if head == "" {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			return sseResponse(r, &hanging{strings.NewReader(head), r.Context()}), nil
-		}),
-	}})
+	return New(Options{APIKey: testKey, HeaderTimeout: header, IdleTimeout: idle, HTTP: llmtest.Hanging(head)})
 }
 
 func TestSilence(t *testing.T) {
@@ -171,7 +147,7 @@ func TestSilence(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				_, err := hangingModel(c.head, 3*time.Second, 7*time.Second).Stream(t.Context(), llm.Request{}, nil)
-				wantClass(t, err, td.Network)
+				llmtest.WantClass(t, err, td.Network)
 				if took := time.Since(start); took != c.want || !strings.Contains(err.Error(), c.want.String()) {
 					t.Errorf("%v after %v", err, took)
 				}

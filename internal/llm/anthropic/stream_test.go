@@ -3,10 +3,8 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -18,20 +16,11 @@ import (
 
 // playing is a model whose every call is answered with this stream.
 func playing(body func() io.Reader) *Model {
-	return New(Options{APIKey: testKey, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		return sseResponse(r, io.NopCloser(body())), nil
-	})}})
+	return New(Options{APIKey: testKey, HTTP: llmtest.Playing(body)})
 }
 
 func play(ctx context.Context, stream string) (llm.Response, error) {
 	return playing(func() io.Reader { return strings.NewReader(stream) }).Stream(ctx, llm.Request{Model: "m"}, nil)
-}
-
-func wantClass(t testing.TB, err error, class td.FailureClass) {
-	t.Helper()
-	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Class != class {
-		t.Fatalf("error %v (%T), want one of class %s", err, err, class)
-	}
 }
 
 // recordings are what the server sends for these scripts, each of one turn.
@@ -60,6 +49,15 @@ var recordings = []string{
 	"{text: Too fast, faults: [{error: rate_limit_error}]}",
 	"{text: I try., tools: [{name: Read, input: {path: a}}], faults: [{garbage: true}]}",
 	"{text: Counted., usage: {input: 1, output: 2, cache_read: 3, cache_write: 4}}",
+}
+
+func record(t testing.TB, turn string) []llmtest.Frame {
+	t.Helper()
+	script, err := rehearsal.Parse([]byte("turns: [" + turn + "]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return llmtest.Frames(script.Play(llm.Request{}))
 }
 
 // expected is what a stream that ends after some whole frames must come to, read off the frames' names.
@@ -110,14 +108,9 @@ func (e *expected) kept() string {
 func TestCutAtEveryByte(t *testing.T) {
 	cuts := 0
 	for _, turn := range recordings {
-		script, err := rehearsal.Parse([]byte("turns: [" + turn + "]"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		frames := llmtest.Frames(script.Play(llm.Request{}))
 		var e expected
 		stream := ""
-		for _, f := range frames {
+		for _, f := range record(t, turn) {
 			for n := range f.Bytes {
 				checkCut(t, stream+string(f.Bytes[:n]), e)
 				cuts++
@@ -135,13 +128,13 @@ func checkCut(t *testing.T, stream string, e expected) {
 	r, err := play(t.Context(), stream)
 	switch {
 	case e.failed != "":
-		wantClass(t, err, e.failed)
+		llmtest.WantClass(t, err, e.failed)
 	case e.done:
 		if err != nil || r.Cut || r.StopReason == "" {
 			t.Fatalf("whole stream: %+v, %v", r, err)
 		}
 	case e.tool || e.kept() == "":
-		wantClass(t, err, td.Network)
+		llmtest.WantClass(t, err, td.Network)
 	default:
 		if err != nil || !r.Cut || r.Message.Text() != e.kept() {
 			t.Fatalf("cut after %q: %+v, %v; want text %q", stream, r, err, e.kept())
@@ -302,7 +295,7 @@ func TestGarbledStreams(t *testing.T) {
 			if err == nil {
 				t.Fatalf("taken for an answer: %+v", r)
 			}
-			wantClass(t, err, td.Network)
+			llmtest.WantClass(t, err, td.Network)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/td"
 )
 
@@ -32,11 +33,11 @@ func BenchmarkLateTurn(b *testing.B) {
 	for _, f := range record(b, "{text: I read the next file., tools: [{name: Read, input: {path: a.go}}], chunk: {size: 10}}") {
 		stream.Write(f.Bytes)
 	}
-	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return nil, err
 		}
-		return sseResponse(r, io.NopCloser(strings.NewReader(stream.String()))), nil
+		return llmtest.Stream(r, io.NopCloser(strings.NewReader(stream.String()))), nil
 	})
 	m := New(Options{APIKey: testKey, HTTP: &http.Client{Transport: transport}})
 	all := conversation(200)

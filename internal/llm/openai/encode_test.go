@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/td"
 )
 
@@ -136,7 +137,7 @@ func TestLimit(t *testing.T) {
 func TestEncodeRefusesABrokenSchema(t *testing.T) {
 	for _, schema := range []string{`{"x`, `[]`, `"object"`, `null`, `{} {}`} {
 		_, err := New(Options{}).Stream(t.Context(), llm.Request{Tools: []llm.Tool{{Name: "A", Schema: json.RawMessage(schema)}}}, nil)
-		wantClass(t, err, td.BadRequest)
+		llmtest.WantClass(t, err, td.BadRequest)
 		if !strings.Contains(err.Error(), "tool A") {
 			t.Error(err)
 		}

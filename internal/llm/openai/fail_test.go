@@ -22,7 +22,7 @@ import (
 
 // answering is a model whose every call gets this HTTP response.
 func answering(status int, header http.Header, body string) *Model {
-	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", HTTP: &http.Client{Transport: llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 		if header == nil {
 			header = http.Header{"Content-Type": {"application/json"}}
 		}
@@ -82,7 +82,7 @@ func TestErrorBodies(t *testing.T) {
 	for _, c := range errorBodies {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := answering(c.status, nil, c.body).Stream(t.Context(), llm.Request{Model: "m"}, nil)
-			wantClass(t, err, c.class)
+			llmtest.WantClass(t, err, c.class)
 			e, _ := errors.AsType[*llm.Error](err)
 			if !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) || (c.hint == "") != (e.Hint == "") || len(err.Error()) > 1200 {
 				t.Errorf("%d: %.1300q; hint %q", e.Status, err, e.Hint)
@@ -116,7 +116,7 @@ func TestErrorsInStreams(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := play(t.Context(), c.stream)
 			sane(t, r, err)
-			wantClass(t, err, c.class)
+			llmtest.WantClass(t, err, c.class)
 			if !strings.Contains(err.Error(), c.want) {
 				t.Error(err)
 			}
@@ -138,7 +138,7 @@ func TestNotAStream(t *testing.T) {
 	}{{200, "text/html"}, {200, "application/json"}, {200, ""}, {204, ""}, {206, "text/event-stream"}, {302, "text/html"}} {
 		_, err := answering(c.status, http.Header{"Content-Type": {c.kind}, "Location": {"https://elsewhere.invalid/"}}, "hello").
 			Stream(t.Context(), llm.Request{}, nil)
-		wantClass(t, err, td.Network)
+		llmtest.WantClass(t, err, td.Network)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestNotAStream(t *testing.T) {
 func TestKeyIsRedacted(t *testing.T) {
 	echo := `{"error":{"type":"x ` + testKey + `","message":"your key ` + testKey + ` is wrong"}}`
 	broken := New(Options{APIKey: testKey, BaseURL: "http://user:" + testKey + "@127.0.0.1:1/", HTTP: &http.Client{
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial with %v", r.Header) }),
+		Transport: llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("dial with %v", r.Header) }),
 	}})
 	for name, m := range map[string]*Model{
 		"status": answering(401, nil, echo),
@@ -176,9 +176,9 @@ func TestEnvironmentIsNotLookedAt(t *testing.T) {
 	}
 	for key, want := range map[string]string{"": "", " " + testKey + "\n": "Bearer " + testKey} {
 		var got *http.Request
-		m := New(Options{APIKey: key, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		m := New(Options{APIKey: key, HTTP: &http.Client{Transport: llmtest.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			got = r
-			return sseResponse(r, io.NopCloser(strings.NewReader(sseOf(evHi, evStop, evDone)))), nil
+			return llmtest.Stream(r, io.NopCloser(strings.NewReader(sseOf(evHi, evStop, evDone)))), nil
 		})}})
 		if _, err := m.Stream(t.Context(), llm.Request{}, nil); err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestEnvironmentIsNotLookedAt(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	for _, base := range []string{"http://127.0.0.1:1/v1", "http://[", "no scheme"} {
 		_, err := New(Options{APIKey: testKey, BaseURL: base}).Stream(t.Context(), llm.Request{}, nil)
-		wantClass(t, err, td.Network)
+		llmtest.WantClass(t, err, td.Network)
 		if e, _ := errors.AsType[*llm.Error](err); !strings.Contains(e.Hint, "base_url") {
 			t.Errorf("hint %q", e.Hint)
 		}
@@ -219,32 +219,8 @@ func TestOneCallIsOneRequest(t *testing.T) {
 	}
 }
 
-// hanging is a body that gives its text and then nothing until the request is given up.
-type hanging struct {
-	io.Reader
-	ctx context.Context
-}
-
-func (h *hanging) Read(p []byte) (int, error) {
-	if n, err := h.Reader.Read(p); err == nil {
-		return n, nil
-	}
-	<-h.ctx.Done()
-	return 0, h.ctx.Err()
-}
-
-func (h *hanging) Close() error { return nil }
-
 func hangingModel(head string, header, idle time.Duration) *Model {
-	return New(Options{APIKey: testKey, HeaderTimeout: header, IdleTimeout: idle, HTTP: &http.Client{
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			if head == "" {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			return sseResponse(r, &hanging{strings.NewReader(head), r.Context()}), nil
-		}),
-	}})
+	return New(Options{APIKey: testKey, HeaderTimeout: header, IdleTimeout: idle, HTTP: llmtest.Hanging(head)})
 }
 
 func TestSilence(t *testing.T) {
@@ -260,7 +236,7 @@ func TestSilence(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				_, err := hangingModel(c.head, 3*time.Second, 7*time.Second).Stream(t.Context(), llm.Request{}, nil)
-				wantClass(t, err, td.Network)
+				llmtest.WantClass(t, err, td.Network)
 				if took := time.Since(start); took != c.want || !strings.Contains(err.Error(), c.want.String()) {
 					t.Errorf("%v after %v", err, took)
 				}

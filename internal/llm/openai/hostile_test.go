@@ -3,16 +3,14 @@ package openai
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/td"
 )
 
@@ -123,74 +121,15 @@ func TestEndlessStreams(t *testing.T) {
 
 // Whole answers, spoiled in every way that comes to mind, at random places. The seed is in the name.
 func TestHostileAnswers(t *testing.T) {
-	at := func(r *rand.Rand, e []string) int { return r.IntN(len(e)) }
-	spoilers := []func(*rand.Rand, []string) []string{
-		func(r *rand.Rand, e []string) []string { i := at(r, e); return slices.Delete(e, i, i+1) },
-		func(r *rand.Rand, e []string) []string { return slices.Insert(e, at(r, e), e[at(r, e)]) },
-		func(r *rand.Rand, e []string) []string {
-			i, j := at(r, e), at(r, e)
-			e[i], e[j] = e[j], e[i]
-			return e
-		},
-		func(r *rand.Rand, e []string) []string {
-			i := at(r, e)
-			b := []byte(e[i])
-			b[r.IntN(len(b))] = byte(r.IntN(256))
-			e[i] = string(b)
-			return e
-		},
-		func(r *rand.Rand, e []string) []string {
-			i := at(r, e)
-			n := r.IntN(len(e[i]))
-			e[i] = e[i][:n] + strings.Repeat("\x00", 1+r.IntN(5)) + e[i][n:]
-			return e
-		},
-		func(r *rand.Rand, e []string) []string {
-			i := at(r, e)
-			e[i] = e[i][:r.IntN(len(e[i]))]
-			return e
-		},
-		func(r *rand.Rand, e []string) []string {
-			return slices.Insert(e, at(r, e), "event: error\ndata: "+strings.Repeat("{\"error\":", r.IntN(100))+"\n\n")
-		},
-		func(r *rand.Rand, e []string) []string {
-			r.Shuffle(len(e), func(i, j int) { e[i], e[j] = e[j], e[i] })
-			return e
-		},
-		func(r *rand.Rand, e []string) []string {
-			i := at(r, e)
-			e[i] = strings.Replace(e[i], `"index":0`, fmt.Sprintf(`"index":%d`, r.Int64()-r.Int64()), 1)
-			return e
-		},
-		func(_ *rand.Rand, e []string) []string { return slices.Concat(e, e) },
+	var all [][]llmtest.Frame
+	for _, turn := range recordings {
+		all = append(all, record(t, turn))
 	}
-	const answers = 1000
-	taken := 0
-	for seed := range answers {
-		rng := rand.New(rand.NewPCG(uint64(seed), 1))
-		var events []string
-		for _, f := range record(t, recordings[seed%len(recordings)]) {
-			events = append(events, string(f.Bytes))
-		}
-		for range 1 + rng.IntN(3) {
-			events = spoilers[rng.IntN(len(spoilers))](rng, events)
-			events = slices.DeleteFunc(events, func(s string) bool { return s == "" })
-			if len(events) == 0 {
-				events = []string{"\n"}
-			}
-		}
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			r, err := play(t.Context(), strings.Join(events, ""))
-			sane(t, r, err)
-			if err == nil {
-				taken++
-			}
-		})
-	}
-	if taken == 0 || taken == answers {
-		t.Errorf("%d of %d were taken for answers: the spoilers spoil nothing or everything", taken, answers)
-	}
-	t.Logf("%d of %d spoiled streams still were answers", taken, answers)
+	llmtest.Spoiled(t, all, func(t *testing.T, stream string) bool {
+		r, err := play(t.Context(), stream)
+		sane(t, r, err)
+		return err == nil
+	})
 }
 
 func FuzzStream(f *testing.F) {

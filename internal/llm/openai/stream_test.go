@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -17,32 +16,13 @@ import (
 	"taskdaemon/internal/td"
 )
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func sseResponse(r *http.Request, body io.ReadCloser) *http.Response {
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: body, Request: r,
-	}
-}
-
 // playing is a model whose every call is answered with this stream.
 func playing(body func() io.Reader) *Model {
-	return New(Options{APIKey: testKey, HTTP: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		return sseResponse(r, io.NopCloser(body())), nil
-	})}})
+	return New(Options{APIKey: testKey, HTTP: llmtest.Playing(body)})
 }
 
 func play(ctx context.Context, stream string) (llm.Response, error) {
 	return playing(func() io.Reader { return strings.NewReader(stream) }).Stream(ctx, llm.Request{Model: "m"}, nil)
-}
-
-func wantClass(t testing.TB, err error, class td.FailureClass) {
-	t.Helper()
-	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Class != class {
-		t.Fatalf("error %v (%T), want one of class %s", err, err, class)
-	}
 }
 
 // recordings are what the server sends for these scripts, each of one turn.
@@ -88,7 +68,7 @@ func TestCutAtEveryByte(t *testing.T) {
 				r, err := play(t.Context(), stream+string(f.Bytes[:n]))
 				switch {
 				case !finished && !failed:
-					wantClass(t, err, td.Network)
+					llmtest.WantClass(t, err, td.Network)
 				case failed:
 					if e, ok := errors.AsType[*llm.Error](err); !ok || !strings.Contains(e.Error(), "the script plays this failure") {
 						t.Fatalf("after an error: %+v, %v", r, err)
@@ -422,7 +402,7 @@ func TestGarbledStreams(t *testing.T) {
 			if err == nil {
 				t.Fatalf("taken for an answer: %+v", r)
 			}
-			wantClass(t, err, td.Network)
+			llmtest.WantClass(t, err, td.Network)
 		})
 	}
 }
