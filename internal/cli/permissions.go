@@ -31,6 +31,8 @@ type rulesOptions struct {
 	here bool
 	why  string
 	args []string
+	// untrusted is for tasks that have read untrusted text.
+	untrusted bool
 }
 
 func (o *rulesOptions) command(cmd *cobra.Command, run func(ctx context.Context, o rulesOptions) error) *cobra.Command {
@@ -75,6 +77,8 @@ type ruleShown struct {
 	In      string `json:"in,omitempty"`
 	Why     string `json:"why,omitempty"`
 	From    string `json:"from"`
+	// Untrusted says that it holds for tasks as well that have read untrusted text.
+	Untrusted bool `json:"untrusted,omitempty"`
 }
 
 func newPermissionsListCmd(a *app) *cobra.Command {
@@ -99,7 +103,7 @@ func runPermissionsList(_ context.Context, o rulesOptions) error {
 	}
 	shown := make([]ruleShown, len(rules))
 	for i, r := range rules {
-		shown[i] = ruleShown{string(r.Verdict), r.Match, r.In, r.Why, r.From}
+		shown[i] = ruleShown{string(r.Verdict), r.Match, r.In, r.Why, r.From, r.Untrusted}
 	}
 	if o.app.json {
 		return o.app.printJSON(shown)
@@ -111,7 +115,11 @@ func runPermissionsList(_ context.Context, o rulesOptions) error {
 	w := tabwriter.NewWriter(o.app.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERDICT\tRULE\tIN\tFROM")
 	for _, r := range shown {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Verdict, plainLine(r.Rule, 200), plainLine(r.In, 200), plainLine(r.From, 200))
+		from := plainLine(r.From, 200)
+		if r.Untrusted {
+			from += ", also after untrusted text"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Verdict, plainLine(r.Rule, 200), plainLine(r.In, 200), from)
 	}
 	return w.Flush()
 }
@@ -127,6 +135,7 @@ allow. With --here it holds in this folder only.`,
 	}, runPermissionsAdd)
 	cmd.Flags().BoolVar(&o.here, "here", false, "only in this folder")
 	cmd.Flags().StringVar(&o.why, "why", "", "told to the model and to people")
+	cmd.Flags().BoolVar(&o.untrusted, "untrusted", false, "allow it to tasks as well that have read untrusted text")
 	return cmd
 }
 
@@ -148,7 +157,7 @@ func runPermissionsAdd(ctx context.Context, o rulesOptions) error {
 }
 
 func (o rulesOptions) rule() td.KeptRule {
-	r := td.KeptRule{Verdict: strings.ToLower(o.args[0]), Match: o.args[1]}
+	r := td.KeptRule{Verdict: strings.ToLower(o.args[0]), Match: o.args[1], Untrusted: o.untrusted}
 	if o.here {
 		r.In = o.dir
 	}
@@ -164,6 +173,7 @@ project are taken out where they stand: permissions list says where.`,
 		Example: `  taskdaemon permissions rm allow "Bash(go test *)" --here`,
 	}, runPermissionsRm)
 	cmd.Flags().BoolVar(&o.here, "here", false, "the rule that holds in this folder only")
+	cmd.Flags().BoolVar(&o.untrusted, "untrusted", false, "the rule that holds after untrusted text, too")
 	return cmd
 }
 
@@ -204,6 +214,7 @@ and, in brackets, what it is called with: a command, a path or an address. Anyth
 		return runPolicyExplain(*o)
 	})
 	cmd.Flags().StringVar(&o.mode, "mode", "", "permission mode: "+modeNames()+"; the config's when not given")
+	cmd.Flags().BoolVar(&o.untrusted, "untrusted", false, "for a task that has read untrusted text, with permissions.untrusted: ask")
 	return cmd
 }
 
@@ -247,7 +258,7 @@ func runPolicyExplain(o explainOptions) error {
 		return err
 	}
 	call := parseCall(o.args[0], o.dir)
-	call.Mode = policy.Mode(mode)
+	call.Mode, call.Tainted = policy.Mode(mode), o.untrusted
 	d := p.Decide(call)
 	out := explained{Verdict: d.Verdict, Rule: d.Rule, Why: d.Why, Floor: d.Floor, Looks: d.Looks, Reads: d.Reads, Writes: d.Writes, Hosts: d.Hosts}
 	for _, f := range d.Offers {

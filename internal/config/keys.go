@@ -119,7 +119,7 @@ var Keys = []Key{
 		Enum: permissionModes(), field: func(c *Config) any { return &c.Permissions.Mode },
 	},
 	{
-		Name: "permissions.untrusted", Doc: "How a task is held that has read text which anybody may have written, of the web or of a server of tools: asis, or ask before every command that is not known to only look.",
+		Name: "permissions.untrusted", Doc: "How a task is held that has read text which anybody may have written, of the web or of a server of tools: asis, or ask: before every command that is not known to only look, and where only rules allow something that do not say untrusted: true.",
 		Enum: []string{UntrustedAsIs, UntrustedAsk}, field: func(c *Config) any { return &c.Permissions.Untrusted },
 	},
 	{

@@ -26,8 +26,10 @@ type Rule struct {
 	Why   string    `yaml:"why"` // told to the model and to people
 	By    string    `yaml:"by"`
 	At    time.Time `yaml:"at"`
-	Where string    `yaml:"-"`
-	Line  int       `yaml:"-"`
+	// Untrusted says that an allow holds for tasks as well that have read untrusted text: see permissions.untrusted.
+	Untrusted bool   `yaml:"untrusted"`
+	Where     string `yaml:"-"`
+	Line      int    `yaml:"-"`
 }
 
 // Verdict is which of the three it is, and what it matches.
@@ -120,6 +122,9 @@ func rules(r *reader, n ast.Node) error {
 		}
 		if set != 1 {
 			return r.fail(at[i], "a rule has one of allow, ask and deny, such as: {deny: \"Bash(git push *)\"}")
+		}
+		if u.Untrusted && u.Allow == "" {
+			return r.fail(at[i], "untrusted belongs to allow: ask and deny hold for every task")
 		}
 		if u.In != "" {
 			if u.In = resolvePath(u.In, filepath.Dir(r.path)); !filepath.IsAbs(u.In) {

@@ -15,7 +15,7 @@ func TestReadRules(t *testing.T) {
 	}
 	text := `# kept
 rules:
-  - {allow: "Bash(go test *)", in: /src/proj, by: eve, at: 2026-11-15T10:00:00Z}
+  - {allow: "Bash(go test *)", in: /src/proj, by: eve, untrusted: true, at: 2026-11-15T10:00:00Z}
 
   - deny: Write(infra/**)
     why: ask the platform team
@@ -27,7 +27,7 @@ rules:
 	if err != nil || len(got) != 2 {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if v, m := got[0].Verdict(); v != "allow" || m != "Bash(go test *)" || got[0].In != "/src/proj" || got[0].By != "eve" || got[0].Line != 3 {
+	if v, m := got[0].Verdict(); v != "allow" || m != "Bash(go test *)" || got[0].In != "/src/proj" || got[0].By != "eve" || !got[0].Untrusted || got[0].Line != 3 {
 		t.Errorf("first: %+v", got[0])
 	}
 	if want := time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC); !got[0].At.Equal(want) {
@@ -45,9 +45,10 @@ func TestRulesThatAreWrong(t *testing.T) {
 		"rules: [{alow: a}]":                            "alow",
 		"rules: [{allow: a, in: [x]}]":                  "p.yaml:1:",
 		"rules: {allow: a}":                             "want a list",
+		"rules: [{deny: a, untrusted: true}]":           "untrusted belongs to allow",
 		"limits: {loops: 3}":                            "limits.loops does not belong here",
 		"hooks: [{point: PreToolUse, command: 'true'}]": "rules only",
-		"rules: [":                                      "p.yaml",
+		"rules: [": "p.yaml",
 	} {
 		_, err := ParseRules("p.yaml", []byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -33,7 +33,7 @@ type Guard interface {
 // decide says what may become of a call, by the rules alone (G-1, G-2). Every call of every loop passes here,
 // as it would run. Rules that cannot be read allow nothing that touches anything.
 func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
-	task, script := r.log.Task(), r.log.Transcript()
+	task := r.log.Task()
 	p, err := r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
 	switch {
 	case err != nil && call.Free:
@@ -44,7 +44,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	a := policy.Action{
 		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free, Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
-		Sandboxed: r.confined(), Tainted: r.Taint && script.Tainted(),
+		Sandboxed: r.confined(), Tainted: r.tainted(),
 	}
 	if a.Command != "" && a.Tool != "Bash" {
 		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not
@@ -56,6 +56,9 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	}
 	return p.Decide(a)
 }
+
+// tainted reports whether the task is held stricter for what it has read.
+func (r *run) tainted() bool { return r.Taint && r.log.Task().Untrusted }
 
 // hidden tells the paths that a task's model may not read. The rules are those of the first question. Where they
 // cannot be read it may read nothing.
@@ -174,7 +177,7 @@ func (r *run) keepRules(ctx context.Context, a *transcript.Asked, verdict policy
 		if verdict == policy.Deny {
 			match = policy.Unbound(match)
 		}
-		rules[i] = td.KeptRule{Verdict: string(verdict), Match: match, By: a.Answer.By, At: a.AnsweredAt}
+		rules[i] = td.KeptRule{Verdict: string(verdict), Match: match, By: a.Answer.By, At: a.AnsweredAt, Untrusted: verdict == policy.Allow && r.tainted()}
 		if a.Answer.Scope == td.ProjectScope {
 			rules[i].In = task.Dir
 		}

@@ -109,7 +109,7 @@ func childSpec(parent td.Task, t tool.Tool, input json.RawMessage, id td.TaskID)
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask, Mode: td.Autonomous,
 		Parent: parent.ID, Root: parent.Tree(), Budget: parent.Budget, Depth: parent.Depth + 1, Dir: parent.Dir, Priority: parent.Priority, Yes: parent.Yes,
 		PermissionLimit: parent.PermissionLimit, Permissions: cmp.Or(parent.PermissionsOverride, parent.Permissions),
-		Inherited: slices.Concat(parent.Inherited, parent.Rules), Rehearsal: parent.Rehearsal, CreatedBy: "task " + parent.Handle,
+		Inherited: slices.Concat(parent.Inherited, parent.Rules), Tainted: parent.Untrusted, Rehearsal: parent.Rehearsal, CreatedBy: "task " + parent.Handle,
 		Title: in.Title, Prompt: in.Prompt, Tier: parent.Tier, Model: parent.Spec.Model, Tools: parent.Tools,
 	}
 	if in.Tier != "" {
@@ -131,7 +131,7 @@ const exploreText = "Find this out by looking through the workspace. You can onl
 
 // childResult is what the parent is told of a subtask that has ended.
 func childResult(t td.Task) *td.ToolResult {
-	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State}}
+	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State}, Untrusted: t.Untrusted}
 	switch {
 	case t.Status.Completed != nil:
 		out.Content = t.Status.Completed.Summary

@@ -40,3 +40,27 @@ func TestRetryFreesTheParent(t *testing.T) {
 		}
 	})
 }
+
+// A subtask begins with what its parent has read, and its result brings along what it has read itself.
+func TestTaintGoesBothWays(t *testing.T) {
+	input := json.RawMessage(`{"prompt":"work"}`)
+	for _, tainted := range []bool{false, true} {
+		parent := td.NewTask(td.Spec{ID: td.NewTaskID(), Tainted: tainted})
+		spec, err := childSpec(parent, tool.Tool{}, input, td.NewTaskID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		child := td.NewTask(spec)
+		if child.Untrusted != tainted {
+			t.Errorf("a child of a parent that has read untrusted text (%v) is tainted: %v", tainted, child.Untrusted)
+		}
+		res := childResult(child)
+		if res.Untrusted != tainted {
+			t.Errorf("the result of a tainted child (%v) is untrusted: %v", tainted, res.Untrusted)
+		}
+		reader, err := td.NewTask(td.Spec{}).Apply(td.Event{Seq: 1, Body: td.StepEnded{Outcome: td.Outcome{Key: "1.1", Tool: res}}})
+		if err != nil || reader.Untrusted != tainted {
+			t.Errorf("who reads the result is tainted: %v, %v", reader.Untrusted, err)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func Contradictions(rules []Rule) []Problem {
 			switch {
 			case rank(other.rule.Verdict) > rank(c.rule.Verdict):
 				out = append(out, Problem{Rule: c.rule, Text: fmt.Sprintf("%q never decides: %q%s wins over it", c.rule, other.rule, from(other.rule))})
-			case other.rule.Verdict == c.rule.Verdict && other.rule.Match == c.rule.Match && other.in == c.in && j < i:
+			case other.rule.Verdict == c.rule.Verdict && other.rule.Match == c.rule.Match && other.in == c.in && other.rule.Untrusted == c.rule.Untrusted && j < i:
 				out = append(out, Problem{Rule: c.rule, Text: fmt.Sprintf("%q is there twice%s", c.rule, from(other.rule))})
 			}
 		}

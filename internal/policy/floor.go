@@ -27,6 +27,7 @@ const (
 	askRuns     = "runs what it is given"
 	askEnv      = "changes how other commands run"
 	askSecrets  = "tells a secret"
+	askTainted  = "untrusted text"
 )
 
 // homeCredentials are files and folders of a home that prove who a person is, or hold what proves it.

@@ -7,7 +7,8 @@
 // The order is fixed. The floor denies first, and no mode, rule or answer gets past it. Then deny rules,
 // then plan mode, then what nobody can foresee (a command that cannot be parsed, a path that is known only
 // when it runs): that is asked about, whatever an allow rule says. Then ask rules, allow rules and, last,
-// the mode.
+// the mode. For a task that has read untrusted text and is held stricter only the allow rules count that are
+// made for such tasks.
 package policy
 
 import (
@@ -187,6 +188,11 @@ func (p *Policy) Decide(a Action) Decision {
 	if !d.Fixed {
 		d.Offers = p.offers(a, r)
 	}
+	for i := range d.Offers {
+		if a.Tainted {
+			d.Offers[i].Words += ", also for tasks that have read untrusted text"
+		}
+	}
 	return d
 }
 
@@ -225,7 +231,14 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if c, ok := p.covered(a, r); ok {
 		return c.decision()
 	}
-	return p.byMode(a, r)
+	d := p.byMode(a, r)
+	if calm := a; a.Tainted && d.Verdict == Ask {
+		calm.Tainted = false
+		if c, ok := p.covered(calm, r); ok {
+			d.Rule, d.Why = askTainted, fmt.Sprintf("The task has read untrusted text, and %q is not made for such tasks.", c.rule.String())
+		}
+	}
+	return d
 }
 
 // byMode decides what no rule has decided.
@@ -258,7 +271,7 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 		d.Why = r.changing()
 	}
 	if d.Verdict == Allow && a.Tainted && !r.looks() && a.Command != "" {
-		d.Verdict, d.Rule = Ask, "untrusted text"
+		d.Verdict, d.Rule = Ask, askTainted
 		d.Why = "The task has read untrusted text, so that its commands are asked about."
 	}
 	return d

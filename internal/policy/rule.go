@@ -25,6 +25,8 @@ type Rule struct {
 	In      string // the folder it holds in; empty: everywhere
 	Why     string // for whoever is refused
 	From    string // FromUser and its kin
+	// Untrusted says that an allow holds for tasks as well that have read untrusted text and are held stricter.
+	Untrusted bool
 }
 
 // String is the rule as a person types it.

@@ -20,7 +20,8 @@ func policyWith(t testing.TB, rules ...Rule) *Policy {
 
 func rule(text string) Rule {
 	verdict, match, _ := strings.Cut(text, " ")
-	return Rule{Verdict: Verdict(verdict), Match: match, From: FromUser}
+	verdict, untrusted := strings.CutSuffix(verdict, "+untrusted")
+	return Rule{Verdict: Verdict(verdict), Match: match, From: FromUser, Untrusted: untrusted}
 }
 
 func TestRules(t *testing.T) {
@@ -56,7 +57,20 @@ func TestRules(t *testing.T) {
 		{"allow Bash(go test *);allow Write(out.txt)", "ask", "go test ./... > out.txt", Allow},
 		{"allow Bash(go test *);allow Bash(go build *)", "ask", "go build ./... && go test ./...", Allow},
 		{"allow Bash(go test *)", "plan", "go test ./...", Deny},
-		{"allow Bash(go test *)", "auto+taint", "go test ./...", Allow},
+		{"allow Bash(go test *)", "auto+taint", "go test ./...", Ask},
+		{"allow+untrusted Bash(go test *)", "auto+taint", "go test ./...", Allow},
+		{"allow+untrusted Bash(go test *)", "ask", "go test ./...", Allow},
+		{"allow+untrusted Bash(go test *);allow Bash(make *)", "ask+taint", "make && go test ./...", Ask},
+		{"allow+untrusted Bash(go test *)", "ask+taint", "go test ./... | tail", Allow},
+		{"allow Write(docs/**)", "ask+taint", "@Write /src/proj/docs/x", Ask},
+		{"allow Write(docs/**)", "accept-edits+taint", "@Write /src/proj/docs/x", Allow},
+		{"allow WebFetch(x.example)", "auto+taint", "@WebFetch x.example", Ask},
+		{"allow+untrusted WebFetch(x.example)", "auto+taint", "@WebFetch x.example", Allow},
+		{"allow mcp__notes__*", "auto+taint", "@mcp__notes__write", Ask},
+		{"allow Read(/src/other/**)", "auto+taint", "@Read /src/other/x", Ask},
+		{"allow Bash(ls *)", "ask+taint", "ls", Allow},
+		{"ask Bash(go *);allow+untrusted Bash(go test *)", "auto+taint", "go test", Ask},
+		{"deny Bash(go *);allow+untrusted Bash(go test *)", "auto+taint", "go test", Deny},
 		{"allow Bash", "ask", "touch x", Allow},
 		{"allow Bash", "ask", "rm -rf ~", Deny},
 		{"allow Bash", "ask", "$x", Ask},
@@ -320,9 +334,9 @@ func TestOffersAreSafe(t *testing.T) {
 			a.Mode = mode
 			d := floor.Decide(a)
 			for _, o := range d.Offers {
-				rules := []Rule{{Verdict: Allow, Match: o.Rule}}
+				rules := []Rule{{Verdict: Allow, Match: o.Rule, Untrusted: a.Tainted}}
 				for _, w := range o.With {
-					rules = append(rules, Rule{Verdict: Allow, Match: w})
+					rules = append(rules, Rule{Verdict: Allow, Match: w, Untrusted: a.Tainted})
 				}
 				if got := policyWith(t, rules...).Decide(a); got.Verdict != Allow {
 					t.Errorf("%s: %s %q: with %v it is still %s (%s: %s)", e.at, a.Tool, a.Command, rules, got.Verdict, got.Rule, got.Why)

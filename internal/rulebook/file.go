@@ -98,7 +98,7 @@ func (b *Book) load() ([]byte, []config.Rule, error) {
 
 func sameRule(have config.Rule, r td.KeptRule) bool {
 	verdict, match := have.Verdict()
-	return verdict == r.Verdict && match == r.Match && have.In == r.In
+	return verdict == r.Verdict && match == r.Match && have.In == r.In && have.Untrusted == r.Untrusted
 }
 
 // ruleLine is a rule as one line of the file.
@@ -108,6 +108,9 @@ func ruleLine(r td.KeptRule) string {
 		if f.value != "" {
 			parts = append(parts, f.key+": "+quoted(f.value))
 		}
+	}
+	if r.Untrusted {
+		parts = append(parts, "untrusted: true")
 	}
 	if !r.At.IsZero() {
 		parts = append(parts, "at: "+r.At.UTC().Format(time.RFC3339))
@@ -130,6 +133,9 @@ func quoted(s string) string {
 func Valid(r td.KeptRule) error {
 	if !slices.Contains([]policy.Verdict{policy.Allow, policy.Ask, policy.Deny}, policy.Verdict(r.Verdict)) {
 		return td.Errorf(td.Invalid, "verdict %q: it is allow, ask or deny", r.Verdict)
+	}
+	if r.Untrusted && r.Verdict != string(policy.Allow) {
+		return td.Errorf(td.Invalid, "only what is allowed can be so after untrusted text: ask and deny hold for every task")
 	}
 	if err := policy.Check(policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match}); err != nil {
 		return td.Errorf(td.Invalid, "%w", err).WithHint(`taskdaemon permissions add allow "Bash(go test *)"`)

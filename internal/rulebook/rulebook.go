@@ -81,7 +81,7 @@ func (b *Book) File() string { return b.file }
 
 func ruleOf(r config.Rule, from string) policy.Rule {
 	verdict, match := r.Verdict()
-	return policy.Rule{Verdict: policy.Verdict(verdict), Match: match, In: r.In, Why: r.Why, From: from}
+	return policy.Rule{Verdict: policy.Verdict(verdict), Match: match, In: r.In, Why: r.Why, From: from, Untrusted: r.Untrusted}
 }
 
 // ResolveLinks follows the symlinks of what exists of a path.
@@ -107,7 +107,7 @@ func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
 	}
 	rules := slices.Clone(c.rules)
 	for _, r := range own {
-		rules = append(rules, policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match, Why: r.Why, From: "an answer of " + r.By})
+		rules = append(rules, policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match, Why: r.Why, From: "an answer of " + r.By, Untrusted: r.Untrusted})
 	}
 	return policy.New(b.at(dir), rules)
 }

@@ -38,6 +38,8 @@ type KeptRule struct {
 	Why     string    `json:"why,omitempty"`
 	By      string    `json:"by,omitempty"`
 	At      time.Time `json:"at,omitzero"`
+	// Untrusted says that an allow holds for tasks as well that have read untrusted text.
+	Untrusted bool `json:"untrusted,omitempty"`
 }
 
 // Offer is a rule that "always" and "never" can make of a request.

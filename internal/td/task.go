@@ -67,6 +67,8 @@ type Spec struct {
 	Permissions PermissionMode `json:"permissions,omitempty"`
 	// Inherited are the rules that answers made for the task it is a subtask of.
 	Inherited []KeptRule `json:"inherited,omitempty"`
+	// Tainted says that who made it, another task, had read untrusted text.
+	Tainted bool `json:"tainted,omitempty"`
 	// Tools are the only ones it may use; empty: all.
 	Tools []string `json:"tools,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
@@ -93,6 +95,9 @@ type Live struct {
 	ModelOverride string     `json:"model_override,omitempty"` // set by /model
 	Raised        Tier       `json:"raised,omitempty"`         // the tier after escalation
 	Rules         []KeptRule `json:"rules,omitempty"`          // that answers made for this task alone
+	// Untrusted says that its model has read text that anybody may have written: of the web, of a server of tools, of
+	// a task that had.
+	Untrusted bool `json:"untrusted,omitempty"`
 	// PermissionsOverride is set by /mode.
 	PermissionsOverride PermissionMode `json:"permissions_override,omitempty"`
 	Requests            []Request      `json:"requests,omitempty"`  // open ones
@@ -162,7 +167,7 @@ func (t Task) Request(id RequestID) (Request, bool) {
 // NewTask is the task as its Created event leaves it.
 func NewTask(s Spec) Task {
 	return Task{Spec: s, Live: Live{
-		Status: Status{State: Queued, Since: s.CreatedAt}, UpdatedAt: s.CreatedAt,
+		Status: Status{State: Queued, Since: s.CreatedAt}, UpdatedAt: s.CreatedAt, Untrusted: s.Tainted,
 	}}
 }
 
@@ -277,6 +282,7 @@ func (t *Task) ended(o Outcome) {
 			t.Retrying = o.Failure
 		}
 	case o.Tool != nil:
+		t.Untrusted = t.Untrusted || o.Tool.Untrusted
 		if o.Tool.Job != nil {
 			j := *o.Tool.Job
 			j.Wants, j.Step, j.Tool = step.Wants, "", ""

@@ -32,7 +32,6 @@ type anomalies struct {
 	memory           int64       // most that a command took since it was last told
 	cpu              time.Duration
 	made             []Made
-	tainted          bool
 	found            int
 }
 
@@ -86,7 +85,6 @@ func (a *anomalies) apply(ev td.Event) {
 		}
 	case td.StepEnded:
 		if b.Tool != nil {
-			a.tainted = a.tainted || b.Tool.Untrusted
 			a.memory, a.cpu = max(a.memory, b.Tool.Memory), max(a.cpu, b.Tool.CPU)
 		}
 	case td.AnomalyFound:
@@ -130,10 +128,6 @@ const MostMade = 256
 
 // Made are the newest calls, oldest first.
 func (t *Transcript) Made() []Made { return t.anomalies.made }
-
-// Tainted reports whether the model has read text that anybody may have written: of the web, of a server of
-// tools.
-func (t *Transcript) Tainted() bool { return t.anomalies.tainted }
 
 // AnomaliesFound is how many were recorded.
 func (t *Transcript) AnomaliesFound() int { return t.anomalies.found }
