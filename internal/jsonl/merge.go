@@ -2,6 +2,7 @@ package jsonl
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -114,10 +115,7 @@ func (p *pile) bytes() []byte {
 // settle sorts the pile, and takes away what is there twice or needless.
 func (p *pile) settle() {
 	slices.SortFunc(p.good, func(a, b good) int {
-		if by := a.op.Compare(b.op); by != 0 {
-			return by
-		}
-		return bytes.Compare(a.text, b.text)
+		return cmp.Or(a.op.Compare(b.op), bytes.Compare(a.text, b.text))
 	})
 	p.good = slices.CompactFunc(p.good, func(a, b good) bool { return a.op == b.op && bytes.Equal(a.text, b.text) })
 	slices.SortFunc(p.bad, bytes.Compare)
@@ -126,53 +124,51 @@ func (p *pile) settle() {
 }
 
 // dropCovered takes away lines that fold to nothing beside the compact lines of their task: a compact line
-// if one other holds all of it, any other if all compact lines together do.
+// if those that come after it in an order of their own hold all of it, another line if all of them do.
 //
-// Both are the same in every order of merging. What a compact line holds, one that holds that line holds,
-// too; so whatever was taken away early would be taken away late. Compact lines together do not count
-// against each other, since each of three could be needless beside the other two.
+// Thus it is the same in every order of merging. To take a compact line away changes nothing in what is
+// held by those after any line: what it held, the ones after it hold. So whatever goes early would go
+// late, and what stays is judged alike. And it takes one look at each line, whoever wrote them.
 func (p *pile) dropCovered() {
-	compact := make(map[td.TaskID][]Change)
-	for _, g := range p.good {
+	var compact []int
+	for i, g := range p.good {
 		if g.compact {
-			compact[g.task] = append(compact[g.task], p.change(g))
+			compact = append(compact, i)
 		}
 	}
 	if len(compact) == 0 {
 		return
 	}
-	whole := make(map[td.TaskID]*Record, len(compact))
-	alone := make(map[td.TaskID][]*Record, len(compact))
-	for task, lines := range compact {
-		all := new(Record)
-		for _, c := range lines {
-			one := new(Record)
-			one.Apply(c)
-			all.Apply(c)
-			alone[task] = append(alone[task], one)
-		}
-		whole[task] = all
-	}
-	nth := make(map[td.TaskID]int)
-	p.good = slices.DeleteFunc(p.good, func(g good) bool {
-		i := nth[g.task]
-		if g.compact {
-			nth[g.task]++
-		}
-		if whole[g.task] == nil || g.extra {
-			return false
-		}
-		c := p.change(g)
-		if !g.compact {
-			return whole[g.task].holds(&c)
-		}
-		for j, one := range alone[g.task] {
-			if j != i && one.holds(&c) {
-				return true
-			}
-		}
-		return false
+	// Any order would do. In this one, a line that was made of another as a rule comes after it.
+	slices.SortFunc(compact, func(i, j int) int {
+		a, b := p.good[i], p.good[j]
+		return cmp.Or(a.op.Compare(b.op), cmp.Compare(len(a.text), len(b.text)), bytes.Compare(a.text, b.text))
 	})
+	held := make(map[td.TaskID]*Record)
+	needless := make([]bool, len(p.good))
+	for _, i := range slices.Backward(compact) {
+		g := p.good[i]
+		c := p.change(g)
+		if held[g.task] == nil {
+			held[g.task] = new(Record)
+		}
+		if needless[i] = !g.extra && held[g.task].holds(&c); !needless[i] {
+			held[g.task].Apply(c)
+		}
+	}
+	for i, g := range p.good {
+		if r := held[g.task]; r != nil && !g.compact && !g.extra {
+			c := p.change(g)
+			needless[i] = r.holds(&c)
+		}
+	}
+	kept := p.good[:0]
+	for i, g := range p.good {
+		if !needless[i] {
+			kept = append(kept, g)
+		}
+	}
+	p.good = kept
 }
 
 // compact folds the lines of each task that are older than a time, in milliseconds, if there are two or
