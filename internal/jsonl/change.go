@@ -180,7 +180,7 @@ func (c *Change) within(op Stamp, of string) error {
 // isTask reports whether id is a UUIDv7 in lower case: an id that can be written in two ways would be two
 // tasks.
 func isTask[T ~string | ~[]byte](id T) bool {
-	if len(id) != 36 || id[14] != '7' || id[19] < '8' || id[19] > 'b' || id[19] > '9' && id[19] < 'a' {
+	if len(id) != 36 || id[14] != '7' || id[19] < '8' || id[19] > 'b' {
 		return false
 	}
 	for i := range len(id) {

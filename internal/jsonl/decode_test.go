@@ -24,6 +24,7 @@ func TestCanonical(t *testing.T) {
 			`{` + opA + `,"set":{"a":[1,{"c":2,"d":1}],"b":1},` + taskA + `}`},
 		{"escapes", `{` + opA + `,"set":{"t":"\u00e9\u003c\/\ud83d\ude00\u000A\u001F\u007f\u2028\b"},` + taskA + `}`,
 			`{` + opA + `,"set":{"t":"é</😀\n\u001f` + "\x7f\u2028" + `\b"},` + taskA + `}`},
+		{"an escaped slash", `{` + opA + `,"set":{"t":"a\/b"},` + taskA + `}`, `{` + opA + `,"set":{"t":"a/b"},` + taskA + `}`},
 		{"escaped keys", `{"\u006fp":"019a86d3b5c0-000000-an\u0061","set":{"b\u0061":{"z":1,"\u0079":2}},` + taskA + `}`,
 			`{` + opA + `,"set":{"ba":{"y":2,"z":1}},` + taskA + `}`},
 		{"numbers stay", `{` + opA + `,"set":{"n":[0,-0,1.0,1e5,1E+5,100000000000000000000000]},` + taskA + `}`, ""},
@@ -187,8 +188,27 @@ func TestTheLongestLine(t *testing.T) {
 	if _, err := Decode(text[:MaxLine]); err != nil {
 		t.Error(err)
 	}
+	c.Set["a"] = json.RawMessage(`"` + strings.Repeat("x", room+1) + `"`)
+	if _, err := Append(nil, c); err == nil || !strings.Contains(err.Error(), "a line has at most") {
+		t.Errorf("a byte more is written: %v", err)
+	}
 	if _, err := Decode(append(text[:MaxLine], ' ')); err == nil || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("a byte more: %v", err)
+		t.Errorf("a byte more is read: %v", err)
+	}
+}
+
+// Members are a set: however they are written, they are read and written alike.
+func TestMembersAreASet(t *testing.T) {
+	want := []string{"x", "y"}
+	for _, text := range []string{`["x","y"]`, `["y","x"]`, `["y","x","y","x"]`} {
+		c, err := Decode([]byte(`{"add":{"l":` + text + `},` + opA + `,` + taskA + `}`))
+		if err != nil || !reflect.DeepEqual(c.Add["l"], want) {
+			t.Errorf("%s is read as %q, %v", text, c.Add["l"], err)
+		}
+	}
+	got := line(t, Change{Op: mustStamp(short(1, "ana")), Task: someTasks[0], Remove: map[string][]string{"l": {"y", "x", "y"}}})
+	if !bytes.Contains(got, []byte(`{"l":["x","y"]}`)) {
+		t.Errorf("written as %s", got)
 	}
 }
 

@@ -98,7 +98,8 @@ func (r *Record) applyMembers(c *Change, sets map[string][]string, in bool) {
 }
 
 // beats reports whether v counts more than w: it is newer, or of the same op and bytewise larger. What
-// decides must be part of the value, since a compact line keeps nothing else.
+// decides must be part of the value, since a compact line keeps nothing else. Any value beats none: its op has
+// an actor.
 func (v Value) beats(w Value) bool {
 	if by := v.Op.Compare(w.Op); by != 0 {
 		return by > 0
@@ -120,7 +121,7 @@ func (r *Record) holds(c *Change) bool {
 		return false
 	}
 	for field, raw := range c.Set {
-		if w, ok := r.Fields[field]; !ok || (Value{Raw: raw, Op: c.fieldOp(field)}).beats(w) {
+		if (Value{Raw: raw, Op: c.fieldOp(field)}).beats(r.Fields[field]) {
 			return false
 		}
 	}
@@ -130,7 +131,7 @@ func (r *Record) holds(c *Change) bool {
 func (r *Record) holdsMembers(c *Change, sets map[string][]string, in bool) bool {
 	for set, members := range sets {
 		for _, name := range members {
-			if n, ok := r.Sets[set][name]; !ok || (Member{In: in, Op: c.memberOp(set, name)}).beats(n) {
+			if (Member{In: in, Op: c.memberOp(set, name)}).beats(r.Sets[set][name]) {
 				return false
 			}
 		}

@@ -33,6 +33,15 @@ func drawStamp(t *rapid.T) Stamp {
 // drawChange draws a change that is not compact.
 func drawChange(t *rapid.T, op Stamp) Change {
 	c := Change{Op: op, Task: rapid.SampledFrom(someTasks).Draw(t, "task")}
+	set, member := rapid.SampledFrom(someSets).Draw(t, "only set"), rapid.SampledFrom(someMembers).Draw(t, "only member")
+	switch rapid.IntRange(0, 3).Draw(t, "only") { // a change of one thing shows what one of many things would hide
+	case 0:
+		c.Add = with(c.Add, set, member)
+		return c
+	case 1:
+		c.Remove = with(c.Remove, set, member)
+		return c
+	}
 	value := rapid.Map(rapid.SampledFrom(someValues), func(v string) json.RawMessage { return json.RawMessage(v) })
 	c.Set = rapid.MapOfN(rapid.SampledFrom(someFields), value, 0, 3).Draw(t, "set")
 	for _, set := range someSets {
@@ -47,6 +56,21 @@ func drawChange(t *rapid.T, op Stamp) Change {
 	}
 	if rapid.IntRange(0, 9).Draw(t, "extra") == 0 {
 		c.Extra = map[string]json.RawMessage{rapid.SampledFrom([]string{"link", "zeta", ""}).Draw(t, "key"): json.RawMessage(`{"x":[1]}`)}
+	}
+	return c
+}
+
+// drawCompact draws a compact change.
+func drawCompact(t *rapid.T) Change {
+	var r Record
+	for range rapid.IntRange(1, 4).Draw(t, "parts") {
+		c := asRead(t, drawChange(t, drawStamp(t)))
+		c.Task = someTasks[0]
+		r.Apply(c)
+	}
+	c := r.Change()
+	if rapid.IntRange(0, 4).Draw(t, "extra") == 0 {
+		c.Extra = map[string]json.RawMessage{"link": json.RawMessage("1")}
 	}
 	return c
 }

@@ -152,9 +152,8 @@ func (p *pile) dropCovered() {
 		if held[g.task] == nil {
 			held[g.task] = new(Record)
 		}
-		if needless[i] = !g.extra && held[g.task].holds(&c); !needless[i] {
-			held[g.task].Apply(c)
-		}
+		needless[i] = !g.extra && held[g.task].holds(&c)
+		held[g.task].Apply(c)
 	}
 	for i, g := range p.good {
 		if r := held[g.task]; r != nil && !g.compact && !g.extra {

@@ -44,6 +44,7 @@ func TestMerge(t *testing.T) {
 		{"CRLF and marks", []string{"\uFEFF" + a + "\r\n" + b + "\r\r\n", lines(b)}, lines(a, b)},
 		{"not canonical", []string{strings.ReplaceAll(lines(a), ",", " , "), lines(a)}, lines(a)},
 		{"bad lines last, sorted, once", []string{lines("zzz", "{", a), lines("aaa", "{")}, lines(a, "aaa", "zzz", "{")},
+		{"bad lines without what is around them", []string{"\uFEFF\uFEFFx\r\r\n\uFEFF\r\n", "x"}, lines("x")},
 		{"a conflict", []string{lines("<<<<<<< HEAD", b, "||||||| base", a, "=======", c, ">>>>>>> theirs")}, lines(a, b, c)},
 		{"extra keys", []string{`{"zz":1,` + opA + `,` + taskA + `}`}, lines(`{` + opA + `,` + taskA + `,"zz":1}`)},
 	} {
@@ -83,6 +84,9 @@ func TestCompact(t *testing.T) {
 	if got != want {
 		t.Errorf("\n%swant\n%s", got, want)
 	}
+	if exact := string(Compact(log, time.UnixMilli(5))); !strings.Contains(exact, string(line(t, sets(short(5, "ana"), nil, []string{"db"})))) {
+		t.Errorf("a change of that very time was folded\n%s", exact)
+	}
 	if again := string(Compact([]byte(got), time.UnixMilli(6))); again != got {
 		t.Errorf("compacted again\n%s", again)
 	}
@@ -95,6 +99,68 @@ func TestCompact(t *testing.T) {
 	}
 	if merged := string(Merge([]byte(later), log, []byte(got))); merged != later {
 		t.Errorf("the older compact line came back\n%s", merged)
+	}
+}
+
+// What compact lines make needless, and what they do not.
+func TestCovered(t *testing.T) {
+	member := func(wall int, add, remove []string) Change {
+		return Change{Op: mustStamp(short(wall, "ana")), Task: someTasks[0], Add: map[string][]string{"l": add}, Remove: map[string][]string{"l": remove}}
+	}
+	compact := func(changes ...Change) Change {
+		var r Record
+		for _, c := range changes {
+			r.Apply(c)
+		}
+		return r.Change()
+	}
+	extra := func(c Change) Change {
+		c.Extra = map[string]json.RawMessage{"link": json.RawMessage("1")}
+		return c
+	}
+	foreign := set(short(3, "ana"), "a", "1")
+	foreign.Task = someTasks[1]
+	whole := compact(set(short(1, "ana"), "a", "1"), set(short(3, "ana"), "a", "3"), member(4, []string{"x"}, []string{"y"}), set(short(9, "ana"), "b", "9"))
+	for _, c := range []struct {
+		name   string
+		change Change
+		goes   bool
+	}{
+		{"an older value", set(short(2, "ana"), "a", "2"), true},
+		{"the value itself", set(short(3, "ana"), "a", "3"), true},
+		{"a smaller value of the same op", set(short(3, "ana"), "a", "2"), true},
+		{"a larger value of the same op", set(short(3, "ana"), "a", "4"), false},
+		{"a newer value", set(short(4, "ana"), "a", "3"), false},
+		{"another field", set(short(2, "ana"), "c", "2"), false},
+		{"another task", foreign, false},
+		{"before the first", set(short(0, "ana"), "a", "1"), false},
+		{"after the last", Change{Op: mustStamp(short(10, "ana")), Task: someTasks[0]}, false},
+		{"nothing, in between", Change{Op: mustStamp(short(5, "ana")), Task: someTasks[0]}, true},
+		{"keys that are not known", extra(set(short(2, "ana"), "a", "2")), false},
+		{"added before", member(3, []string{"x", "y"}, nil), true},
+		{"added after", member(5, []string{"x"}, nil), false},
+		{"removed before", member(3, nil, []string{"x", "y"}), true},
+		{"removed after", member(5, nil, []string{"x"}), false},
+		{"removed by the op that adds", member(4, nil, []string{"x"}), true},
+		{"added by the op that removes", member(4, []string{"y"}, nil), false},
+		{"another member", member(3, nil, []string{"z"}), false},
+		{"an older compact line", compact(set(short(1, "ana"), "a", "1"), set(short(2, "ana"), "a", "2")), true},
+		{"an older compact line with more", compact(set(short(1, "ana"), "c", "1"), set(short(2, "ana"), "a", "2")), false},
+		{"an older compact line with keys that are not known", extra(compact(set(short(1, "ana"), "a", "1"), set(short(2, "ana"), "a", "2"))), false},
+		{"a compact line as new, of less", compact(set(short(1, "ana"), "a", "1"), set(short(9, "ana"), "b", "9")), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			merged := Merge(line(t, c.change), line(t, whole))
+			if !bytes.Contains(merged, line(t, whole)) || bytes.Contains(merged, line(t, c.change)) == c.goes {
+				t.Errorf("merged to\n%s", merged)
+			}
+		})
+	}
+	// Compact lines that hold it together, none alone.
+	one, two := compact(set(short(1, "ana"), "a", "1"), set(short(5, "ana"), "a", "5")), compact(set(short(1, "ben"), "b", "1"), set(short(5, "ben"), "b", "5"))
+	both := Change{Op: mustStamp(short(3, "ana")), Task: someTasks[0], Set: map[string]json.RawMessage{"a": json.RawMessage("3"), "b": json.RawMessage("3")}}
+	if merged := Merge(line(t, both), line(t, one), line(t, two)); bytes.Count(merged, []byte("\n")) != 2 {
+		t.Errorf("merged to\n%s", merged)
 	}
 }
 

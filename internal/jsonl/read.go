@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -192,7 +193,7 @@ func (in *input) skip() (rawLine, error) {
 // fill reads more, as much as there is room for.
 func (in *input) fill() {
 	if len(in.buf) == cap(in.buf) {
-		in.buf = append(make([]byte, 0, max(chunk, 2*len(in.buf))), in.buf...)
+		in.buf = slices.Grow(in.buf, max(chunk, len(in.buf)))
 	}
 	for range 100 {
 		n, err := in.r.Read(in.buf[len(in.buf):cap(in.buf)])
