@@ -3,6 +3,7 @@ package jsonl
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -194,6 +195,35 @@ func TestTheLongestLine(t *testing.T) {
 	}
 	if _, err := Decode(append(text[:MaxLine], ' ')); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("a byte more is read: %v", err)
+	}
+}
+
+// Values that somebody made by hand, or with encoding/json, are written like those that were read.
+func TestAppendTidiesValues(t *testing.T) {
+	for in, want := range map[string]string{`"\u003cb\u003e"`: `"<b>"`, `{"b": 1,"a":[ ]}`: `{"a":[],"b":1}`, `[1, 2]`: `[1,2]`} {
+		got := line(t, set(short(1, "ana"), "f", in))
+		if !bytes.Contains(got, []byte(`"set":{"f":`+want+`}`)) {
+			t.Errorf("%s is written as %s", in, got)
+		}
+	}
+}
+
+// A log with ever new names does not make its reader keep them all.
+func TestNamesKeptAreBounded(t *testing.T) {
+	var d decoder
+	for i := range 2 * maxNames {
+		if name := d.name(fmt.Appendf(nil, "field %d", i)); name != fmt.Sprintf("field %d", i) {
+			t.Fatalf("%d is %q", i, name)
+		}
+	}
+	if len(d.names) > maxNames {
+		t.Errorf("%d names kept", len(d.names))
+	}
+	d.names = nil
+	d.name(bytes.Repeat([]byte("x"), maxNameLength))
+	d.name(bytes.Repeat([]byte("y"), maxNameLength+1))
+	if len(d.names) != 1 {
+		t.Errorf("%d names kept", len(d.names))
 	}
 }
 
