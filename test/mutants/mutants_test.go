@@ -25,6 +25,8 @@ var (
 	budgets = []string{"./internal/engine", "-run", "TestBudget"}
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
+
+	graphLog = []string{"./internal/jsonl"}
 )
 
 var mutants = []mutant{
@@ -150,6 +152,26 @@ var mutants = []mutant{
 		"a command is not marked as started", "internal/sandbox/shim.go",
 		"if err := create(s.dir, startedFile); err != nil {", "if err := error(nil); err != nil {",
 		[]string{"./internal/sandbox", "-run", "TestSecondShimRunsNothing|TestOrphansOfAKilledShim|TestShimDies|TestTornFiles"},
+	},
+	{
+		"of two values of one op, the one that came last counts", "internal/jsonl/fold.go",
+		"return bytes.Compare(v.Raw, w.Raw) > 0", "return !bytes.Equal(v.Raw, w.Raw)", graphLog,
+	},
+	{
+		"a compact line takes newer changes with it", "internal/jsonl/merge.go",
+		"needless[i] = r.holds(&c)", "needless[i] = c.Op.Compare(r.Last) < 0", graphLog,
+	},
+	{
+		"a compact line forgets when its fields were set", "internal/jsonl/fold.go",
+		"c.Set[field], c.At.Set[field] = v.Raw, v.Op", "c.Set[field], c.At.Set[field] = v.Raw, r.Last", graphLog,
+	},
+	{
+		"a bad line is dropped", "internal/jsonl/merge.go",
+		"p.bad = append(p.bad, line)", "_ = line", graphLog,
+	},
+	{
+		"a clock goes back with the wall clock", "internal/jsonl/clock.go",
+		"case wall > c.last.Wall || c.last == (Stamp{}):", "case wall != c.last.Wall:", graphLog,
 	},
 }
 
