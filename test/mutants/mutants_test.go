@@ -26,7 +26,7 @@ var (
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
 
-	graphLog = []string{"./internal/jsonl"}
+	graphLog = []string{"./internal/jsonl", "-args", "-rapid.nofailfile"} // what fails for a mutant is not to be tried again
 )
 
 var mutants = []mutant{
