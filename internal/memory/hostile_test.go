@@ -143,15 +143,25 @@ func TestHandEditsAreNoticed(t *testing.T) {
 	}
 }
 
+// writeMany makes so many learnings that not all are looked at before every answer, none of them changed just now.
+func writeMany(t *testing.T, project string) {
+	t.Helper()
+	old := time.Now().Add(-time.Hour)
+	for i := range fewFiles + 1 {
+		path := write(t, project, fmt.Sprintf("%s/n%d.md", Folder, i), fmt.Sprintf("---\ntitle: Number %d\n---\nnumber n%d", i, i))
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // With many files not all of them are looked at before each answer.
 func TestManyFiles(t *testing.T) {
 	for name, unheard := range map[string]bool{"the kernel tells": false, "the kernel cannot tell": true} {
 		t.Run(name, func(t *testing.T) {
 			s, project := open(t)
 			dir := filepath.Join(project, Folder)
-			for i := range fewFiles + 1 {
-				write(t, project, fmt.Sprintf("%s/n%d.md", Folder, i), fmt.Sprintf("---\ntitle: Number %d\n---\nnumber n%d", i, i))
-			}
+			writeMany(t, project)
 			if unheard {
 				var on syscall.Statfs_t
 				if err := syscall.Statfs(dir, &on); err != nil {
@@ -194,15 +204,6 @@ func TestManyFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			check("a file is gone", "giraffe", "")
-			if err := os.Rename(dir, dir+".old"); err != nil {
-				t.Fatal(err)
-			}
-			check("the folder is gone", "n1234", "")
-			if err := os.Rename(dir+".old", dir); err != nil {
-				t.Fatal(err)
-			}
-			check("the folder is back", "n1234", "Number 1234")
-			check("and watched again", "n1234", "Number 1234")
 			if err := os.Rename(filepath.Dir(dir), filepath.Dir(dir)+".old"); err != nil {
 				t.Fatal(err)
 			}
@@ -215,9 +216,7 @@ func TestManyFiles(t *testing.T) {
 // While the kernel tells of nothing the files are not looked at, but for once in a while.
 func TestQuietFolderIsNotLookedAt(t *testing.T) {
 	s, project := open(t)
-	for i := range fewFiles + 1 {
-		write(t, project, fmt.Sprintf("%s/n%d.md", Folder, i), fmt.Sprintf("---\ntitle: Number %d\n---\nnumber n%d", i, i))
-	}
+	writeMany(t, project)
 	looked := func(why string, want bool) {
 		t.Helper()
 		was := s.last.at
