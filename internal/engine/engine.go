@@ -174,7 +174,7 @@ func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Cont
 	}
 	r := &run{Engine: e, ctx: ctx, held: held, ctl: ctl, log: log}
 	log.OnFree(r.gaveBack)
-	return r, nil
+	return r, r.untold(ctx)
 }
 
 // Attend carries out the commands of a task that is not running, takes a running one from a holder that
@@ -198,6 +198,9 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) 
 		return td.Task{}, err
 	}
 	if err := r.returnLeases(ctx); err != nil {
+		return td.Task{}, err
+	}
+	if err := r.log.Flush(ctx); err != nil { // what hooks answered: else the next look would ask them again
 		return td.Task{}, err
 	}
 	if t := r.log.Task(); t.Status.State == td.Blocked && r.log.Damaged() == nil {

@@ -178,14 +178,44 @@ func (r *run) gaveBack(leases []td.Lease) {
 	if r.Leases.Freed != nil {
 		r.Leases.Freed()
 	}
-	if !r.Hooks.Has(hook.ResourceLockReleased) {
-		return
+	if r.Hooks.Has(hook.ResourceLockReleased) {
+		r.given = append(r.given, toTell(leases)...)
 	}
+}
+
+func toTell(leases []td.Lease) []givenBack {
+	var given []givenBack
 	nth := map[td.StepKey]int{} // as leased counts them
 	for _, l := range leases {
-		r.given = append(r.given, givenBack{leaseKey(l.Step, nth[l.Step]), hook.Lock{Resource: l.Resource, LockMode: l.Mode()}})
+		given = append(given, givenBack{leaseKey(l.Step, nth[l.Step]), hook.Lock{Resource: l.Resource, LockMode: l.Mode()}})
 		nth[l.Step]++
 	}
+	return given
+}
+
+// untold finds the leases that an earlier life gave back and may have died before it told hooks. It told them before it
+// did anything else, so they are those after which no step but that of a hook was begun. Hooks that were told say so in the
+// records, and are not told again.
+func (r *run) untold(ctx context.Context) error {
+	if !r.Hooks.Has(hook.ResourceLockReleased) || r.log.Damaged() != nil {
+		return nil
+	}
+	var t td.Task
+	for ev, err := range r.Journal.Read(ctx, r.held.Task, 0) {
+		if err != nil {
+			return fmt.Errorf("read what was given back: %w", err)
+		}
+		if b, begun := ev.Body.(td.StepIntended); begun && b.Kind != td.HookStep {
+			r.given = nil
+		}
+		next, err := t.Apply(ev)
+		if err != nil {
+			return fmt.Errorf("read what was given back: %w", err)
+		}
+		r.given = append(r.given, toTell(t.GivesBack(next))...)
+		t = next
+	}
+	return nil
 }
 
 // released tells hooks of leases that were given back. Whoever ends the task calls it before that.

@@ -343,6 +343,45 @@ func TestHooksHearOfWhatIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestHooksHearOfWhatADeadDaemonGaveBack: the record that gives a lease back is the last that a daemon made. The next one
+// tells hooks, once, and tells nothing of what was given back before the steps that followed.
+func TestHooksHearOfWhatADeadDaemonGaveBack(t *testing.T) {
+	var told []string
+	hear := func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
+		told = append(told, p.(hook.ResourceLockReleasedPayload).Resource)
+		return hook.Result{}, nil
+	}
+	play(t, []any{calls("Ask", `{}`)}, func(s *td.Spec, o *Options) {
+		leasing(s, o)
+		o.Hooks = hooked(t, hear, hook.ResourceLockReleased)
+	}, func(b *bench, id td.TaskID) {
+		other, claim := b.holder("/elsewhere", td.Want{Resource: "anvil"})
+		add := func(body td.Body) {
+			t.Helper()
+			var err error
+			if other, err = b.journal.Append(b.t.Context(), claim, other.Head, td.Event{At: time.Now().UTC().Round(0), Body: body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := func(key td.StepKey) td.StepEnded {
+			return td.StepEnded{Outcome: td.Outcome{Key: key, Via: td.Ran, Tool: &td.ToolResult{}}}
+		}
+		add(ended("s"))
+		add(td.StepIntended{Intent: td.Intent{Key: "next", Kind: td.ToolStep, Name: "Bash", Effect: td.Opaque, Wants: []td.Want{{Resource: "build"}}}})
+		add(ended("next"))
+		if err := b.journal.Release(b.t.Context(), claim); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second look finds it told
+			b.sched.Wake(b.t.Context(), other, true)
+			synctest.Wait()
+		}
+		if len(told) != 1 || told[0] != "build" {
+			t.Errorf("told of %q", told)
+		}
+	})
+}
+
 // running is a spool in which every process runs until it is killed.
 type running struct{ noSpool }
 

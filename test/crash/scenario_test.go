@@ -269,6 +269,18 @@ turns:
 `,
 	},
 	{
+		name: "leases told of", yes: true, points: []string{"durable.append.after"},
+		config: `resources: [{name: build, capacity: 1, match: "Bash(true build *)"}]
+hooks:
+  - {point: ResourceLockReleased, name: free, command: "echo free >> COUNTER"}
+`,
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "true build it; echo built >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: built}}]
+`,
+	},
+	{
 		name: "MCP server", yes: true,
 		points: []string{
 			"mcp.host.before_dial", "mcp.process.started", "mcp.host.up", "mcp.call.before_send", "mcp.call.answered",
