@@ -108,6 +108,10 @@ var mutants = []mutant{
 		"attempt = c.Intent.Attempt + 1\n", "attempt = c.Intent.Attempt\n", sim,
 	},
 	{
+		"two tasks have one file at once", "internal/td/lease.go",
+		"if len(held) >= limit {", "if len(held) > limit {", sim,
+	},
+	{
 		"a lost claim goes unnoticed", "internal/coord/keeper.go",
 		"h.cancel(ErrClaimLost)", "_ = h",
 		[]string{"./internal/coord"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -96,16 +97,38 @@ func setup(env *testscript.Env) error {
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
-	env.Defer(func() {
-		if pid := daemonPid(filepath.Join(home, "state", "taskdaemon")); pid > 0 {
-			_ = syscall.Kill(pid, syscall.SIGTERM)
-			for end := time.Now().Add(5 * time.Second); alive(pid) && time.Now().Before(end); {
-				<-time.After(5 * time.Millisecond)
-			}
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
+	env.Defer(func() { stopAll(env.WorkDir) })
 	return nil
+}
+
+// stopAll stops every daemon whose state folder lies below dir, however the session ended: it may have started some of its
+// own with --state.
+func stopAll(dir string) {
+	var pids []int
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "journal.lock" && filepath.Base(filepath.Dir(path)) == "run" {
+			if pid := daemonPid(filepath.Dir(filepath.Dir(path))); pid > 0 && ours(pid) {
+				pids = append(pids, pid)
+			}
+		}
+		return nil // what cannot be looked into holds no daemon's folder
+	})
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	end := time.Now().Add(5 * time.Second)
+	for _, pid := range pids {
+		for alive(pid) && time.Now().Before(end) {
+			<-time.After(5 * time.Millisecond)
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// ours reports whether a process runs the binary of these sessions: a lock that was left says a pid that may be another's.
+func ours(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.HasPrefix(string(raw), filepath.Join(binDir, "taskdaemon")+"\x00")
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -6,10 +6,13 @@ import (
 	"sync"
 )
 
-// shape is how much happens in a seed. Most are small: they find the most faults a second. Some are
+// shape is what happens in a seed, and how much. Most are small: they find the most faults a second. Some are
 // crowds: many more tasks than loops, so that tasks queue, hosts take over from hosts that took over,
 // and one crash cuts through many tasks at once.
-type shape struct{ hosts, tasks, crashes int }
+type shape struct {
+	hosts, tasks, crashes int
+	shared                bool // two tasks work in each folder, and there is one anvil for all
+}
 
 const crowd = 100
 
@@ -22,13 +25,14 @@ func shapeOf(seed uint64, rnd *rand.Rand) shape {
 	case seed%50 == 0:
 		return shape{hosts: 3 + rnd.IntN(3), tasks: crowd, crashes: 4 + rnd.IntN(9)}
 	}
-	return shape{hosts: 2, tasks: 2 + rnd.IntN(8), crashes: 1 + rnd.IntN(6)}
+	return shape{hosts: 2, tasks: 2 + rnd.IntN(8), crashes: 1 + rnd.IntN(6), shared: seed%8 == 1}
 }
 
 // tally is what all seeds came to.
 type tally struct {
 	mu      sync.Mutex
 	crowds  int // seeds with that many tasks or more
+	shared  int // seeds whose tasks share folders
 	tasks   int
 	crashes int
 }
@@ -39,10 +43,13 @@ func (s *tally) add(sh shape) {
 	if sh.tasks >= crowd {
 		s.crowds++
 	}
+	if sh.shared {
+		s.shared++
+	}
 	s.tasks += sh.tasks
 	s.crashes += sh.crashes
 }
 
 func (s *tally) String() string {
-	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts; %d tasks, %d crashes in all", s.crowds, crowd, s.tasks, s.crashes)
+	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts, %d with shared folders; %d tasks, %d crashes in all", s.crowds, crowd, s.shared, s.tasks, s.crashes)
 }

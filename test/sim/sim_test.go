@@ -69,6 +69,7 @@ func simulate(t *testing.T, dir string, seed uint64) (sh shape) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		sh = shapeOf(seed, rnd)
 		w := newWorld(dir, rnd)
+		w.shared = sh.shared
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var hosts []*host
@@ -130,6 +131,9 @@ func (w *world) add(ctx context.Context, t *testing.T, hosts []*host, n int) []t
 	for i := range n {
 		id := td.NewTaskID()
 		dir := fmt.Sprintf("%s/%d", w.dir, i)
+		if w.shared {
+			dir = fmt.Sprintf("%s/%d", w.dir, i/2)
+		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,10 @@ func (h *host) tools() []tool.Tool {
 	}
 }
 
-func (h *host) look(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
-	return tool.Call{Effect: td.Pure, Run: func(ctx context.Context) (td.ToolResult, error) {
+func (h *host) look(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Call, error) {
+	paths := h.touches(env, string(input), policy.Read)
+	return tool.Call{Effect: td.Pure, Paths: paths, Run: func(ctx context.Context) (td.ToolResult, error) {
+		defer h.holdAll(env.Task, paths)()
 		time.Sleep(10 * time.Millisecond)
 		return td.ToolResult{Content: "seen"}, nil
 	}}, nil
@@ -81,9 +83,11 @@ func (h *host) write(_ context.Context, env *tool.Env, input json.RawMessage) (t
 	if err != nil {
 		return tool.Call{}, err
 	}
-	return tool.Call{Effect: td.Keyed, Evidence: evidence, Run: func(ctx context.Context) (td.ToolResult, error) {
+	paths := h.touches(env, string(input), policy.Write)
+	return tool.Call{Effect: td.Keyed, Evidence: evidence, Paths: paths, Run: func(ctx context.Context) (td.ToolResult, error) {
 		leave := h.enter(env.Task, h.name)
 		defer leave()
+		defer h.holdAll(env.Task, paths)()
 		time.Sleep(300 * time.Millisecond)
 		if h.isDead() || ctx.Err() != nil {
 			return td.ToolResult{}, errDead
@@ -99,6 +103,9 @@ func (h *host) write(_ context.Context, env *tool.Env, input json.RawMessage) (t
 
 func (h *host) resolveWrite(_ context.Context, env *tool.Env, input json.RawMessage, _ td.Intent) (tool.Resolution, error) {
 	if h.file(string(env.Task)+string(input)) == "written" {
+		for _, p := range h.touches(env, string(input), policy.Write) {
+			h.settled(env.Task, p.Path)
+		}
 		return tool.Resolution{State: tool.Done, Via: td.Probed, Result: td.ToolResult{Content: "written"}}, nil
 	}
 	return tool.Resolution{State: tool.NotDone}, nil
@@ -124,6 +131,7 @@ func (s *spool) Start(_ context.Context, name string, cmd sandbox.Command) (sand
 	if w.procs[name] != nil {
 		return nil, td.Errorf(td.Conflict, "the name %s is taken or void", name)
 	}
+	w.struck(name)
 	w.procs[name] = &proc{host: s.host.name, ends: time.Now().Add(3 * time.Second), kill: make(chan struct{})}
 	w.ran[string(cmd.Task)+cmd.Shell]++
 	return &process{s, name, w.procs[name]}, nil
@@ -207,7 +215,9 @@ func (guard) Policy(string, []td.KeptRule) (*policy.Policy, error) { return rule
 func (guard) Keep(context.Context, []td.KeptRule) error { return nil }
 
 var rules = func() *policy.Policy {
-	p, err := policy.New(policy.Place{Workspace: "/src/proj", Home: "/home"}, []policy.Rule{{Verdict: policy.Allow, Match: "Write"}})
+	p, err := policy.New(policy.Place{Workspace: "/src/proj", Home: "/home"}, []policy.Rule{
+		{Verdict: policy.Allow, Match: "Write"}, {Verdict: policy.Allow, Match: "Look"},
+	})
 	if err != nil {
 		panic(err)
 	}

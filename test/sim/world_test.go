@@ -37,6 +37,8 @@ type world struct {
 	files   map[string]string                // what keyed effects write
 	written map[string]int
 	active  map[td.TaskID]string // which host is in an effect of the task
+	shared  bool                 // tasks need leases
+	uses    map[string][]use     // of what is leased
 	sent    map[string][]byte    // the newest call of each task, encoded
 	faults  []string
 
@@ -55,7 +57,7 @@ func newWorld(dir string, rnd *rand.Rand) *world {
 	w := &world{
 		dir: dir, rnd: rnd, alive: map[string]bool{}, procs: map[string]*proc{}, ran: map[string]int{},
 		lost: map[string]map[td.RequestID]bool{}, files: map[string]string{}, written: map[string]int{}, active: map[td.TaskID]string{},
-		sent: map[string][]byte{},
+		sent: map[string][]byte{}, uses: map[string][]use{},
 	}
 	w.journal = mem.New(func(h td.Holder) bool {
 		w.mu.Lock()
@@ -131,11 +133,15 @@ func (w *world) start(ctx context.Context, name string) *host {
 	w.alive[name] = true
 	w.mu.Unlock()
 	h := &host{world: w, name: name, done: make(chan struct{})}
+	leases := engine.Leases{}
+	if w.shared {
+		leases = h.leases()
+	}
 	j := &journal{Journal: w.journal, host: h}
 	log := slog.New(slog.DiscardHandler)
 	keeper := coord.NewKeeper(j, td.Holder{Host: name}, log)
 	h.sched = scheduler.New(scheduler.Options{
-		Journal: j, Keeper: keeper, Loops: 8, Log: log, Retry: 5 * time.Second,
+		Journal: j, Keeper: keeper, Loops: 8, Log: log, Retry: 5 * time.Second, Wait: leaseWait,
 		Runner: engine.New(engine.Options{
 			Journal: j, Model: &model{h}, Tools: tool.NewRegistry(h.tools()...), Spool: &spool{h},
 			Models:      map[td.Tier]string{td.Worker: "sim"},
@@ -146,7 +152,7 @@ func (w *world) start(ctx context.Context, name string) *host {
 				Network:    []time.Duration{0, time.Second, time.Second, time.Second, time.Second},
 				Overloaded: []time.Duration{time.Second, time.Second, time.Second, time.Second},
 			},
-			Guard: guard{}, Log: log,
+			Guard: guard{}, Log: log, Leases: leases,
 		}),
 	})
 	hctx, cancel := context.WithCancel(ctx)
