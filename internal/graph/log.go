@@ -1,0 +1,207 @@
+package graph
+
+import (
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/jsonl"
+	"taskdaemon/internal/td"
+)
+
+// LogFile is the name of the log in a project's folder.
+const LogFile = "tasks.jsonl"
+
+// warnAt is the size from which on a log should be compacted.
+const warnAt = 100 << 20
+
+var (
+	fpAppend   = failpoint.New("graph.log.before_append")
+	fpAppended = failpoint.New("graph.log.after_append")
+	fpSynced   = failpoint.New("graph.log.after_sync")
+	fpRewrite  = failpoint.New("graph.log.before_rename")
+)
+
+// mark is how far a log was read: the place, what the bytes before it hash to, and what the file looked like.
+type mark struct {
+	jsonl.Place
+	sum   []byte // the state of a hash
+	inode uint64
+	size  int64
+	mtime int64
+}
+
+// log is the file, opened and locked.
+type log struct{ f *os.File }
+
+// openLog opens the log and takes its lock, for one who writes or one who reads. The file may be replaced while
+// it is waited for: then the new one is opened.
+func openLog(path string, write bool) (*log, error) {
+	flags, how := os.O_RDWR|os.O_APPEND|os.O_CREATE, unix.LOCK_EX
+	if !write {
+		flags, how = os.O_RDONLY, unix.LOCK_SH
+	}
+	for {
+		f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+		if err != nil {
+			return nil, fileError("open", path, err)
+		}
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, errors.Join(td.Errorf(td.Invalid, "%s is no file", path), f.Close())
+		}
+		if err := lock(f, how); err != nil {
+			return nil, errors.Join(fileError("lock", path, err), f.Close())
+		}
+		now, err := os.Lstat(path)
+		mine, err2 := f.Stat()
+		if err == nil && err2 == nil && os.SameFile(now, mine) {
+			return &log{f}, nil
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fileError("open", path, err)
+		}
+	}
+}
+
+func lock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// close lets go of the lock, too.
+func (l *log) close() { _ = l.f.Close() }
+
+// look says what the file looks like now.
+func (l *log) look(m *mark) error {
+	info, err := l.f.Stat()
+	if err != nil {
+		return fileError("look at", l.f.Name(), err)
+	}
+	m.size, m.mtime = info.Size(), info.ModTime().UnixNano()
+	m.inode = info.Sys().(*syscall.Stat_t).Ino
+	return nil
+}
+
+// unchanged reports whether the file looks as it did.
+func (l *log) unchanged(m mark) bool {
+	var now mark
+	return l.look(&now) == nil && now.inode == m.inode && now.size == m.size && now.mtime == m.mtime
+}
+
+// grown reports whether the file begins with what was read of it, and gives the hash of that.
+func (l *log) grown(m mark) (hash.Hash, bool, error) {
+	h := sha256.New()
+	info, err := l.f.Stat()
+	if err != nil {
+		return nil, false, fileError("look at", l.f.Name(), err)
+	}
+	if info.Size() < m.Offset {
+		return h, false, nil
+	}
+	if _, err := io.Copy(h, io.NewSectionReader(l.f, 0, m.Offset)); err != nil {
+		return nil, false, fileError("read", l.f.Name(), err)
+	}
+	return h, string(state(h)) == string(m.sum), nil
+}
+
+// state is what a hash has come to, so that it can be gone on with in another process.
+func state(h hash.Hash) []byte {
+	raw, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		panic(fmt.Sprintf("graph: the state of a hash: %v", err)) // it cannot fail
+	}
+	return raw
+}
+
+// restored is a hash that goes on from a state.
+func restored(sum []byte) (hash.Hash, bool) {
+	h := sha256.New()
+	return h, h.(encoding.BinaryUnmarshaler).UnmarshalBinary(sum) == nil
+}
+
+// append writes lines to the end, synced. If it fails the file is as it was, or has a torn line at its end that
+// the next append closes.
+func (l *log) append(lines []byte) error {
+	info, err := l.f.Stat()
+	if err != nil {
+		return fileError("look at", l.f.Name(), err)
+	}
+	fpAppend.Hit()
+	_, err = l.f.Write(lines)
+	fpAppended.Hit()
+	if err = errors.Join(err, l.f.Sync()); err != nil {
+		return errors.Join(fileError("write", l.f.Name(), err), l.f.Truncate(info.Size()))
+	}
+	fpSynced.Hit()
+	return nil
+}
+
+// torn reports whether the last line lacks its end.
+func (l *log) torn() (bool, error) {
+	info, err := l.f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false, err
+	}
+	last := make([]byte, 1)
+	if _, err := l.f.ReadAt(last, info.Size()-1); err != nil {
+		return false, fileError("read", l.f.Name(), err)
+	}
+	return last[0] != '\n', nil
+}
+
+// replace puts other bytes in the place of the log, whole or not at all. The lock is on the old file: whoever
+// waits for it notices.
+func (l *log) replace(text []byte) error {
+	path := l.f.Name()
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+LogFile+"-*")
+	if err != nil {
+		return fileError("replace", path, err)
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(text)
+	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return fileError("replace", path, err)
+	}
+	fpRewrite.Hit()
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return fileError("replace", path, err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fileError("sync", dir, err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fileError("sync", dir, err)
+	}
+	return nil
+}
+
+func fileError(verb, path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return td.Errorf(td.NotFound, "%s %s: %w", verb, path, err).WithHint("taskdaemon init")
+	case errors.Is(err, syscall.ELOOP):
+		return td.Errorf(td.Invalid, "%s %s: it is a symbolic link", verb, path).WithHint("put the file itself there")
+	case errors.Is(err, syscall.ENOSPC):
+		return td.Errorf(td.Storage, "%s %s: %w", verb, path, err).WithHint("free some space and try again: nothing was changed")
+	}
+	return td.Errorf(td.Storage, "%s %s: %w", verb, path, err)
+}

@@ -1,0 +1,154 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"taskdaemon/internal/jsonl"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/workgraph"
+)
+
+// Task is one task as the file has it.
+func (s *Store) Task(ctx context.Context, id td.TaskID) (t Task, err error) {
+	err = s.with(ctx, func() error {
+		found, err := s.read(id)
+		if err == nil {
+			t = *found
+		}
+		return err
+	})
+	return t, err
+}
+
+// read is a task of the index.
+func (s *Store) read(id td.TaskID) (*Task, error) {
+	if s.heads[id] == nil {
+		return nil, s.unknown(id)
+	}
+	r, err := s.index.record(id)
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+	}
+	if r == nil || r.Deleted() {
+		return nil, s.unknown(id)
+	}
+	return taskOf(r), nil
+}
+
+// View calls f with the graph, which f must neither keep nor change.
+func (s *Store) View(ctx context.Context, f func(*workgraph.Graph)) error {
+	return s.with(ctx, func() error { f(s.graph); return nil })
+}
+
+// SetState says what state a task has of which somebody keeps account, because it runs or ran here. It counts
+// until it is said otherwise; empty: nobody does any more. It returns whose states changed by that.
+func (s *Store) SetState(id td.TaskID, state td.State) []workgraph.Shift {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state == "" {
+		delete(s.live, id)
+	} else {
+		s.live[id] = state
+	}
+	return s.graph.SetState(id, s.state(id))
+}
+
+// Named is a task by its short name.
+type Named struct {
+	ID            td.TaskID
+	Handle, Title string
+}
+
+// Match are the tasks that a person may mean by ref; one that is meant exactly is alone.
+func (s *Store) Match(ctx context.Context, ref string) (found []Named, err error) {
+	err = s.with(ctx, func() error {
+		for id, h := range s.heads {
+			exact, partial := td.MatchesRef(ref, string(id), h.handle)
+			n := Named{id, h.handle, h.title}
+			if exact {
+				found = []Named{n}
+				return nil
+			}
+			if partial {
+				found = append(found, n)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Health is what is wrong with a graph, or will be.
+type Health struct {
+	Tasks    int
+	Size     int64       // of the log
+	Large    bool        // it should be compacted
+	Bad      []jsonl.Bad // lines that cannot be read
+	Problems []Problem   // of tasks
+}
+
+// Problem is what is wrong with a task.
+type Problem struct {
+	Task td.TaskID
+	Why  string
+}
+
+// Health looks for what is wrong.
+func (s *Store) Health(ctx context.Context) (h Health, err error) {
+	err = s.with(ctx, func() error {
+		h.Tasks, h.Size, h.Large, h.Bad = len(s.heads), s.at.size, s.at.size > warnAt, s.bad
+		for id, head := range s.heads {
+			if head.problems > 0 {
+				t, err := s.read(id)
+				if err != nil {
+					return err
+				}
+				for _, why := range t.Problems {
+					h.Problems = append(h.Problems, Problem{id, why})
+				}
+			}
+			switch st, _ := s.graph.Standing(id); st.Obstacle {
+			case workgraph.InCycle:
+				h.Problems = append(h.Problems, Problem{id, "it waits for itself: " + workgraph.Circle(st.By).String()})
+			case workgraph.Unknown:
+				h.Problems = append(h.Problems, Problem{id, fmt.Sprintf("it waits for %v, which is not in the graph", st.By)})
+			}
+		}
+		return nil
+	})
+	return h, err
+}
+
+// History are the changes of a task, the oldest first.
+func (s *Store) History(ctx context.Context, id td.TaskID) (out []jsonl.Change, err error) {
+	err = s.with(ctx, func() error {
+		offsets, err := s.index.offsets(id)
+		if err != nil {
+			return td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+		}
+		if len(offsets) == 0 {
+			return s.unknown(id)
+		}
+		f, err := os.Open(s.path)
+		if err != nil {
+			return fileError("open", s.path, err)
+		}
+		defer f.Close()
+		for _, at := range offsets {
+			for e, err := range jsonl.Read(io.NewSectionReader(f, at, 1<<62), jsonl.Place{Offset: at}) {
+				if err != nil {
+					return fileError("read", s.path, err)
+				}
+				if e.Bad == nil && !e.Torn && e.Change.Task == id {
+					out = append(out, e.Change)
+				}
+				break
+			}
+		}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,402 @@
+package graph
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"taskdaemon/internal/jsonl"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/workgraph"
+)
+
+// Folder is the name of the folder in a project that holds its graph.
+const Folder = ".taskdaemon"
+
+// Find is the project that dir is in: the nearest folder, itself or above, with a graph.
+func Find(dir string) (root string, ok bool) {
+	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(filepath.Join(dir, Folder, LogFile)); err == nil && info.Mode().IsRegular() {
+			return dir, true
+		}
+		if dir == filepath.Dir(dir) {
+			return "", false
+		}
+	}
+}
+
+// Options say whose graph it is.
+type Options struct {
+	Root  string           // the project
+	Index string           // where the index is, outside the project
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // gets what no caller is told; nil: nowhere
+}
+
+// Store is the graph of one project. Its methods may be called from any goroutine. Other processes may write to
+// the same log, each with an index of its own.
+type Store struct {
+	root, path string
+	logger     *slog.Logger
+	now        func() time.Time
+
+	mu    sync.Mutex
+	index *index
+	at    mark
+	clock *jsonl.Clock
+	graph *workgraph.Graph
+	heads map[td.TaskID]*head
+	keys  map[string]td.TaskID
+	live  map[td.TaskID]td.State // of tasks that somebody runs, or ran
+	bad   []jsonl.Bad
+}
+
+// head is what is kept in memory of a task.
+type head struct {
+	handle, title string
+	state         td.State // by the file
+	key           string
+	problems      int
+}
+
+// Open opens the graph of a project that has one.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s := &Store{root: o.Root, path: filepath.Join(o.Root, Folder, LogFile), logger: o.Log, now: o.Now, live: map[td.TaskID]td.State{}}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	var err error
+	if s.index, err = openIndex(o.Index, s.path); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		s.index.close()
+		return nil, fmt.Errorf("open the graph of %s: %w", s.root, err)
+	}
+	return s, nil
+}
+
+// begin takes over what the index knows and reads on from there.
+func (s *Store) begin(ctx context.Context) error {
+	actor, err := s.actor()
+	if err != nil {
+		return err
+	}
+	if s.clock, err = jsonl.NewClock(actor, s.now); err != nil {
+		return err
+	}
+	if s.at, err = s.index.mark(); err != nil {
+		return td.Errorf(td.Storage, "read the index: %w", err)
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	return s.refresh(ctx)
+}
+
+// load makes what is in memory from the index.
+func (s *Store) load() error {
+	s.heads, s.keys = map[td.TaskID]*head{}, map[string]td.TaskID{}
+	var nodes []workgraph.Node
+	if err := s.index.records(func(r *jsonl.Record) {
+		s.clock.Observe(r.Last)
+		if r.Deleted() {
+			return
+		}
+		t := taskOf(r)
+		s.remember(t)
+		nodes = append(nodes, t.node(s.state(t.ID)))
+	}); err != nil {
+		return td.Errorf(td.Storage, "read the index: %w", err)
+	}
+	s.graph = workgraph.New(nodes)
+	var err error
+	if s.bad, err = s.index.bad(); err != nil {
+		return td.Errorf(td.Storage, "read the index: %w", err)
+	}
+	return nil
+}
+
+// actor is the name under which this clone writes: chosen once, by chance, because two clones must never have
+// the same.
+func (s *Store) actor() (string, error) {
+	known, err := s.index.get("actor")
+	if err != nil || known != nil {
+		return string(known), err
+	}
+	host, _ := os.Hostname()
+	host = strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return -1
+	}, host)
+	if len(host) > 20 {
+		host = host[:20]
+	}
+	if host == "" {
+		host = "host"
+	}
+	chance := make([]byte, 4)
+	_, _ = rand.Read(chance)
+	name := host + "-" + hex.EncodeToString(chance)
+	return name, s.index.put("actor", []byte(name))
+}
+
+// Close lets go of the index.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index.close()
+}
+
+// Root is the project's folder.
+func (s *Store) Root() string { return s.root }
+
+// state is what a task counts as: what is known of its runs, else what the file says.
+func (s *Store) state(id td.TaskID) td.State {
+	if live, ok := s.live[id]; ok {
+		return live
+	}
+	if h := s.heads[id]; h != nil {
+		return h.state
+	}
+	return td.Queued
+}
+
+func (s *Store) remember(t *Task) {
+	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, len(t.Problems)}
+	if t.Key != "" {
+		s.keys[t.Key] = t.ID
+	}
+}
+
+func (s *Store) forget(id td.TaskID) {
+	if h := s.heads[id]; h != nil && s.keys[h.key] == id {
+		delete(s.keys, h.key)
+	}
+	delete(s.heads, id)
+	s.graph.Remove(id)
+}
+
+// refresh notices what others did to the file.
+func (s *Store) refresh(ctx context.Context) error {
+	if info, err := os.Lstat(s.path); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Ino == s.at.inode && info.Size() == s.at.size && info.ModTime().UnixNano() == s.at.mtime {
+			return nil
+		}
+	}
+	l, err := openLog(s.path, false)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	return s.catchUp(ctx, l)
+}
+
+// catchUp reads what others put into the log: its end, if the rest is as it was, else all of it.
+func (s *Store) catchUp(ctx context.Context, l *log) error {
+	if l.unchanged(s.at) {
+		return nil
+	}
+	h, grown, err := l.grown(s.at)
+	if err != nil {
+		return err
+	}
+	if grown {
+		return s.follow(ctx, l, s.at.Place, h)
+	}
+	return s.follow(ctx, l, jsonl.Place{}, sha256.New())
+}
+
+// follow reads the log from a place on. The hash is that of what is before it.
+func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Hash) error {
+	grown := from != jsonl.Place{}
+	b := batch{afresh: !grown, mark: mark{Place: from}}
+	fold := jsonl.NewFold()
+	for e, err := range jsonl.Read(io.NewSectionReader(l.f, from.Offset, 1<<62), from) {
+		if err != nil {
+			return fileError("read", s.path, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return td.Errorf(td.Interrupted, "read %s: %w", s.path, err)
+		}
+		b.mark.Place = e.Next
+		switch {
+		case e.Torn:
+		case e.Bad != nil:
+			b.bad = append(b.bad, *e.Bad)
+		default:
+			if fold.Apply(e.Change) {
+				b.bad = append(b.bad, jsonl.Bad{Line: e.Lines + 1, Offset: e.Offset, Why: "its op " + e.Change.Op.String() + " says something else in another line"})
+			}
+			b.places = append(b.places, place{e.Change.Task, e.Offset})
+		}
+	}
+	b.records = fold.Records()
+	if grown {
+		if err := s.join(b.records); err != nil {
+			return err
+		}
+	}
+	if _, err := io.Copy(h, io.NewSectionReader(l.f, from.Offset, b.mark.Offset-from.Offset)); err != nil {
+		return fileError("read", s.path, err)
+	}
+	b.mark.sum = state(h)
+	if err := l.look(&b.mark); err != nil {
+		return err
+	}
+	return s.take(b)
+}
+
+// join folds what was known before into records of which only the newest changes were read.
+func (s *Store) join(records []*jsonl.Record) error {
+	for _, r := range records {
+		before, err := s.index.record(r.ID)
+		if err != nil {
+			return td.Errorf(td.Storage, "read the index: %w", err)
+		}
+		if before != nil {
+			r.Apply(before.Change())
+		}
+	}
+	return nil
+}
+
+// take makes a batch known: to the index first, then in memory.
+func (s *Store) take(b batch) error {
+	if err := s.index.save(b); err != nil {
+		return td.Errorf(td.Storage, "write the index of %s: %w", s.path, err)
+	}
+	s.at = b.mark
+	if b.afresh {
+		s.bad = nil
+		known := map[td.TaskID]bool{}
+		for _, r := range b.records {
+			known[r.ID] = true
+		}
+		for id := range s.heads {
+			if !known[id] {
+				s.forget(id)
+			}
+		}
+	}
+	s.bad = append(s.bad, b.bad...)
+	if len(b.records) > len(s.heads) { // nearly all of it is new: one graph is made faster than many changes
+		for _, r := range b.records {
+			s.clock.Observe(r.Last)
+		}
+		return s.load()
+	}
+	for _, r := range b.records {
+		s.clock.Observe(r.Last)
+		if r.Deleted() {
+			s.forget(r.ID)
+			continue
+		}
+		t := taskOf(r)
+		s.remember(t)
+		s.graph.Put(t.node(s.state(t.ID)))
+	}
+	return nil
+}
+
+// with runs f on the graph as the file has it now.
+func (s *Store) with(ctx context.Context, f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refresh(ctx); err != nil {
+		return err
+	}
+	return f()
+}
+
+// write runs f with the log locked and everything in it known, appends the changes that f makes, synced, and
+// makes them known. An error of f leaves all as it was.
+func (s *Store) write(ctx context.Context, f func() ([]change, error)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := openLog(s.path, true)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if err := s.catchUp(ctx, l); err != nil {
+		return err
+	}
+	changes, err := f()
+	if err != nil {
+		return err
+	}
+	var lines []byte
+	for _, c := range changes {
+		if c.empty() {
+			continue
+		}
+		c.Op = s.clock.Next()
+		if lines, err = jsonl.Append(lines, c.Change); err != nil {
+			return td.Errorf(td.Invalid, "write down a change: %w", err)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	torn, err := l.torn()
+	if err != nil {
+		return err
+	}
+	if torn {
+		lines = slices.Concat([]byte("\n"), lines)
+	}
+	h, ok := restored(s.at.sum)
+	if err := l.append(lines); err != nil {
+		return err
+	}
+	if !ok {
+		return s.catchUp(ctx, l)
+	}
+	return s.follow(ctx, l, s.at.Place, h) // the lock was held: what is before is as it was
+}
+
+// Compact folds changes older than before into one line a task. It returns the sizes of the log before and after.
+func (s *Store) Compact(ctx context.Context, before time.Time) (was, is int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := openLog(s.path, true)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer l.close()
+	old, err := io.ReadAll(io.NewSectionReader(l.f, 0, 1<<62))
+	if err != nil {
+		return 0, 0, fileError("read", s.path, err)
+	}
+	text := jsonl.Compact(old, before)
+	if err := l.replace(text); err != nil {
+		return 0, 0, err
+	}
+	fresh, err := openLog(s.path, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer fresh.close()
+	return int64(len(old)), int64(len(text)), s.catchUp(ctx, fresh)
+}
