@@ -14,6 +14,7 @@ import (
 // Service is everything a person or a program can ask of a daemon. A ref is an id, a handle or an
 // unambiguous fragment of either.
 type Service interface {
+	Planner
 	Status(ctx context.Context) (Status, error)
 	AddTask(ctx context.Context, in AddTask) (td.Task, error)
 	Tasks(ctx context.Context, q TaskQuery) ([]td.Task, error)
