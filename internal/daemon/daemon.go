@@ -84,6 +84,7 @@ type Daemon struct {
 	rates     []policy.Rate // of tools, from the config
 	live      bus.Topic[api.Live]
 	shelf     *knowledge.Shelf
+	projects  *projects
 	book      *rulebook.Book
 	web       *webfetch.Fetcher
 	notify    *notifier
@@ -190,6 +191,10 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 		sandbox.MakeCaches(d.o.Getenv)
 	}
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
+	d.projects = newProjects(d)
+	if err := d.projects.begin(ctx); err != nil {
+		return err
+	}
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{
 		Journal: d.journal, Keeper: d.keeper, Runner: d.engine,
@@ -219,6 +224,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("upkeep", d.upkeep)
 	start("proxy", d.proxy)
 	start("temps", d.temps)
+	start("graphs", d.projects.run)
 	start("sandbox", d.weigh)
 	// A person is answered first: a thousand runs that take up their work leave little of the machine.
 	ready, begin := context.WithCancel(work)
@@ -323,6 +329,7 @@ func (d *Daemon) catchUp(ctx context.Context) {
 }
 
 func (d *Daemon) close() error {
+	d.projects.close()
 	if err := d.shelf.Close(); err != nil {
 		d.o.Log.Warn("close learnings", "err", err) // their index is made anew
 	}

@@ -64,11 +64,14 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	if err != nil {
 		return td.Task{}, err
 	}
-	fpBeforeCreate.Hit()
 	key := in.Key
 	if key == "" {
 		key = string(spec.ID)
 	}
+	if err := d.projects.plan(ctx, &spec, key); err != nil {
+		return td.Task{}, fmt.Errorf("add task: %w", err)
+	}
+	fpBeforeCreate.Hit()
 	t, err := d.journal.Create(ctx, spec, key)
 	if err != nil {
 		return td.Task{}, fmt.Errorf("add task: %w", err)

@@ -316,7 +316,8 @@ func less(list, gone []td.TaskID) []td.TaskID {
 	return slices.DeleteFunc(slices.Clone(list), func(id td.TaskID) bool { return slices.Contains(gone, id) })
 }
 
-// End writes down how a task ended. To say the same of the same run again changes nothing.
+// End writes down how a task ended. What a run says of one that has ended already changes nothing: either it
+// said so before, or a person was faster.
 func (s *Store) End(ctx context.Context, id td.TaskID, v Verdict) error {
 	if !v.State.Terminal() {
 		return td.Errorf(td.Invalid, "%s is no end of a task", v.State)
@@ -329,7 +330,7 @@ func (s *Store) End(ctx context.Context, id td.TaskID, v Verdict) error {
 		if st, _ := s.graph.Standing(id); st.Container {
 			return nil, td.Errorf(td.Conflict, "%s holds other tasks: it ends when they do", t.Handle).WithHint("taskdaemon task tree %s", t.Handle)
 		}
-		if w := t.Verdict; w != nil && w.State == v.State && w.Run == v.Run && v.Run != "" {
+		if t.Verdict != nil && v.Run != "" {
 			return nil, nil
 		}
 		c := change{jsonl.Change{Task: id}}

@@ -62,6 +62,16 @@ type Named struct {
 	Handle, Title string
 }
 
+// Name is what people call a task; one that is not there has its handle only. It may be called by whoever looks at
+// the graph (View).
+func (s *Store) Name(id td.TaskID) Named {
+	n := Named{ID: id, Handle: s.name(id)}
+	if h := s.heads[id]; h != nil {
+		n.Title = h.title
+	}
+	return n
+}
+
 // Match are the tasks that a person may mean by ref; one that is meant exactly is alone.
 func (s *Store) Match(ctx context.Context, ref string) (found []Named, err error) {
 	err = s.with(ctx, func() error {

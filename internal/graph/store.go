@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/jsonl"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/workgraph"
 )
@@ -42,7 +43,9 @@ type Options struct {
 	Root  string           // the project
 	Index string           // where the index is, outside the project
 	Now   func() time.Time // nil: time.Now
-	Log   *slog.Logger     // gets what no caller is told; nil: nowhere
+	// Secrets are taken out of all that is written: the log is shared.
+	Secrets *redact.Redactor
+	Log     *slog.Logger // gets what no caller is told; nil: nowhere
 }
 
 // Store is the graph of one project. Its methods may be called from any goroutine. Other processes may write to
@@ -51,6 +54,7 @@ type Store struct {
 	root, path string
 	logger     *slog.Logger
 	now        func() time.Time
+	secrets    *redact.Redactor
 
 	mu    sync.Mutex
 	index *index
@@ -73,9 +77,12 @@ type head struct {
 
 // Open opens the graph of a project that has one.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{root: o.Root, path: filepath.Join(o.Root, Folder, LogFile), logger: o.Log, now: o.Now, live: map[td.TaskID]td.State{}}
+	s := &Store{root: o.Root, path: filepath.Join(o.Root, Folder, LogFile), logger: o.Log, now: o.Now, secrets: o.Secrets, live: map[td.TaskID]td.State{}}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
+	}
+	if s.secrets == nil {
+		s.secrets = redact.New()
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -352,6 +359,9 @@ func (s *Store) write(ctx context.Context, f func() ([]change, error)) error {
 			continue
 		}
 		c.Op = s.clock.Next()
+		for field, raw := range c.Set {
+			c.Set[field] = s.secrets.JSON(raw)
+		}
 		if lines, err = jsonl.Append(lines, c.Change); err != nil {
 			return td.Errorf(td.Invalid, "write down a change: %w", err)
 		}

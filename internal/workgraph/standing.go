@@ -255,3 +255,44 @@ func (g *Graph) leavesBefore(i int) (out []int) {
 	}
 	return out
 }
+
+// Dependents are the tasks that wait for one directly.
+func (g *Graph) Dependents(of td.TaskID) (out []td.TaskID) {
+	i, ok := g.at[of]
+	if !ok {
+		return nil
+	}
+	for _, d := range g.nodes[i].dependents {
+		out = append(out, g.nodes[d].ID)
+	}
+	return out
+}
+
+// Depth is how many containers a task is in.
+func (g *Graph) Depth(of td.TaskID) int {
+	depth := -1
+	if i, ok := g.at[of]; ok {
+		for up := range g.upward(i) {
+			if g.nodes[up].there {
+				depth++
+			}
+		}
+	}
+	return max(depth, 0)
+}
+
+// InOrder are the tasks in one, or all, in the order in which they would be taken if nothing were in the way.
+func (g *Graph) InOrder(in td.TaskID) []td.TaskID {
+	var found []*node
+	for i, n := range g.nodes {
+		if n.there && (in == "" || n.ID != in && g.within(i, in)) {
+			found = append(found, n)
+		}
+	}
+	slices.SortFunc(found, before)
+	out := make([]td.TaskID, len(found))
+	for i, n := range found {
+		out[i] = n.ID
+	}
+	return out
+}

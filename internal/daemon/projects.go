@@ -1,0 +1,246 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/graph"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpClosing = failpoint.New("daemon.graph.before_close")
+	fpClosed  = failpoint.New("daemon.graph.after_close")
+)
+
+// projects are the graphs this daemon has opened, and what ties them to the journal: how a task that is
+// planned in one ended is written there, once, however often the daemon dies on the way.
+type projects struct {
+	*Daemon
+	from uint64 // the journal was followed to here
+	mu   sync.Mutex
+	open map[string]*graph.Store // by the project's folder
+}
+
+// graphCursor names how far the journal was followed for the graphs.
+const graphCursor = "graphs"
+
+func newProjects(d *Daemon) *projects {
+	return &projects{Daemon: d, open: map[string]*graph.Store{}}
+}
+
+func (p *projects) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.open {
+		s.Close()
+	}
+	p.open = nil
+}
+
+// of is the graph of the project that a folder is in.
+func (p *projects) of(ctx context.Context, dir string) (*graph.Store, error) {
+	dir, err := workspace(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, ok := graph.Find(dir)
+	if !ok {
+		return nil, td.Errorf(td.NotFound, "%s is in no project with a graph", dir).WithHint("taskdaemon init")
+	}
+	return p.at(ctx, root)
+}
+
+// at opens the graph of a project, or finds it open.
+func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		return nil, td.Errorf(td.Unavailable, "the daemon is stopping").WithHint("try again in a moment")
+	}
+	if s := p.open[root]; s != nil {
+		return s, nil
+	}
+	sum := sha256.Sum256([]byte(root))
+	s, err := graph.Open(ctx, graph.Options{
+		Root: root, Index: filepath.Join(p.indexes(), hex.EncodeToString(sum[:8])+".db"), Secrets: secretsOf(p.o), Log: p.o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Of what has ended the graph itself tells, or will when the journal has been followed to there.
+	live, err := p.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open the graph of %s: %w", root, err)
+	}
+	for _, t := range live {
+		if t.Project == root {
+			s.SetState(t.ID, t.Status.State)
+		}
+	}
+	p.open[root] = s
+	return s, nil
+}
+
+// run follows the journal and tells the graphs, until ctx ends. A graph that cannot be told holds up the others
+// only until it is tried again.
+func (p *projects) run(ctx context.Context) error {
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		p.o.Log.Error("the graphs of projects do not follow", "err", err, "again_in", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// begin finds out from where on the journal is to be followed. A daemon that never opened a graph has nothing to
+// tell of what was before.
+func (p *projects) begin(ctx context.Context) error {
+	var err error
+	if p.from, err = p.journal.Cursor(ctx, graphCursor); err != nil || p.from > 0 {
+		return err
+	}
+	if _, err := os.Stat(p.indexes()); err == nil {
+		return nil
+	}
+	p.from, err = p.journal.Last(ctx)
+	return err
+}
+
+func (p *projects) indexes() string { return filepath.Join(p.o.StateDir, "graphs") }
+
+// cursorEvery is how many records may be followed again after a restart.
+const cursorEvery = 512
+
+func (p *projects) follow(ctx context.Context) error {
+	types := []td.EventType{td.Created{}.Type(), td.Moved{}.Type()}
+	known := map[td.TaskID]bool{} // whether a task is planned in a graph
+	seen := 0
+	for ev, err := range p.journal.Follow(ctx, store.EventFilter{Types: types}, p.from) {
+		if err != nil {
+			return err
+		}
+		if err := p.pass(ctx, ev, known); err != nil {
+			return err
+		}
+		p.from = ev.Cursor
+		if seen++; seen%cursorEvery == 0 || known[ev.Task] {
+			if err := p.journal.SetCursor(ctx, graphCursor, ev.Cursor); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// pass passes on one record to the graph of its task, if it has one.
+func (p *projects) pass(ctx context.Context, ev td.Event, known map[td.TaskID]bool) error {
+	if c, ok := ev.Body.(td.Created); ok {
+		if c.Spec.Project != "" {
+			known[ev.Task] = true
+		}
+		return nil
+	}
+	m, ok := ev.Body.(td.Moved)
+	planned, sure := known[ev.Task]
+	if !ok || sure && !planned {
+		return nil
+	}
+	t, err := p.journal.Task(ctx, ev.Task)
+	if err != nil {
+		return err
+	}
+	if known[ev.Task] = t.Project != ""; t.Project == "" {
+		return nil
+	}
+	if err := p.tell(ctx, t, m); err != nil {
+		return fmt.Errorf("tell the graph of %s how %s stands: %w", t.Project, t.Handle, err)
+	}
+	if m.Status.State.Terminal() {
+		delete(known, ev.Task)
+	}
+	return nil
+}
+
+// tell passes on what a task moved to. What has become of the project meanwhile is no reason to stop.
+func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
+	s, err := p.at(ctx, t.Project)
+	if td.IsKind(err, td.NotFound) || td.IsKind(err, td.Invalid) {
+		p.o.Log.Warn("the graph of a task is gone", "task", t.Handle, "project", t.Project, "err", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !m.Status.State.Terminal() {
+		if m.From.Terminal() {
+			err = s.Reopen(ctx, t.ID)
+		}
+		s.SetState(t.ID, m.Status.State)
+		return gone(err)
+	}
+	fpClosing.Hit()
+	err = s.End(ctx, t.ID, verdictOf(t, m.Status))
+	fpClosed.Hit()
+	s.SetState(t.ID, "")
+	return gone(err)
+}
+
+// gone makes nothing of a task that somebody deleted from its graph.
+func gone(err error) error {
+	if td.IsKind(err, td.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// verdictOf is how a task ended, for its graph.
+func verdictOf(t td.Task, s td.Status) graph.Verdict {
+	v := graph.Verdict{State: s.State, Reason: s.Reason, Run: t.Run, At: s.Since}
+	if v.Run == "" {
+		v.Run = td.RunID(t.ID) // it ended before it ran
+	}
+	if s.Completed != nil {
+		v.Summary = s.Completed.Summary
+	}
+	if s.Failed != nil {
+		v.Reason = s.Failed.Error
+	}
+	return v
+}
+
+// plan writes a task that is to run at once into the graph of its project, if it is in one.
+func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
+	root, ok := graph.Find(spec.Dir)
+	if !ok {
+		return nil
+	}
+	s, err := p.at(ctx, root)
+	if err != nil {
+		return err
+	}
+	added, err := s.Add(ctx, graph.Task{
+		ID: spec.ID, Key: key, Title: spec.Title, Text: spec.Prompt, Labels: spec.Labels, Priority: spec.Priority,
+		Validator: spec.Validator, Tier: spec.Tier, CreatedBy: spec.CreatedBy,
+	})
+	if err != nil {
+		return fmt.Errorf("plan it in %s: %w", root, err)
+	}
+	spec.ID, spec.Handle, spec.Project = added[0].ID, added[0].Handle, root
+	return nil
+}
