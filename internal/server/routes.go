@@ -120,6 +120,7 @@ func (s *server) routes() http.Handler {
 			}
 			return nil, nil
 		})
+	s.registerPlan(a)
 	s.registerEvents(a, get("events", "/v1/events", "Events as a stream (SSE), resumable by id"))
 	return mux
 }
