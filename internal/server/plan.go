@@ -32,7 +32,7 @@ func (q *planQuery) query() api.PlanQuery {
 }
 
 type planByRef struct {
-	byRef
+	Ref string `path:"ref" doc:"An id, a handle, or an unambiguous fragment of either."`
 	Dir string `query:"dir" required:"true" doc:"A folder of the project."`
 }
 

@@ -52,6 +52,13 @@ func Run(t *testing.T, svc api.Service) {
 		{"History has the conversation and its records", testHistory},
 		{"Status counts", testStatus},
 		{"Cost is broken down, and budgets are raised only where they are set", testCost},
+		{"A project is given a graph once", testInitPlan},
+		{"Plan adds tasks that name each other", testPlan},
+		{"Plan with the same key adds once", testPlanKey},
+		{"Plan adds all tasks or none", testPlanInvalid},
+		{"Planned chooses and orders", testPlanQuery},
+		{"ChangePlan changes, and refuses circles", testChangePlan},
+		{"How planned tasks end frees and blocks others", testEndPlanned},
 		{"Checkpoint, Recovery and Doctor answer", testUpkeep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

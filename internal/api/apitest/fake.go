@@ -25,6 +25,7 @@ type Fake struct {
 	used    map[string]bool
 	events  []td.Event
 	live    []livePiece
+	graphs  []*fakeGraph
 	stopped bool
 
 	// Info is what Status says, apart from the counts.
@@ -37,6 +38,8 @@ type Fake struct {
 	Leased td.Locks
 	// Report is what Recovery says.
 	Report td.Report
+	// Synced is what SyncPlan says.
+	Synced api.PlanSynced
 	// Diagnosis is what Doctor says.
 	Diagnosis api.Diagnosis
 }
