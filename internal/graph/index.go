@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +19,7 @@ import (
 const indexVersion = 1
 
 const schema = `
-CREATE TABLE record (id TEXT PRIMARY KEY, line BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE place (task TEXT, offset INTEGER, PRIMARY KEY (task, offset)) WITHOUT ROWID;
+CREATE TABLE record (id TEXT PRIMARY KEY, line BLOB NOT NULL, places BLOB NOT NULL);
 CREATE TABLE bad (offset INTEGER PRIMARY KEY, line INTEGER NOT NULL, why TEXT NOT NULL);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 `
@@ -174,15 +174,9 @@ func (x *index) mark() (m mark, err error) {
 type batch struct {
 	afresh  bool // it holds all there is, not only what is new
 	records []*jsonl.Record
-	places  []place
+	places  map[td.TaskID][]byte // where the changes of each are, as varints
 	bad     []jsonl.Bad
 	mark    mark
-}
-
-// place is where a change of a task is.
-type place struct {
-	task   td.TaskID
-	offset int64
 }
 
 // save brings the index up to the mark, all or nothing.
@@ -196,7 +190,7 @@ func (x *index) save(b batch) (err error) {
 		}
 	}()
 	if b.afresh {
-		if err := x.db.Exec("DELETE FROM record; DELETE FROM place; DELETE FROM bad"); err != nil {
+		if err := x.db.Exec("DELETE FROM record; DELETE FROM bad"); err != nil {
 			return err
 		}
 	}
@@ -205,12 +199,8 @@ func (x *index) save(b batch) (err error) {
 		if line, err = jsonl.Append(line[:0], r.Change()); err != nil {
 			return err
 		}
-		if err := x.exec("INSERT OR REPLACE INTO record (id, line) VALUES (?, ?)", string(r.ID), line); err != nil {
-			return err
-		}
-	}
-	for _, p := range b.places {
-		if err := x.exec("INSERT OR IGNORE INTO place (task, offset) VALUES (?, ?)", string(p.task), p.offset); err != nil {
+		if err := x.exec(`INSERT INTO record (id, line, places) VALUES (?1, ?2, ?3)
+			ON CONFLICT (id) DO UPDATE SET line = ?2, places = places || ?3`, string(r.ID), line, b.places[r.ID]); err != nil {
 			return err
 		}
 	}
@@ -261,8 +251,16 @@ func decodeRecord(id td.TaskID, line []byte) (*jsonl.Record, error) {
 
 // offsets are where the changes of a task are.
 func (x *index) offsets(id td.TaskID) (out []int64, err error) {
-	err = x.each(func(s *sqlite3.Stmt) error { out = append(out, s.ColumnInt64(0)); return nil },
-		"SELECT offset FROM place WHERE task = ? ORDER BY offset", string(id))
+	err = x.each(func(s *sqlite3.Stmt) error {
+		for raw := s.ColumnRawBlob(0); len(raw) > 0; {
+			at, n := binary.Uvarint(raw)
+			if n <= 0 {
+				return fmt.Errorf("the index has the changes of %s wrong", id)
+			}
+			out, raw = append(out, int64(at)), raw[n:]
+		}
+		return nil
+	}, "SELECT places FROM record WHERE id = ?", string(id))
 	return out, err
 }
 

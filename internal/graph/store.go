@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
@@ -117,10 +118,21 @@ func (s *Store) begin(ctx context.Context) error {
 }
 
 // load makes what is in memory from the index.
-func (s *Store) load() error {
+func (s *Store) load() (err error) {
+	if err := s.fill(s.index.records); err != nil {
+		return td.Errorf(td.Storage, "read the index: %w", err)
+	}
+	if s.bad, err = s.index.bad(); err != nil {
+		return td.Errorf(td.Storage, "read the index: %w", err)
+	}
+	return nil
+}
+
+// fill makes what is in memory from all records there are.
+func (s *Store) fill(records func(visit func(*jsonl.Record)) error) error {
 	s.heads, s.keys = map[td.TaskID]*head{}, map[string]td.TaskID{}
 	var nodes []workgraph.Node
-	if err := s.index.records(func(r *jsonl.Record) {
+	err := records(func(r *jsonl.Record) {
 		s.clock.Observe(r.Last)
 		if r.Deleted() {
 			return
@@ -128,15 +140,9 @@ func (s *Store) load() error {
 		t := taskOf(r)
 		s.remember(t)
 		nodes = append(nodes, t.node(s.state(t.ID)))
-	}); err != nil {
-		return td.Errorf(td.Storage, "read the index: %w", err)
-	}
+	})
 	s.graph = workgraph.New(nodes)
-	var err error
-	if s.bad, err = s.index.bad(); err != nil {
-		return td.Errorf(td.Storage, "read the index: %w", err)
-	}
-	return nil
+	return err
 }
 
 // actor is the name under which this clone writes: chosen once, by chance, because two clones must never have
@@ -237,7 +243,7 @@ func (s *Store) catchUp(ctx context.Context, l *log) error {
 // follow reads the log from a place on. The hash is that of what is before it.
 func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Hash) error {
 	grown := from != jsonl.Place{}
-	b := batch{afresh: !grown, mark: mark{Place: from}}
+	b := batch{afresh: !grown, mark: mark{Place: from}, places: map[td.TaskID][]byte{}}
 	fold := jsonl.NewFold()
 	for e, err := range jsonl.Read(io.NewSectionReader(l.f, from.Offset, 1<<62), from) {
 		if err != nil {
@@ -255,7 +261,7 @@ func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Has
 			if fold.Apply(e.Change) {
 				b.bad = append(b.bad, jsonl.Bad{Line: e.Lines + 1, Offset: e.Offset, Why: "its op " + e.Change.Op.String() + " says something else in another line"})
 			}
-			b.places = append(b.places, place{e.Change.Task, e.Offset})
+			b.places[e.Change.Task] = binary.AppendUvarint(b.places[e.Change.Task], uint64(e.Offset))
 		}
 	}
 	b.records = fold.Records()
@@ -295,24 +301,15 @@ func (s *Store) take(b batch) error {
 	}
 	s.at = b.mark
 	if b.afresh {
-		s.bad = nil
-		known := map[td.TaskID]bool{}
-		for _, r := range b.records {
-			known[r.ID] = true
-		}
-		for id := range s.heads {
-			if !known[id] {
-				s.forget(id)
+		s.bad = b.bad
+		return s.fill(func(visit func(*jsonl.Record)) error {
+			for _, r := range b.records {
+				visit(r)
 			}
-		}
+			return nil
+		})
 	}
 	s.bad = append(s.bad, b.bad...)
-	if len(b.records) > len(s.heads) { // nearly all of it is new: one graph is made faster than many changes
-		for _, r := range b.records {
-			s.clock.Observe(r.Last)
-		}
-		return s.load()
-	}
 	for _, r := range b.records {
 		s.clock.Observe(r.Last)
 		if r.Deleted() {

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -83,24 +84,33 @@ func taskOf(r *jsonl.Record) *Task {
 		if !ok {
 			return
 		}
+		if text, ok := into.(*string); ok && plain(raw) {
+			*text = string(raw[1 : len(raw)-1])
+			return
+		}
 		if err := json.Unmarshal(raw, into); err != nil {
 			t.problem("its %s cannot be read: %s", name, brief(raw))
 		}
 	}
 	read(fieldTitle, &t.Title)
 	read(fieldText, &t.Text)
-	read(fieldKind, &t.Kind)
-	read(fieldParent, &t.Parent)
+	read(fieldKind, (*string)(&t.Kind))
+	read(fieldParent, (*string)(&t.Parent))
 	t.Priority = defaultPriority
 	read(fieldPriority, &t.Priority)
 	read(fieldValidator, &t.Validator)
-	read(fieldTier, &t.Tier)
+	read(fieldTier, (*string)(&t.Tier))
 	read(fieldCreatedBy, &t.CreatedBy)
 	read(fieldKey, &t.Key)
 	read(fieldVerdict, &t.Verdict)
 	t.Blockers, t.Related, t.Labels = ids(r.Members(setBlockers)), ids(r.Members(setRelated)), r.Members(setLabels)
 	t.mend()
 	return t
+}
+
+// plain reports whether a value is a string that stands for itself, as nearly all are.
+func plain(raw []byte) bool {
+	return len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0
 }
 
 const defaultPriority = 2
