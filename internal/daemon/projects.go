@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -243,4 +245,22 @@ func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
 	}
 	spec.ID, spec.Handle, spec.Project = added[0].ID, added[0].Handle, root
 	return nil
+}
+
+// compactAfter is how long each change of a graph stays a line of its own.
+const compactAfter = 90 * 24 * time.Hour
+
+// compact folds the old changes of the graphs that are open.
+func (p *projects) compact(ctx context.Context) {
+	p.mu.Lock()
+	open := slices.Collect(maps.Values(p.open))
+	p.mu.Unlock()
+	for _, s := range open {
+		was, is, err := s.Compact(ctx, time.Now().Add(-compactAfter))
+		if err != nil && ctx.Err() == nil {
+			p.o.Log.Error("compact a graph", "project", s.Root(), "err", err)
+		} else if is < was {
+			p.o.Log.Info("compacted a graph", "project", s.Root(), "was", was, "is", is)
+		}
+	}
 }

@@ -14,8 +14,8 @@ var fpTrimmed = failpoint.New("daemon.upkeep.trimmed")
 // firstUpkeep is how long after a start the journal is first looked through, when there is less to do.
 const firstUpkeep = time.Minute
 
-// upkeep lets old bodies go, soon after the start and then daily. Nothing goes that the git
-// mirror does not have.
+// upkeep lets old bodies go, soon after the start and then daily, and folds old changes of graphs (S-1).
+// Nothing goes that the git mirror does not have.
 func (d *Daemon) upkeep(ctx context.Context) error {
 	every := d.o.Config.Retention.Every
 	timer := time.NewTimer(min(every, firstUpkeep))
@@ -29,6 +29,7 @@ func (d *Daemon) upkeep(ctx context.Context) error {
 		if err := d.trim(ctx); err != nil && ctx.Err() == nil {
 			d.o.Log.Error("retention", "err", err)
 		}
+		d.projects.compact(ctx)
 		timer.Reset(every)
 	}
 }

@@ -174,10 +174,13 @@ func (x *index) mark() (m mark, err error) {
 type batch struct {
 	afresh  bool // it holds all there is, not only what is new
 	records []*jsonl.Record
-	places  map[td.TaskID][]byte // where the changes of each are, as varints
+	found   map[td.TaskID]*found
 	bad     []jsonl.Bad
 	mark    mark
 }
+
+// found is where the changes of a task are, as varints, and the line itself if it is all there is of the task.
+type found struct{ places, line []byte }
 
 // save brings the index up to the mark, all or nothing.
 func (x *index) save(b batch) (err error) {
@@ -196,11 +199,14 @@ func (x *index) save(b batch) (err error) {
 	}
 	var line []byte
 	for _, r := range b.records {
-		if line, err = jsonl.Append(line[:0], r.Change()); err != nil {
+		f := b.found[r.ID]
+		if f.line != nil {
+			line = append(line[:0], f.line...)
+		} else if line, err = jsonl.Append(line[:0], r.Change()); err != nil {
 			return err
 		}
 		if err := x.exec(`INSERT INTO record (id, line, places) VALUES (?1, ?2, ?3)
-			ON CONFLICT (id) DO UPDATE SET line = ?2, places = places || ?3`, string(r.ID), line, b.places[r.ID]); err != nil {
+			ON CONFLICT (id) DO UPDATE SET line = ?2, places = places || ?3`, string(r.ID), line, f.places); err != nil {
 			return err
 		}
 	}
@@ -257,7 +263,10 @@ func (x *index) offsets(id td.TaskID) (out []int64, err error) {
 			if n <= 0 {
 				return fmt.Errorf("the index has the changes of %s wrong", id)
 			}
-			out, raw = append(out, int64(at)), raw[n:]
+			raw = raw[n:]
+			if len(out) == 0 || out[len(out)-1] != int64(at) { // a last line without an end is read again with it
+				out = append(out, int64(at))
+			}
 		}
 		return nil
 	}, "SELECT places FROM record WHERE id = ?", string(id))

@@ -29,7 +29,6 @@ var (
 	fpAppend   = failpoint.New("graph.log.before_append")
 	fpAppended = failpoint.New("graph.log.after_append")
 	fpSynced   = failpoint.New("graph.log.after_sync")
-	fpRewrite  = failpoint.New("graph.log.before_rename")
 )
 
 // mark is how far a log was read: the place, what the bytes before it hash to, and what the file looked like.
@@ -176,7 +175,6 @@ func (l *log) replace(text []byte) error {
 	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
 		return fileError("replace", path, err)
 	}
-	fpRewrite.Hit()
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return fileError("replace", path, err)
 	}

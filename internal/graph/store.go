@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -243,7 +244,7 @@ func (s *Store) catchUp(ctx context.Context, l *log) error {
 // follow reads the log from a place on. The hash is that of what is before it.
 func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Hash) error {
 	grown := from != jsonl.Place{}
-	b := batch{afresh: !grown, mark: mark{Place: from}, places: map[td.TaskID][]byte{}}
+	b := batch{afresh: !grown, mark: mark{Place: from}, found: map[td.TaskID]*found{}}
 	fold := jsonl.NewFold()
 	for e, err := range jsonl.Read(io.NewSectionReader(l.f, from.Offset, 1<<62), from) {
 		if err != nil {
@@ -261,7 +262,7 @@ func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Has
 			if fold.Apply(e.Change) {
 				b.bad = append(b.bad, jsonl.Bad{Line: e.Lines + 1, Offset: e.Offset, Why: "its op " + e.Change.Op.String() + " says something else in another line"})
 			}
-			b.places[e.Change.Task] = binary.AppendUvarint(b.places[e.Change.Task], uint64(e.Offset))
+			b.note(e)
 		}
 	}
 	b.records = fold.Records()
@@ -278,6 +279,21 @@ func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Has
 		return err
 	}
 	return s.take(b)
+}
+
+// note remembers where a change is.
+func (b *batch) note(e jsonl.Entry) {
+	f := b.found[e.Change.Task]
+	if f == nil {
+		f = &found{}
+		b.found[e.Change.Task] = f
+		if b.afresh {
+			f.line = bytes.Clone(e.Line)
+		}
+	} else {
+		f.line = nil
+	}
+	f.places = binary.AppendUvarint(f.places, uint64(e.Offset))
 }
 
 // join folds what was known before into records of which only the newest changes were read.
@@ -397,6 +413,9 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (was, is int64, e
 		return 0, 0, fileError("read", s.path, err)
 	}
 	text := jsonl.Compact(old, before)
+	if bytes.Equal(text, old) {
+		return int64(len(old)), int64(len(old)), nil
+	}
 	if err := l.replace(text); err != nil {
 		return 0, 0, err
 	}

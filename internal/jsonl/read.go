@@ -22,6 +22,8 @@ type Entry struct {
 	Change Change
 	Bad    *Bad // nil for a change
 	Torn   bool // the last line, without its end: no change yet, and not bad either
+	// Line is what the change was read from. It is good until the next entry is asked for.
+	Line []byte
 
 	// Next is where reading goes on another time. Behind a line without a newline it is the beginning of
 	// that line, which is to be read again when there is more of it.
@@ -86,6 +88,7 @@ func (d *decoder) entry(e *Entry, l rawLine) {
 			e.Torn = true
 			return
 		}
+		e.Line = text
 	}
 	if err != nil {
 		e.Bad = &Bad{Line: e.Lines + 1, Offset: e.Offset, Why: err.Error()}

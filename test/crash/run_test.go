@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,9 @@ import (
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/client"
+	"taskdaemon/internal/graph"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
@@ -46,6 +49,7 @@ type ending struct {
 	Marks    []string          // what was done outside the workspace, sorted
 	Files    map[string]string // the workspace
 	Fired    []string          // what the log of hooks says, sorted
+	Plan     []string          // what the graph of the workspace says
 }
 
 type plan struct {
@@ -163,7 +167,7 @@ func newRun(t *testing.T, s scenario) *crashRun {
 			t.Fatal(err)
 		}
 	}
-	prepare(t, w.path("work"), s.git)
+	prepare(t, w.path("work"), s.git, s.plan)
 	server, err := mcptest.Install(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +316,44 @@ func (w *crashRun) fired() (points []string) {
 	return points
 }
 
-func (w *crashRun) ending(ctx context.Context, task td.Task) (ending, error) {
+// planned is what the graph of the workspace says, line by line, once it says how the task ended.
+func (w *crashRun) planned(ctx context.Context) ([]string, error) {
+	for {
+		raw, err := os.ReadFile(w.path(filepath.Join("work", graph.Folder, graph.LogFile)))
+		if err != nil {
+			return nil, err
+		}
+		var out []string
+		ended := false
+		for e, err := range jsonl.Read(bytes.NewReader(raw), jsonl.Place{}) {
+			if err != nil {
+				return nil, err
+			}
+			if e.Bad != nil || e.Torn {
+				out = append(out, "a torn or bad line") // a kill may leave one: it is kept, and counts for nothing
+				continue
+			}
+			var v graph.Verdict
+			if text, is := e.Change.Set["verdict"]; is {
+				if err := json.Unmarshal(text, &v); err != nil {
+					return nil, err
+				}
+				ended = true
+			}
+			out = append(out, fmt.Sprintf("%s: %s %s", slices.Sorted(maps.Keys(e.Change.Set)), v.State, v.Summary))
+		}
+		if ended {
+			return out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(3 * time.Millisecond):
+		}
+	}
+}
+
+func (w *crashRun) ending(ctx context.Context, task td.Task) (_ ending, err error) {
 	e := ending{State: task.Status.State, Files: map[string]string{}}
 	if c := task.Status.Completed; c != nil {
 		e.Summary = c.Summary
@@ -320,9 +361,17 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (ending, error) {
 	e.Marks = strings.Fields(w.person.marks())
 	sort.Strings(e.Marks)
 	e.Fired = w.fired()
-	err := filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
+	if w.s.plan {
+		if e.Plan, err = w.planned(ctx); err != nil {
+			return ending{}, err
+		}
+	}
+	err = filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Name() == ".git" {
 			return filepath.SkipDir
+		}
+		if d.Name() == graph.LogFile {
+			return err // ids and times are different each time
 		}
 		if err != nil || d.IsDir() {
 			return err

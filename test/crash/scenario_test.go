@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/graph"
 	"taskdaemon/internal/td"
 )
 
@@ -21,6 +23,7 @@ type scenario struct {
 	yes    bool
 	valid  string
 	git    bool          // the workspace is under git
+	plan   bool          // the workspace has a graph
 	config string        // settings of its own
 	limit  time.Duration // of permission requests
 	stops  bool          // the person stops the daemon on the way
@@ -127,6 +130,14 @@ turns:
     tools: [{name: Bash, input: {command: "echo committed >> COUNTER"}}]
   - latency: 150ms
     tools: [{name: Complete, input: {summary: kept}}]
+`},
+	{name: "planned", yes: true, plan: true, points: []string{
+		"graph.log.before_append", "graph.log.after_append", "graph.log.after_sync", "daemon.graph.before_close", "daemon.graph.after_close",
+		"daemon.add.before_create", "daemon.add.created",
+	}, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo planned >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: as planned}}]
 `},
 	{name: "expired", limit: 30 * time.Millisecond, script: `
 turns:
@@ -572,8 +583,14 @@ func cancelSlow(ctx context.Context, p *person, t td.Task) error {
 }
 
 // prepare makes the workspace.
-func prepare(t *testing.T, dir string, git bool) {
+func prepare(t *testing.T, dir string, git, plan bool) {
 	t.Helper()
+	if plan {
+		folder := filepath.Join(dir, graph.Folder)
+		if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, graph.LogFile), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if git {
 		if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
 			t.Fatalf("git init: %v\n%s", err, out)
