@@ -12,9 +12,14 @@ import (
 )
 
 func newTaskCmd(a *app) *cobra.Command {
-	return group("task", "Add tasks and talk to them", `taskdaemon task add "make the failing test pass" --attach`,
+	cmd := group("task", "Add tasks, plan them and talk to them", `taskdaemon task add "make the failing test pass" --attach`,
 		newTaskAddCmd(a), newTaskListCmd(a), newTaskShowCmd(a), newTaskSendCmd(a), newTaskAnswerCmd(a),
-		newControlCmd(a, controls["pause"]), newControlCmd(a, controls["resume"]), newControlCmd(a, controls["cancel"]))
+		newControlCmd(a, controls["pause"]), newControlCmd(a, controls["resume"]), newControlCmd(a, controls["cancel"]),
+		newTaskTreeCmd(a), newTaskReadyCmd(a), newTaskBlockedCmd(a), newTaskDepsCmd(a), newTaskUpdateCmd(a), newTaskLogCmd(a), newTaskDeleteCmd(a))
+	for _, c := range closings {
+		cmd.AddCommand(newTaskCloseCmd(a, c))
+	}
+	return cmd
 }
 
 // stateWords is a task's state in a word or two.

@@ -29,6 +29,7 @@ type taskAddOptions struct {
 	wait        bool
 	attach      bool
 	quiet       bool
+	plan        planFlags
 	task        api.AddTask
 }
 
@@ -39,14 +40,20 @@ func newTaskAddCmd(a *app) *cobra.Command {
 		Long: `Add a task and print its handle. The prompt is the arguments, a file, or - for stdin.
 
 With --wait the command stays until the task has ended or needs a person, and exits with the outcome;
-with --attach it shows the loop live and stays while a person is asked, too.`,
+with --attach it shows the loop live and stays while a person is asked, too.
+
+With --plan the task goes into the graph of the project instead, and is not started: it may wait for others there, and
+be part of one.`,
 		Example: `  taskdaemon task add "make the failing test pass" --validate "go test ./..." --wait`,
-		Annotations: exits(exitOK, exitFailed, exitUsage, exitCancelled, exitPerson, exitConflict, exitUnavailable,
+		Annotations: exits(exitOK, exitFailed, exitUsage, exitNotFound, exitCancelled, exitPerson, exitConflict, exitUnavailable,
 			exitInterrupted),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.words = args
 			if !cmd.Flags().Changed("priority") {
 				o.priority = -1
+			}
+			if o.plan.read(cmd); o.plan.plan {
+				return runTaskPlan(cmd.Context(), o)
 			}
 			return runTaskAdd(cmd.Context(), o)
 		},
@@ -71,6 +78,7 @@ with --attach it shows the loop live and stays while a person is asked, too.`,
 	f.BoolVarP(&o.wait, "wait", "w", false, "stay until it has ended or needs a person; exit with the outcome")
 	f.BoolVarP(&o.attach, "attach", "a", false, "show the loop live; exit with the outcome")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "with --wait: show nothing meanwhile")
+	o.plan.flags(cmd)
 	return cmd
 }
 
