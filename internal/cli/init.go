@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -8,24 +9,35 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/td"
 )
 
-type initOptions struct{ app *app }
-
-func newInitCmd(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "init", Short: "Make a config file and the state folder", Args: args(cobra.NoArgs, "no arguments"),
-		Long: `Make a config file with every default in it, commented out, and the state folder. What is
-there already is left as it is. Nothing else needs it: all commands work without.`,
-		Example:     "  taskdaemon init",
-		Annotations: exits(exitOK, exitUsage, exitStorage),
-		RunE:        func(*cobra.Command, []string) error { return runInit(initOptions{a}) },
-	}
+type initOptions struct {
+	app     *app
+	dir     string
+	noGraph bool
 }
 
-func runInit(o initOptions) error {
+func newInitCmd(a *app) *cobra.Command {
+	o := initOptions{app: a}
+	cmd := &cobra.Command{
+		Use: "init", Short: "Make a config file, the state folder, and a graph for the project", Args: args(cobra.NoArgs, "no arguments"),
+		Long: `Make a config file with every default in it, commented out, and the state folder, and give the project of the present
+folder a graph of planned tasks in .taskdaemon: on a branch of its own where there is git, so that it can be shared and
+never shows up in the code; else as a plain folder. What is there already is left as it is. Only planning needs it: all
+other commands work without.`,
+		Example:     "  taskdaemon init",
+		Annotations: talks(exitConflict, exitLocked, exitStorage),
+		RunE:        func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), o) },
+	}
+	cmd.Flags().StringVarP(&o.dir, "dir", "C", "", "a folder of the project; the present one when not given")
+	cmd.Flags().BoolVar(&o.noGraph, "no-graph", false, "no graph: only the config file and the state folder")
+	return cmd
+}
+
+func runInit(ctx context.Context, o initOptions) error {
 	a := o.app
 	state, err := a.stateDir()
 	if err != nil {
@@ -47,8 +59,18 @@ func runInit(o initOptions) error {
 	if _, err := config.Load(config.LoadOptions{File: file}); err != nil {
 		return err // one that was there before is not well: better said now than at the next start
 	}
+	var place *api.PlanPlace
+	if !o.noGraph {
+		if place, err = o.graph(ctx); err != nil {
+			return err
+		}
+	}
 	if a.json {
-		return a.printJSON(map[string]any{"config": file, "created": created, "state": state})
+		said := map[string]any{"config": file, "created": created, "state": state}
+		if place != nil {
+			said["graph"] = place
+		}
+		return a.printJSON(said)
 	}
 	verb := "kept"
 	if created {
@@ -56,8 +78,41 @@ func runInit(o initOptions) error {
 	}
 	a.say("%s %s", verb, file)
 	a.say("state folder is %s", state)
+	if place != nil {
+		a.say("%s", placeWords(*place))
+	}
 	a.say(`next: taskdaemon task add "what to do" --attach`)
 	return nil
+}
+
+// graph gives the project a graph.
+func (o initOptions) graph(ctx context.Context) (*api.PlanPlace, error) {
+	p := planOptions{app: o.app, dir: o.dir}
+	if err := p.resolve(); err != nil {
+		return nil, err
+	}
+	svc, err := o.app.service(ctx)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, td.Errorf(td.Internal, "find the program: %w", err)
+	}
+	place, err := svc.InitPlan(ctx, api.InitPlan{Dir: p.dir, Self: self})
+	return &place, err
+}
+
+// placeWords says where a graph is, and since when.
+func placeWords(p api.PlanPlace) string {
+	verb, where := "kept", ", a plain folder"
+	if p.Created {
+		verb = "made"
+	}
+	if p.Branch != "" {
+		where = ", on the branch " + plainLine(p.Branch, 100)
+	}
+	return verb + " the graph of " + plainLine(p.Root, 300) + " in .taskdaemon" + where
 }
 
 // createFile writes a new file whole or not at all, and leaves one that is there alone.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -134,7 +135,7 @@ func obstacleWords(p api.Planned) string {
 	for i, r := range p.By {
 		names[i] = planName(r)
 	}
-	by := strings.Join(names, ", ")
+	by := strings.Join(unique(names), ", ")
 	switch p.Obstacle {
 	case "":
 		return ""
@@ -148,6 +149,17 @@ func obstacleWords(p api.Planned) string {
 		return "waits for itself: " + strings.Join(names, " → ")
 	}
 	return plainLine(p.Obstacle, 40) + ": " + by
+}
+
+// unique are the words of a list, each where it comes first.
+func unique(list []string) []string {
+	var out []string
+	for _, w := range list {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // planName names another task by handle and title.

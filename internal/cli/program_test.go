@@ -261,7 +261,7 @@ func TestAnswerOnATerminal(t *testing.T) {
 
 func TestSecondSignalDoesNotWait(t *testing.T) {
 	p := newProgram(t)
-	p.must(t, "init")
+	p.must(t, "init", "--no-graph")
 	cmd := p.cmd("daemon", "start", "--foreground", "--set", "timeouts.shutdown=10m")
 	var talk syncBuffer
 	cmd.Stderr = &talk

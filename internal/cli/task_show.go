@@ -8,36 +8,59 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/td"
 )
 
 type taskShowOptions struct {
 	app *app
 	ref string
+	dir string
 }
 
 func newTaskShowCmd(a *app) *cobra.Command {
-	return &cobra.Command{
+	o := taskShowOptions{app: a}
+	cmd := &cobra.Command{
 		Use: "show <task>", Short: "Show everything about a task", Args: args(cobra.ExactArgs(1), "one task"),
+		Long: `Show everything about a task: how it runs and what it asks, and, if it is planned in the graph of a project, what it is
+part of, what it waits for and what waits for it.`,
 		Example: "  taskdaemon task show t-4k7q2m9x", Annotations: talks(exitNotFound),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTaskShow(cmd.Context(), taskShowOptions{app: a, ref: args[0]})
+			o.ref = args[0]
+			return runTaskShow(cmd.Context(), o)
 		},
 	}
+	cmd.Flags().StringVarP(&o.dir, "dir", "C", "", "a folder of the project it is planned in; the present one when not given")
+	return cmd
 }
 
 func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	a := o.app
-	svc, t, err := a.task(ctx, o.ref)
+	svc, err := a.service(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := svc.Task(ctx, o.ref)
+	if td.IsKind(err, td.NotFound) {
+		return o.showPlanned(ctx, svc, err)
+	}
 	if err != nil {
 		return err
 	}
 	a.notePeer(svc)
+	planned := plannedToo(ctx, svc, t)
 	if a.json {
-		return a.printJSON(t)
+		return a.printJSON(struct {
+			td.Task
+			Planned *api.Planned `json:"planned,omitempty"`
+		}{t, planned})
 	}
 	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plainLine(t.Title, 100))
-	if err := table(a.stdout, taskRows(a, t)); err != nil {
+	rows := taskRows(a, t)
+	if planned != nil {
+		rows = append(rows, planTies(*planned)...)
+	}
+	if err := table(a.stdout, rows); err != nil {
 		return err
 	}
 	for _, r := range t.Requests {
