@@ -142,7 +142,7 @@ func (d *Daemon) Planned(ctx context.Context, q api.PlanQuery) ([]api.Planned, e
 		case q.Path:
 			ids = g.CriticalPath(in)
 		case q.Tree:
-			ids = tree(g, in)
+			ids = outline(g, in)
 		default:
 			ids = g.InOrder(in)
 		}
@@ -162,8 +162,8 @@ func (d *Daemon) Planned(ctx context.Context, q api.PlanQuery) ([]api.Planned, e
 	return d.planned(ctx, s, ids)
 }
 
-// tree is a task and what is in it, or all of them, containers before what they hold.
-func tree(g *workgraph.Graph, root td.TaskID) (out []td.TaskID) {
+// outline is a task and what is in it, or all of them, containers before what they hold.
+func outline(g *workgraph.Graph, root td.TaskID) (out []td.TaskID) {
 	seen := map[td.TaskID]bool{}
 	var visit func(td.TaskID)
 	visit = func(id td.TaskID) {

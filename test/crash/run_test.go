@@ -345,11 +345,10 @@ func (w *crashRun) planned(ctx context.Context) ([]string, error) {
 		if ended {
 			return out, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(3 * time.Millisecond):
+		if _, err := w.person.svc.Status(ctx); err != nil {
+			return nil, err // it died before it wrote that down
 		}
+		time.Sleep(3 * time.Millisecond)
 	}
 }
 
