@@ -30,6 +30,7 @@ type call struct {
 	dir   string   // where it runs
 	own   bool     // in a repository of ours: no system or personal config applies
 	keep  bool     // what it writes must survive a power cut
+	far   bool     // it speaks with a remote
 	set   []string // settings, as name=value
 	env   []string // on top of the clean environment
 	args  []string
@@ -92,6 +93,10 @@ func command(ctx context.Context, c call) (*exec.Cmd, error) {
 	cmd.Env = append(environ(c.own), c.env...)
 	// git's helpers must go with it, and a Ctrl-C at the terminal is not meant for it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.far {
+		cmd.Env = append(cmd.Env, farEnviron()...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // ssh would ask at the terminal
+	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = killGrace
 	return cmd, nil
@@ -125,6 +130,24 @@ func environ(own bool) []string {
 	)
 	if own {
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
+	}
+	return env
+}
+
+// farPassed are the variables a git that speaks with a remote gets besides: how to get there, and the agent that
+// holds the user's keys.
+var farPassed = []string{
+	"SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+}
+
+func farEnviron() []string {
+	// Addresses of other kinds are commands.
+	env := []string{"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh"}
+	for _, name := range farPassed {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
 	}
 	return env
 }

@@ -1,0 +1,267 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpGraphFetched = failpoint.New("git.graph.after_fetch")
+	fpGraphPush    = failpoint.New("git.graph.before_push")
+	fpGraphPushed  = failpoint.New("git.graph.after_push")
+)
+
+// syncTries is how often a push is tried when others push in between.
+const syncTries = 5
+
+// SyncReport says what a Sync has done. Of one that failed it says what was done by then.
+type SyncReport struct {
+	Pulled, Pushed int  // commits
+	Merged         bool // both sides had something new
+	// Conflicts are files that a person should look at: second versions of files that could not be merged, which
+	// lie beside the first, and files that one side changed and the other removed, which stay.
+	Conflicts []string
+}
+
+// Sync commits what the worktree holds, takes in what the remote's branch has, and pushes. The remote is the one
+// that the setting taskdaemon.remote names, or origin: NotFound without one. Unavailable or Auth when it cannot be
+// reached: then everything is committed here and nothing else has happened. Conflict when others keep pushing.
+func (g *Graph) Sync(ctx context.Context) (SyncReport, error) {
+	var rep SyncReport
+	if _, _, err := g.Commit(ctx, syncMessage); err != nil {
+		return rep, err
+	}
+	remote, err := g.remote(ctx)
+	if err != nil {
+		return rep, err
+	}
+	for range syncTries {
+		theirs, err := g.fetch(ctx, remote)
+		if err != nil {
+			return rep, err
+		}
+		fpGraphFetched.Hit()
+		ours, err := g.join(ctx, theirs, &rep)
+		if err != nil || ours == theirs {
+			return rep, err
+		}
+		fpGraphPush.Hit()
+		done, err := g.push(ctx, remote, ours)
+		if err != nil {
+			return rep, err
+		}
+		if done {
+			fpGraphPushed.Hit()
+			rep.Pushed, err = g.count(ctx, theirs, ours)
+			return rep, err
+		}
+	}
+	return rep, td.Errorf(td.Conflict, "push %s to %s: others pushed %d times in between", graphBranch, remote, syncTries).
+		WithHint("taskdaemon sync")
+}
+
+const syncMessage = "Changes before sync\n"
+
+// join takes a commit of the remote's into the branch and returns where the branch then is.
+func (g *Graph) join(ctx context.Context, theirs string, rep *SyncReport) (string, error) {
+	leave, err := g.enter(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	head, _, err := g.commit(ctx, syncMessage)
+	if err != nil || theirs == "" || head == theirs {
+		return head, err
+	}
+	if known, err := g.descends(ctx, head, theirs); err != nil || known {
+		return head, err
+	}
+	onward, err := g.descends(ctx, theirs, head)
+	if err != nil {
+		return "", err
+	}
+	to, conflicts := theirs, []string(nil)
+	if !onward {
+		if to, conflicts, err = g.merge(ctx, head, theirs); err != nil {
+			return "", err
+		}
+		rep.Merged = true
+	}
+	n, err := g.count(ctx, head, theirs)
+	if err != nil {
+		return "", err
+	}
+	more, err := g.goTo(ctx, to)
+	if err != nil {
+		return "", err
+	}
+	rep.Pulled += n
+	rep.Conflicts = append(append(rep.Conflicts, conflicts...), more...)
+	return to, nil
+}
+
+// count is how many commits to has that from has not.
+func (g *Graph) count(ctx context.Context, from, to string) (int, error) {
+	args := []string{"rev-list", "--count", to}
+	if from != "" {
+		args = append(args, "^"+from)
+	}
+	out, err := g.line(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(out)
+}
+
+var remoteName = regexp.MustCompile(`^[\pL\pN_][\pL\pN_./@+-]*$`)
+
+// remote is the name of the remote to share the graph with.
+func (g *Graph) remote(ctx context.Context) (string, error) {
+	name, err := g.remoteNamed(ctx)
+	if err != nil {
+		return "", err
+	}
+	switch _, err := g.line(ctx, "config", "--get-all", "remote."+name+".url"); {
+	case exitCode(err) == 1:
+		return "", td.Errorf(td.NotFound, "the repository has no remote %q to share the graph with", name).
+			WithHint("git remote add %s <url>, or git config taskdaemon.remote <name of another>", name)
+	case err != nil:
+		return "", err
+	}
+	return name, g.plainRemote(ctx)
+}
+
+// remoteNamed is the name of the remote, whether there is one or not.
+func (g *Graph) remoteNamed(ctx context.Context) (string, error) {
+	name, err := g.line(ctx, "config", "--get", "taskdaemon.remote")
+	switch {
+	case exitCode(err) == 1:
+		return "origin", nil
+	case err != nil:
+		return "", err
+	case !remoteName.MatchString(name):
+		return "", td.Errorf(td.Invalid, "the setting taskdaemon.remote is no name of a remote: %.100q", name).
+			WithHint("git config taskdaemon.remote origin")
+	}
+	return name, nil
+}
+
+// programSettings make git run a program of the setting's choice when it speaks with a remote.
+const programSettings = `^(core\.(sshcommand|gitproxy|askpass)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs))$`
+
+// plainRemote refuses settings of the repository itself that name programs: an agent that works in the repository
+// might have written them. The user's personal ones hold.
+func (g *Graph) plainRemote(ctx context.Context) error {
+	out, err := g.run(ctx, false, "config", "--includes", "--show-scope", "--null", "--name-only", "--get-regexp", programSettings)
+	if exitCode(err) == 1 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	scopes := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	for i := 0; i+1 < len(scopes); i += 2 {
+		if scope, key := scopes[i], scopes[i+1]; scope == "local" || scope == "worktree" {
+			return td.Errorf(td.Refused, "the repository's own setting %s names a program to run", key).
+				WithHint("if it is yours: git config --global %s <value>, then git config --unset-all %s", key, key)
+		}
+	}
+	return nil
+}
+
+// fetch gets the remote's branch and returns its commit, empty when there is none.
+func (g *Graph) fetch(ctx context.Context, remote string) (string, error) {
+	track := trackingRef(remote)
+	_, err := g.far(ctx, remote, "fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head",
+		"--refmap=", "--upload-pack=git-upload-pack", remote, "+"+graphRef+":"+track)
+	if err != nil && strings.Contains(err.Error(), "couldn't find remote ref") {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return g.tip(ctx, track)
+}
+
+func trackingRef(remote string) string { return "refs/remotes/" + remote + "/" + graphBranch }
+
+// push sends a commit to the remote's branch. It is not done when the branch has something that the commit has not.
+func (g *Graph) push(ctx context.Context, remote, commit string) (done bool, err error) {
+	out, err := g.far(ctx, remote, "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no",
+		"--receive-pack=git-receive-pack", remote, commit+":"+graphRef)
+	if err == nil {
+		return true, nil
+	}
+	verdict := string(out)
+	if late(verdict) {
+		return false, nil
+	}
+	if strings.Contains(verdict, "[remote rejected]") {
+		return false, td.Errorf(td.Refused, "push %s to %s: it said %.500q", graphBranch, remote, verdict)
+	}
+	return false, err
+}
+
+// late reports whether a push was refused because somebody else pushed first.
+func late(verdict string) bool {
+	for l := range strings.Lines(verdict) {
+		if !strings.HasPrefix(l, "!") {
+			continue
+		}
+		if strings.Contains(l, "[rejected]") {
+			return true
+		}
+		for _, race := range []string{"cannot lock ref", "failed to lock", "failed to update ref", "incorrect old value"} {
+			if strings.Contains(l, race) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// farSigns are words of git and ssh that tell why a remote did not answer.
+var farSigns = []struct {
+	words string
+	kind  td.Kind
+	why   string
+	hint  string
+}{
+	{"Authentication failed", td.Auth, "it did not accept who you are", "git fetch, and give the remote what it asks for"},
+	{"could not read Username", td.Auth, "it asks who you are", "git fetch, and give the remote what it asks for"},
+	{"Permission denied (", td.Auth, "it did not accept your key", "ssh-add, then try again"},
+	{"Host key verification failed", td.Auth, "its host key is not known", "connect to it once with ssh"},
+	{"does not appear to be a git repository", td.Unavailable, "there is no repository there", "git remote -v"},
+	{"Repository not found", td.Unavailable, "there is no repository there", "git remote -v"},
+	{"transport '", td.Refused, "its kind of address is not allowed", "use a file, ssh or https address"},
+	{"Could not resolve host", td.Unavailable, "this machine seems to be offline", offlineHint},
+	{"Could not read from remote repository", td.Unavailable, "it cannot be reached", offlineHint},
+	{"unable to access", td.Unavailable, "it cannot be reached", offlineHint},
+	{"unable to connect", td.Unavailable, "it cannot be reached", offlineHint},
+	{"early EOF", td.Unavailable, "the connection broke", offlineHint},
+	{"hung up", td.Unavailable, "the connection broke", offlineHint},
+}
+
+const offlineHint = "everything is committed here; taskdaemon sync when the remote can be reached"
+
+// far runs a git that speaks with a remote.
+func (g *Graph) far(ctx context.Context, remote string, args ...string) ([]byte, error) {
+	c := g.call(true, args...)
+	c.far = true
+	out, err := run(ctx, c)
+	if err == nil || td.IsKind(err, td.Interrupted) {
+		return out, err
+	}
+	for _, s := range farSigns {
+		if strings.Contains(err.Error(), s.words) {
+			return out, &td.Error{Kind: s.kind, Hint: s.hint, Err: fmt.Errorf("reach %s: %s: %w", remote, s.why, err)}
+		}
+	}
+	return out, err
+}
