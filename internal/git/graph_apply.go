@@ -187,12 +187,12 @@ func (s *swap) change(ctx context.Context, name string, was, is entry) error {
 
 // look is the file that stands in the worktree now, none when there is nothing or no plain file.
 func (s *swap) look(name string) (entry, error) {
-	info, err := s.root.Lstat(name)
-	if gone(err) {
+	info, err := lstat(s.root, name)
+	if gone(err) || errors.Is(err, errLink) {
 		return none, nil
 	}
 	if err != nil {
-		return none, td.Errorf(td.Refused, "read worktree: %w", err).WithHint("put a plain folder in its place")
+		return none, td.Errorf(td.Storage, "read worktree: %w", err)
 	}
 	if !info.Mode().IsRegular() {
 		return none, nil
@@ -218,8 +218,8 @@ func modeOf(info fs.FileInfo) string {
 
 // remove removes a plain file and the folders that are empty without it.
 func (s *swap) remove(name string) error {
-	info, err := s.root.Lstat(name)
-	if gone(err) || err == nil && !info.Mode().IsRegular() {
+	info, err := lstat(s.root, name)
+	if gone(err) || errors.Is(err, errLink) || err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
 	fpGraphFile.Hit()

@@ -123,22 +123,23 @@ func (g *Graph) scan(ctx context.Context, was tree) (tree, error) {
 
 // take makes an object of a file unless it is still as it was. It is none for what is no plain file of this folder.
 func (g *Graph) take(ctx context.Context, root *os.Root, name string, was entry) (entry, error) {
-	info, err := root.Lstat(name)
-	if gone(err) {
+	info, err := lstat(root, name)
+	switch {
+	case gone(err):
 		return none, err
-	}
-	if err != nil || !info.Mode().IsRegular() {
-		return none, nil // a folder above it leads out of the worktree, or it is a link
+	case errors.Is(err, errLink):
+		return none, nil
+	case err != nil:
+		return none, td.Errorf(td.Storage, "read worktree: %w", err)
+	case !info.Mode().IsRegular():
+		return none, nil
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return none, td.Errorf(td.Storage, "read worktree: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	e := entry{mode: modePlain}
-	if info.Mode()&0o100 != 0 {
-		e.mode = modeProgram
-	}
+	e := entry{mode: modeOf(info)}
 	if was != none {
 		if e.id, err = g.nameOf(f, info.Size()); err != nil {
 			return none, td.Errorf(td.Storage, "read worktree: %w", err)
@@ -156,6 +157,25 @@ func (g *Graph) take(ctx context.Context, root *os.Root, name string, was entry)
 
 // gone reports whether an error says that there is no such file, nor a folder it could be in.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+
+var errLink = errors.New("a symbolic link is above it")
+
+// lstat looks at a file without following any link, be it at its end or above.
+func lstat(root *os.Root, name string) (fs.FileInfo, error) {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		info, err := root.Lstat(name[:i])
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return nil, errLink
+		}
+	}
+	return root.Lstat(name)
+}
 
 // identity is the user's, as far as git knows it.
 func (g *Graph) identity(ctx context.Context) []string {

@@ -215,6 +215,12 @@ func TestCommitTakesEverythingByteByByte(t *testing.T) {
 	if err := os.Chmod(g.Dir()+"/-f", 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Rename(g.Dir()+"/knowledge", t.TempDir()+"/knowledge"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", g.Dir()+"/knowledge"); err != nil {
+		t.Fatal(err)
+	}
 	user(t, dir, "config", "user.name", "Eve")
 	user(t, dir, "config", "user.email", "eve@example.org")
 	hash = record(t, g, "second")
