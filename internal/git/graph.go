@@ -144,9 +144,9 @@ func (g *Graph) fit(ctx context.Context) error {
 
 // call prepares a git that works on the worktree, whatever the .git file in it says by now.
 func (g *Graph) call(keep bool, args ...string) call {
-	c := call{dir: g.root, keep: keep, set: []string{"core.sparseCheckout=false", "core.quotePath=false", "i18n.commitEncoding=UTF-8"}, args: args}
+	c := call{dir: g.root, keep: keep, env: []string{"GIT_NO_REPLACE_OBJECTS=1"}, set: []string{"core.sparseCheckout=false", "core.quotePath=false", "i18n.commitEncoding=UTF-8"}, args: args}
 	if g.admin != "" {
-		c.dir, c.env = g.dir, []string{"GIT_DIR=" + g.admin, "GIT_WORK_TREE=" + g.dir}
+		c.dir, c.env = g.dir, append(c.env, "GIT_DIR="+g.admin, "GIT_WORK_TREE="+g.dir)
 	}
 	return c
 }

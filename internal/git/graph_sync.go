@@ -153,7 +153,7 @@ func (g *Graph) remoteNamed(ctx context.Context) (string, error) {
 }
 
 // programSettings make git run a program of the setting's choice when it speaks with a remote.
-const programSettings = `^(core\.(sshcommand|gitproxy|askpass)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs))$`
+const programSettings = `^(core\.(sshcommand|gitproxy|askpass|alternaterefscommand)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs))$`
 
 // plainRemote refuses settings of the repository itself that name programs: an agent that works in the repository
 // might have written them. The user's personal ones hold.
@@ -165,20 +165,29 @@ func (g *Graph) plainRemote(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scopes := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	for i := 0; i+1 < len(scopes); i += 2 {
-		if scope, key := scopes[i], scopes[i+1]; scope == "local" || scope == "worktree" {
-			return td.Errorf(td.Refused, "the repository's own setting %s names a program to run", key).
-				WithHint("if it is yours: git config --global %s <value>, then git config --unset-all %s", key, key)
-		}
+	if key := ownSetting(string(out)); key != "" {
+		return td.Errorf(td.Refused, "the repository's own setting %s names a program to run", key).
+			WithHint("if it is yours: git config --global %s <value>, then git config --unset-all %s", key, key)
 	}
 	return nil
+}
+
+// ownSetting is the first of the settings that `git config --show-scope --null --name-only` lists that is neither the
+// user's nor the machine's.
+func ownSetting(out string) string {
+	fields := strings.Split(out, "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		if scope := fields[i]; scope != "system" && scope != "global" {
+			return fields[i+1]
+		}
+	}
+	return ""
 }
 
 // fetch gets the remote's branch and returns its commit, empty when there is none.
 func (g *Graph) fetch(ctx context.Context, remote string) (string, error) {
 	track := trackingRef(remote)
-	_, err := g.far(ctx, remote, "fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head",
+	_, err := g.far(ctx, remote, "fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--no-filter",
 		"--refmap=", "--upload-pack=git-upload-pack", remote, "+"+graphRef+":"+track)
 	if err != nil && strings.Contains(err.Error(), "couldn't find remote ref") {
 		return "", nil
