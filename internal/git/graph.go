@@ -122,6 +122,9 @@ func mainTop(ctx context.Context, linked, common string) (string, error) {
 
 // fit fails unless the worktree stands on the graph branch and nobody is in the middle of a merge there.
 func (g *Graph) fit(ctx context.Context) error {
+	if g.linked() != g.admin {
+		return td.Errorf(td.Conflict, "%s is no longer a worktree of this repository", g.dir).WithHint("taskdaemon init")
+	}
 	on, err := g.line(ctx, "symbolic-ref", "--quiet", "HEAD")
 	if td.IsKind(err, td.Interrupted) {
 		return err

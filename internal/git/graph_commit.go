@@ -48,6 +48,11 @@ func (g *Graph) commit(ctx context.Context, message string) (hash string, change
 	if err != nil {
 		return "", false, err
 	}
+	if was[GraphFile] != none && is[GraphFile] == none {
+		// Lines only ever come: a log that is gone is an accident, and must not become everybody's.
+		return "", false, td.Errorf(td.Conflict, "%s is gone from %s", GraphFile, g.dir).
+			WithHint("git -C %s restore --source=HEAD --staged --worktree %s", g.dir, GraphFile)
+	}
 	if maps.Equal(is, was) {
 		return head, false, nil
 	}

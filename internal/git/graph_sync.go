@@ -212,7 +212,11 @@ func (g *Graph) push(ctx context.Context, remote, commit string) (done bool, err
 		return false, nil
 	}
 	if strings.Contains(verdict, "[remote rejected]") {
-		return false, td.Errorf(td.Refused, "push %s to %s: it said %.500q", graphBranch, remote, verdict)
+		refused := td.Errorf(td.Refused, "push %s to %s: it said %.500q", graphBranch, remote, verdict)
+		if strings.Contains(verdict, "checked out") {
+			return false, refused.WithHint("share the graph through a bare repository: git init --bare")
+		}
+		return false, refused.WithHint("ask who keeps %s why", remote)
 	}
 	return false, err
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +57,7 @@ func (r SyncReport) String() string {
 }
 
 func TestSync(t *testing.T) {
+	t.Parallel()
 	bare := bareRemote(t)
 	a, b := cloneOf(t, bare), cloneOf(t, bare)
 	if head(t, a) != head(t, b) {
@@ -113,6 +116,7 @@ func TestSync(t *testing.T) {
 
 // Versions that cannot be merged are both kept, and whoever merges makes the same commit.
 func TestMergeKeepsBothAndIsTheSameForAll(t *testing.T) {
+	t.Parallel()
 	bare := bareRemote(t)
 	a, b := cloneOf(t, bare), cloneOf(t, bare)
 	write(t, a.Dir()+"/plan.md", "base\n")
@@ -163,6 +167,7 @@ func TestMergeKeepsBothAndIsTheSameForAll(t *testing.T) {
 
 // Three clones that change, commit and sync as they like end with the same bytes, and no line is lost.
 func TestClonesConverge(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	bare := bareRemote(t)
@@ -184,11 +189,11 @@ func TestClonesConverge(t *testing.T) {
 				mu.Unlock()
 				switch rnd.IntN(4) {
 				case 0:
-					if _, _, err := g.Commit(context.Background(), line); err != nil {
+					if _, _, err := g.Commit(t.Context(), line); err != nil {
 						t.Errorf("commit: %v", err)
 					}
 				case 1:
-					if _, err := g.Sync(context.Background()); err != nil && !td.IsKind(err, td.Conflict) {
+					if _, err := g.Sync(t.Context()); err != nil && !td.IsKind(err, td.Conflict) {
 						t.Errorf("sync: %v", err)
 					}
 				}
@@ -228,6 +233,7 @@ func appendTo(t *testing.T, path, text string) {
 }
 
 func TestSyncUnrelatedHistories(t *testing.T) {
+	t.Parallel()
 	bare := bareRemote(t)
 	a, b := cloneOf(t, bare), cloneOf(t, bare)
 	write(t, a.Dir()+"/"+GraphFile, "1\n")
@@ -245,6 +251,7 @@ func TestSyncUnrelatedHistories(t *testing.T) {
 }
 
 func TestSyncWithoutARemoteThatAnswers(t *testing.T) {
+	t.Parallel()
 	bare := bareRemote(t)
 	for name, c := range map[string]struct {
 		prepare func(g *Graph)
@@ -286,6 +293,7 @@ func TestSyncWithoutARemoteThatAnswers(t *testing.T) {
 
 // What others push must not lead a writer out of the folder.
 func TestSyncRefusesWhatIsNoPlainFile(t *testing.T) {
+	t.Parallel()
 	for name, line := range map[string]string{
 		"link":      "120000 blob %s\ttasks.jsonl\n",
 		"submodule": "160000 commit 0123456789012345678901234567890123456789\tsub\n",
@@ -317,6 +325,7 @@ func TestSyncRefusesWhatIsNoPlainFile(t *testing.T) {
 
 // What was changed while a sync went on, or after a crash in one, is kept.
 func TestApplyMergesWhatWasChangedMeanwhile(t *testing.T) {
+	t.Parallel()
 	bare := bareRemote(t)
 	a, b := cloneOf(t, bare), cloneOf(t, bare)
 	for _, p := range []string{"x.md", "gone.md", "changed.md", "torn.md"} {
@@ -365,8 +374,95 @@ func TestApplyMergesWhatWasChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// Lines that others append while a sync goes on are kept, and nobody has to wait for the remote.
+func TestHoldKeepsWritersOff(t *testing.T) {
+	t.Parallel()
+	bare := bareRemote(t)
+	held := filepath.Join(t.TempDir(), "held")
+	write(t, bare+"/hooks/pre-receive", "#!/bin/sh\ntest ! -e "+held+"\n")
+	if err := os.Chmod(bare+"/hooks/pre-receive", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other, g := cloneOf(t, bare), cloneOf(t, bare)
+	var mu sync.Mutex
+	hold := func(context.Context) (func(), error) {
+		mu.Lock()
+		write(t, held, "")
+		return func() { _ = os.Remove(held); mu.Unlock() }, nil
+	}
+	g.Hold = hold
+	stop := make(chan struct{})
+	var wrote []string
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			mu.Lock()
+			appendTo(t, g.Dir()+"/"+GraphFile, fmt.Sprintf("mine %d\n", n))
+			mu.Unlock()
+			wrote = append(wrote, fmt.Sprintf("mine %d", n))
+			runtime.Gosched()
+		}
+	})
+	for n := range 4 {
+		appendTo(t, other.Dir()+"/"+GraphFile, fmt.Sprintf("theirs %d\n", n))
+		share(t, other)
+		if _, err := g.Sync(t.Context()); err != nil {
+			t.Errorf("sync: %v", err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	share(t, g)
+	share(t, other)
+	here, there := files(t, g.Dir())[GraphFile], files(t, other.Dir())[GraphFile]
+	if here != there {
+		t.Error("the clones differ")
+	}
+	lines := strings.Split(there, "\n")
+	slices.Sort(lines)
+	for _, l := range append(wrote, "theirs 0", "theirs 3") {
+		if _, found := slices.BinarySearch(lines, l); !found {
+			t.Fatalf("%q is lost, of %d", l, len(wrote))
+		}
+	}
+	g.Hold = func(context.Context) (func(), error) { return nil, td.Errorf(td.Locked, "not now") }
+	if _, _, err := g.Commit(t.Context(), "m"); !td.IsKind(err, td.Locked) {
+		t.Errorf("not held: %v", err)
+	}
+}
+
+// A clone that has only a part of the history, or of the files, takes part like any other.
+func TestSyncInPartialClones(t *testing.T) {
+	t.Parallel()
+	bare := bareRemote(t)
+	user(t, bare, "config", "uploadpack.allowFilter", "true")
+	a := cloneOf(t, bare)
+	write(t, a.Dir()+"/"+GraphFile, "1\n")
+	write(t, a.Dir()+"/x.md", "x")
+	share(t, a)
+	want := "1\n"
+	for n, how := range [][]string{{"--depth=1"}, {"--single-branch"}, {"--filter=blob:none"}, {"--depth=1", "--no-single-branch"}} {
+		dir := t.TempDir() + "/clone"
+		user(t, "/", append(append([]string{"clone", "-q"}, how...), "file://"+bare, dir)...)
+		g := setup(t, dir)
+		line := fmt.Sprintf("2%d\n", n)
+		appendTo(t, g.Dir()+"/"+GraphFile, line)
+		want += line
+		share(t, g)
+		expect(t, g.Dir(), map[string]string{GraphFile: want, "x.md": "x"})
+		share(t, a)
+		expect(t, a.Dir(), map[string]string{GraphFile: want, "x.md": "x"})
+	}
+}
+
 // A merge that fails leaves everything as it was.
 func TestSyncWhoseMergeFails(t *testing.T) {
+	t.Parallel()
 	bare := bareRemote(t)
 	a, b := cloneOf(t, bare), cloneOf(t, bare)
 	write(t, a.Dir()+"/"+GraphFile, "1\n")

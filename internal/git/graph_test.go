@@ -451,6 +451,25 @@ func TestGraphRefusesUnfitWorktree(t *testing.T) {
 	if err := os.Remove(g.admin + "/MERGE_HEAD"); err != nil {
 		t.Fatal(err)
 	}
+	write(t, g.Dir()+"/"+GraphFile, "1\n")
+	record(t, g, "m")
+	if err := os.Remove(g.Dir() + "/" + GraphFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := g.Commit(t.Context(), "m"); !td.IsKind(err, td.Conflict) || !strings.Contains(td.HintOf(err), "restore") {
+		t.Errorf("without its log: %v", err)
+	}
+	user(t, g.Dir(), strings.Fields("restore --source=HEAD --staged --worktree "+GraphFile)...)
+	record(t, g, "m")
+	if err := os.Rename(g.Dir(), g.Dir()+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := g.Commit(t.Context(), "m"); !td.IsKind(err, td.Conflict) || td.HintOf(err) != "taskdaemon init" {
+		t.Errorf("without its folder: %v", err)
+	}
+	if err := os.Rename(g.Dir()+"-moved", g.Dir()); err != nil {
+		t.Fatal(err)
+	}
 	unlock, err := g.lock(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -185,6 +185,7 @@ var signs = []struct {
 	{"Read-only file system", td.Storage, ""},
 	{"Input/output error", td.Storage, ""},
 	{".lock': File exists", td.Locked, ""},
+	{"could not lock config file", td.Locked, ""},
 	{"Another git process seems to be running", td.Locked, ""},
 	{"cannot lock ref", td.Conflict, ""},
 	{"Not updating refs/", td.Conflict, ""},
