@@ -55,6 +55,9 @@ func runGraph(ctx context.Context, o graphOptions) error {
 	if !ok {
 		return td.Errorf(td.Invalid, "--format %s: it is text, dot, mermaid or json", plainLine(o.format, 40))
 	}
+	if o.path && o.format == "text" {
+		draw = (*app).drawChain
+	}
 	if a.json {
 		draw = graphFormats["json"]
 	}
@@ -87,25 +90,13 @@ func runGraph(ctx context.Context, o graphOptions) error {
 // drawLayers writes the tasks that run, layer by layer.
 func (a *app) drawLayers(w io.Writer, all []api.Planned) error {
 	layers, knots := layered(all)
-	line := func(head string, p api.Planned) error {
-		text := a.style.state(p.State, fmt.Sprintf("%s %s  %s", planMark(p), p.Handle, plainLine(p.Title, 80)))
-		if len(p.Blockers) > 0 {
-			names := ""
-			for _, b := range p.Blockers {
-				names += " " + plainLine(b.Handle, 40)
-			}
-			text += a.style.dim("  ←" + names)
-		}
-		_, err := fmt.Fprintf(w, "%3s  %s\n", head, text)
-		return written(err)
-	}
 	for i, layer := range layers {
 		for j, p := range layer {
 			head := ""
 			if j == 0 {
 				head = strconv.Itoa(i + 1)
 			}
-			if err := line(head, p); err != nil {
+			if err := a.drawLine(w, head, p); err != nil {
 				return err
 			}
 		}
@@ -116,11 +107,35 @@ func (a *app) drawLayers(w io.Writer, all []api.Planned) error {
 				return written(err)
 			}
 		}
-		if err := line("", p); err != nil {
+		if err := a.drawLine(w, "", p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// drawChain writes tasks that follow each other.
+func (a *app) drawChain(w io.Writer, all []api.Planned) error {
+	for i, p := range all {
+		if err := a.drawLine(w, strconv.Itoa(i+1), p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawLine writes a task and what it waits for.
+func (a *app) drawLine(w io.Writer, head string, p api.Planned) error {
+	text := a.style.state(p.State, fmt.Sprintf("%s %s  %s", planMark(p), p.Handle, plainLine(p.Title, 80)))
+	if len(p.Blockers) > 0 {
+		names := ""
+		for _, b := range p.Blockers {
+			names += " " + plainLine(b.Handle, 40)
+		}
+		text += a.style.dim("  ←" + names)
+	}
+	_, err := fmt.Fprintf(w, "%3s  %s\n", head, text)
+	return written(err)
 }
 
 // layered puts the tasks that run by themselves into layers: a task waits only for those of layers before its own.

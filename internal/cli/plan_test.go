@@ -263,6 +263,7 @@ func TestGraph(t *testing.T) {
   3  · <roof>  roof  ← <shell>
 `)
 	same(t, "the path", b.ok(t, "graph", "--path", "--in", shell), "  1  ○ <floor>  floor\n  2  · <wall>  wall  ← <floor>\n")
+	same(t, "the whole path", b.ok(t, "graph", "--path"), "  1  ○ <floor>  floor\n  2  · <wall>  wall  ← <floor>\n  3  · <roof>  roof  ← <shell>\n")
 	wantIn(t, "the impact", b.ok(t, "graph", "--impact", floor), "<wall>", "<roof>")
 	b.in(t, "graph", "--impact", roof)
 	wantIn(t, "no impact", b.stderr.String(), "nothing waits for it")
