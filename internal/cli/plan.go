@@ -33,10 +33,7 @@ func (o *planOptions) command(cmd *cobra.Command, run func(ctx context.Context) 
 }
 
 func (o *planOptions) resolve() (err error) {
-	if o.dir == "" {
-		o.dir = "."
-	}
-	o.dir, err = absolute(o.dir)
+	o.dir, err = folderOr(o.dir)
 	return err
 }
 
