@@ -35,6 +35,8 @@ type PlanPlace struct {
 	Root    string `json:"root"`             // of the project
 	Branch  string `json:"branch,omitempty"` // that it is shared by; empty: a plain folder
 	Created bool   `json:"created"`
+	// Conflicts are files of a folder that was there, which lie beside those of the branch.
+	Conflicts []string `json:"conflicts,omitempty"`
 }
 
 // Plan is tasks to add.

@@ -45,6 +45,7 @@ func (d *Daemon) Plan(ctx context.Context, in api.Plan) ([]api.Planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.projects.touch(s.Root())
 	ids := make([]td.TaskID, len(added))
 	for i, t := range added {
 		ids[i] = t.ID

@@ -23,6 +23,7 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 	if err != nil {
 		return api.Planned{}, err
 	}
+	defer d.projects.touch(s.Root())
 	before, err := d.plannedOne(ctx, s, id)
 	if err != nil {
 		return api.Planned{}, err

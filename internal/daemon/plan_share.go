@@ -2,17 +2,158 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/graph"
+	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/td"
 )
 
+// graphBranch is the branch by which the graph of a project is shared.
+const graphBranch = "taskdaemon/graph"
+
 // InitPlan gives a project a graph.
 func (d *Daemon) InitPlan(ctx context.Context, in api.InitPlan) (api.PlanPlace, error) {
-	return api.PlanPlace{}, td.Errorf(td.Unavailable, "x")
+	if err := d.accepting(); err != nil {
+		return api.PlanPlace{}, err
+	}
+	dir, err := workspace(in.Dir)
+	if err != nil {
+		return api.PlanPlace{}, err
+	}
+	before, had := graph.Find(dir)
+	place := api.PlanPlace{Root: dir, Created: true}
+	switch g, conflicts, err := git.SetupGraph(ctx, dir, d.sharing(in.Self, before)); {
+	case td.IsKind(err, td.NotFound):
+		if had {
+			place.Root = before
+		}
+	case err != nil:
+		return api.PlanPlace{}, fmt.Errorf("give the project a graph: %w", err)
+	default:
+		place.Root, place.Branch, place.Conflicts = g.Root(), graphBranch, conflicts
+	}
+	place.Created = !had || before != place.Root
+	if err := graph.Make(place.Root); err != nil {
+		return api.PlanPlace{}, err
+	}
+	if _, err := d.projects.at(ctx, place.Root); err != nil {
+		return api.PlanPlace{}, err
+	}
+	d.projects.touch(place.Root)
+	return place, nil
 }
 
-// SyncPlan exchanges changes.
+// sharing is how the graph of a project is kept in git.
+func (d *Daemon) sharing(self, root string) git.GraphOptions {
+	o := git.GraphOptions{Self: self, Merge: func(base, one, other []byte) ([]byte, error) { return jsonl.Merge(base, one, other), nil }}
+	if root != "" {
+		o.Hold = func(context.Context) (func(), error) {
+			release, err := graph.Hold(root)
+			if td.IsKind(err, td.NotFound) {
+				return func() {}, nil
+			}
+			return release, err
+		}
+	}
+	return o
+}
+
+// SyncPlan exchanges changes of the graph with those who share the project's repository.
 func (d *Daemon) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, error) {
-	return api.PlanSynced{}, td.Errorf(td.Unavailable, "x")
+	if err := d.accepting(); err != nil {
+		return api.PlanSynced{}, err
+	}
+	s, err := d.projects.of(ctx, dir)
+	if err != nil {
+		return api.PlanSynced{}, err
+	}
+	g, err := git.OpenGraph(ctx, s.Root(), d.sharing("", s.Root()))
+	if td.IsKind(err, td.NotFound) {
+		return api.PlanSynced{}, td.Errorf(td.NotFound, "the graph of %s is not under git, so there is nobody to share it with", s.Root()).
+			WithHint("git init, then taskdaemon init")
+	}
+	if err != nil {
+		return api.PlanSynced{}, err
+	}
+	rep, err := g.Sync(ctx)
+	if err != nil {
+		return api.PlanSynced{}, fmt.Errorf("sync the graph of %s: %w", s.Root(), err)
+	}
+	out := api.PlanSynced{Pulled: rep.Pulled, Pushed: rep.Pushed, Conflicts: rep.Conflicts}
+	health, err := s.Health(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, b := range health.Bad {
+		out.Problems = append(out.Problems, graph.LogFile+" "+b.String())
+	}
+	for _, p := range health.Problems {
+		out.Problems = append(out.Problems, p.Handle+": "+p.Why)
+	}
+	return out, nil
+}
+
+// How long a graph is left alone before its changes are committed, so that many make one commit, and how long at
+// most.
+const (
+	commitAfter  = 2 * time.Second
+	commitAtMost = 30 * time.Second
+)
+
+// touch says that there may be something to commit in a project.
+func (p *projects) touch(root string) {
+	select {
+	case p.touched <- root:
+	default: // so much is going on that it will be touched again
+	}
+}
+
+// commits commits what is touched, a little later. What is not committed when the daemon dies is when the project is
+// next opened: the files themselves are synced.
+func (p *projects) commits(ctx context.Context) error {
+	due := map[string]time.Time{} // when a project was first touched since its last commit
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+			defer cancel()
+			for root := range due {
+				p.commit(last, root)
+			}
+			return nil
+		case root := <-p.touched:
+			if _, waits := due[root]; !waits {
+				due[root] = time.Now()
+			}
+			wait := commitAfter
+			for _, since := range due {
+				wait = min(wait, max(0, commitAtMost-time.Since(since)))
+			}
+			timer.Reset(wait)
+		case <-timer.C:
+			for root := range due {
+				p.commit(ctx, root)
+			}
+			clear(due)
+		}
+	}
+}
+
+func (p *projects) commit(ctx context.Context, root string) {
+	g, err := git.OpenGraph(ctx, root, p.sharing("", root))
+	if td.IsKind(err, td.NotFound) {
+		return // a plain folder
+	}
+	if err == nil {
+		_, _, err = g.Commit(ctx, "Changes of the graph\n")
+	}
+	if err != nil && ctx.Err() == nil {
+		p.o.Log.Error("commit the graph of a project; it is tried again with its next change", "project", root, "err", err)
+	}
 }

@@ -30,13 +30,15 @@ type projects struct {
 	from uint64 // the journal was followed to here
 	mu   sync.Mutex
 	open map[string]*graph.Store // by the project's folder
+
+	touched chan string // projects with something to commit
 }
 
 // graphCursor names how far the journal was followed for the graphs.
 const graphCursor = "graphs"
 
 func newProjects(d *Daemon) *projects {
-	return &projects{Daemon: d, open: map[string]*graph.Store{}}
+	return &projects{Daemon: d, open: map[string]*graph.Store{}, touched: make(chan string, 64)}
 }
 
 func (p *projects) close() {
@@ -90,6 +92,7 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 		}
 	}
 	p.open[root] = s
+	p.touch(root) // an earlier life may have left something
 	return s, nil
 }
 
@@ -194,12 +197,14 @@ func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
 			err = s.Reopen(ctx, t.ID)
 		}
 		s.SetState(t.ID, m.Status.State)
+		p.touch(t.Project)
 		return gone(err)
 	}
 	fpClosing.Hit()
 	err = s.End(ctx, t.ID, verdictOf(t, m.Status))
 	fpClosed.Hit()
 	s.SetState(t.ID, "")
+	p.touch(t.Project)
 	return gone(err)
 }
 
@@ -243,6 +248,7 @@ func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
 	if err != nil {
 		return fmt.Errorf("plan it in %s: %w", root, err)
 	}
+	p.touch(root)
 	spec.ID, spec.Handle, spec.Project = added[0].ID, added[0].Handle, root
 	return nil
 }

@@ -102,8 +102,9 @@ type Health struct {
 
 // Problem is what is wrong with a task.
 type Problem struct {
-	Task td.TaskID
-	Why  string
+	Task   td.TaskID
+	Handle string
+	Why    string
 }
 
 // Health looks for what is wrong.
@@ -117,14 +118,14 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 					return err
 				}
 				for _, why := range t.Problems {
-					h.Problems = append(h.Problems, Problem{id, why})
+					h.Problems = append(h.Problems, Problem{id, head.handle, why})
 				}
 			}
 			switch st, _ := s.graph.Standing(id); st.Obstacle {
 			case workgraph.InCycle:
-				h.Problems = append(h.Problems, Problem{id, "it waits for itself: " + workgraph.Circle(st.By).String()})
+				h.Problems = append(h.Problems, Problem{id, head.handle, "it waits for itself: " + workgraph.Circle(st.By).String()})
 			case workgraph.Unknown:
-				h.Problems = append(h.Problems, Problem{id, fmt.Sprintf("it waits for %v, which is not in the graph", st.By)})
+				h.Problems = append(h.Problems, Problem{id, head.handle, fmt.Sprintf("it waits for %v, which is not in the graph", st.By)})
 			}
 		}
 		return nil

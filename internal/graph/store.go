@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -38,6 +39,33 @@ func Find(dir string) (root string, ok bool) {
 			return "", false
 		}
 	}
+}
+
+// Make gives a folder an empty graph. One that is there stays.
+func Make(root string) error {
+	path := filepath.Join(root, Folder, LogFile)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fileError("make", filepath.Dir(path), err)
+	}
+	l, err := openLog(path, true)
+	if err != nil {
+		return err
+	}
+	l.close()
+	return errors.Join(syncFolder(filepath.Dir(path)), syncFolder(root))
+}
+
+// Hold keeps everybody from writing to the graph of a project until it is let go.
+func Hold(root string) (release func(), err error) {
+	path := filepath.Join(root, Folder, LogFile)
+	if _, err := os.Lstat(path); err != nil {
+		return nil, fileError("hold", path, err)
+	}
+	l, err := openLog(path, true)
+	if err != nil {
+		return nil, err
+	}
+	return l.close, nil
 }
 
 // Options say whose graph it is.

@@ -74,14 +74,25 @@ func points(t *testing.T) []string {
 	return strings.Fields(string(out))
 }
 
-// unreached are points that no scenario of this suite passes, and why that is right.
+// unreached are points that no scenario of this suite passes, and why that is right. A name that ends with a dot
+// stands for all that begin with it.
 var unreached = map[string]string{
+	"git.graph.":                 "who keeps the branch of a graph is killed at each of them in internal/git (TestGraphKilledAtEveryPoint)",
 	"engine.attend.recovered":    "a task that another daemon on the same journal let fall: the simulation passes it",
 	"memory.file.before_remove":  "only people remove learnings, and no daemon does it for them",
 	"memory.file.after_remove":   "the same",
 	"mirror.heal.before_aside":   "a branch of the mirror that somebody damaged: tested beside the mirror",
 	"mirror.tidy.before_start":   "twenty idle seconds: the mirror's own kill test passes it",
 	"sandbox.orphan.before_kill": "a process that outlived its shim: a death there leaves it to the next start, as now",
+}
+
+func excused(name string) bool {
+	for e := range unreached {
+		if name == e || strings.HasSuffix(e, ".") && strings.HasPrefix(name, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestEveryPoint kills at every failpoint of every scenario, in the middle of its hits (when soaking at up to
@@ -133,7 +144,7 @@ func TestEveryPoint(t *testing.T) {
 		return
 	}
 	for _, name := range points(t) {
-		if _, ok := unreached[name]; hits[name] == 0 && !ok {
+		if hits[name] == 0 && !excused(name) {
 			t.Errorf("nothing died at %s: add a scenario that passes it, or say why none can", name)
 		}
 	}
