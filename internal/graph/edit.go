@@ -117,16 +117,8 @@ func (s *Store) fitting(t *Task) error {
 			return s.unknown(id)
 		}
 	}
-	if t.Parent != "" && slices.Contains(t.Blockers, t.Parent) {
-		return s.circular(&workgraph.CircleError{Circle: workgraph.Circle{t.ID, t.Parent, t.ID}}, t.ID, t.Title)
-	}
-	for _, b := range t.Blockers {
-		if t.Parent == "" {
-			break // nothing can wait for a task that is new, unless it is part of something
-		}
-		if err := s.graph.CheckBlocker(t.Parent, b); err != nil {
-			return s.circular(err, t.ID, t.Title)
-		}
+	if err := s.graph.CheckNew(t.node(td.Queued)); err != nil {
+		return s.circular(err, t.ID, t.Title)
 	}
 	return nil
 }

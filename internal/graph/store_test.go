@@ -150,6 +150,14 @@ func TestABatchIsAllOrNone(t *testing.T) {
 	wants(t, s, "good")
 }
 
+func TestSiblingsMayWaitForEachOther(t *testing.T) {
+	s, _ := fresh(t)
+	box := add(t, s, Task{Title: "box"})[0]
+	a := add(t, s, Task{Title: "a", Parent: box.ID})[0]
+	add(t, s, Task{Title: "b", Parent: box.ID, Blockers: []td.TaskID{a.ID}})
+	wants(t, s, "a")
+}
+
 func TestKeysCountOnce(t *testing.T) {
 	s, root := fresh(t)
 	a := add(t, s, Task{Title: "a", Key: "k"})

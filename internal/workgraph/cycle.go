@@ -94,6 +94,29 @@ func (g *Graph) CheckParent(task, parent td.TaskID) error {
 	})
 }
 
+// CheckNew returns an error that names the circle if a task that is not there yet could never run. Only what it is to
+// be part of can wait for it.
+func (g *Graph) CheckNew(n Node) error {
+	p, ok := g.at[n.Parent]
+	if n.Parent == "" || !ok {
+		return nil
+	}
+	for _, id := range n.Blockers {
+		b, ok := g.at[id]
+		if !ok {
+			continue
+		}
+		way := []int{end(p)}
+		if b != p {
+			way = g.path(end(b), end(p), nil)
+		}
+		if way != nil {
+			return Circle(append(append([]td.TaskID{n.ID}, g.tasks(way)...), n.ID)).err()
+		}
+	}
+	return nil
+}
+
 func (g *Graph) check(task, other td.TaskID, way func(t, o int) []int) error {
 	if task == other {
 		return Circle{task, task}.err()
