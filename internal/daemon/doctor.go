@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/graph"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
@@ -21,7 +23,7 @@ import (
 func (d *Daemon) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
 	var out api.Diagnosis
 	for _, check := range []func(context.Context, bool) (api.Check, error){
-		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkConversations,
+		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkConversations, d.checkGraphs,
 	} {
 		c, err := check(ctx, in.Fix)
 		if err != nil {
@@ -167,4 +169,33 @@ func (d *Daemon) checkConversations(ctx context.Context, _ bool) (api.Check, err
 		c.Fix = "move " + d.repo() + " away: it is written again from the journal"
 	}
 	return c, nil
+}
+
+// checkGraphs looks at the graphs of projects that are open. What is wrong with one is a person's to put right: it
+// came with the file.
+func (d *Daemon) checkGraphs(ctx context.Context, _ bool) (api.Check, error) {
+	c := api.Check{Name: "graphs", Detail: "logs can be read, nothing waits for itself or for what is not there, and they tell of tasks what the journal does"}
+	for _, s := range d.projects.all() {
+		h, err := s.Health(ctx)
+		if err != nil {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
+			continue
+		}
+		log := filepath.Join(s.Root(), graph.Folder, graph.LogFile)
+		for _, b := range h.Bad {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s, %s", log, b))
+		}
+		for _, p := range h.Problems {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s, %s: %s", s.Root(), p.Handle, p.Why))
+		}
+		if h.Large {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s has %d MiB", log, h.Size>>20))
+		}
+		if len(c.Findings) > 0 {
+			c.Fix = "look at " + log
+		}
+	}
+	disagree, err := d.projects.disagree(ctx)
+	c.Findings = append(c.Findings, disagree...)
+	return c, err
 }

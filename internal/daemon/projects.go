@@ -253,15 +253,39 @@ func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
 	return nil
 }
 
+// all are the graphs that are open.
+func (p *projects) all() []*graph.Store {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.open))
+}
+
+// disagree are tasks that have ended by the journal, which was followed beyond that, and not by their graph.
+func (p *projects) disagree(ctx context.Context) (found []string, err error) {
+	ended, err := p.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Completed, td.Failed, td.Cancelled, td.Abandoned}, Brief: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range p.all() {
+		for _, t := range ended {
+			if t.Project != s.Root() || time.Since(t.UpdatedAt) < time.Minute { // it may be on its way
+				continue
+			}
+			planned, err := s.Task(ctx, t.ID)
+			if err == nil && planned.Verdict == nil && planned.UpdatedAt.Before(t.UpdatedAt) {
+				found = append(found, fmt.Sprintf("%s is %s by the journal and open in the graph of %s", t.Handle, t.Status.State, s.Root()))
+			}
+		}
+	}
+	return found, nil
+}
+
 // compactAfter is how long each change of a graph stays a line of its own.
 const compactAfter = 90 * 24 * time.Hour
 
 // compact folds the old changes of the graphs that are open.
 func (p *projects) compact(ctx context.Context) {
-	p.mu.Lock()
-	open := slices.Collect(maps.Values(p.open))
-	p.mu.Unlock()
-	for _, s := range open {
+	for _, s := range p.all() {
 		was, is, err := s.Compact(ctx, time.Now().Add(-compactAfter))
 		if err != nil && ctx.Err() == nil {
 			p.o.Log.Error("compact a graph", "project", s.Root(), "err", err)

@@ -15,6 +15,7 @@ import (
 
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/graph"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/sandbox/proxy"
 	"taskdaemon/internal/td"
@@ -57,6 +58,9 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		p := base
 		p.Workspace = workspace
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
+		if root, ok := graph.Find(workspace); ok {
+			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile))
+		}
 		return &p
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/graph"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 )
@@ -119,6 +120,9 @@ func (b *Book) at(dir string) policy.Place {
 		p.Temp = b.temps(dir)
 	}
 	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile))
+	if root, ok := graph.Find(dir); ok {
+		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile))
+	}
 	return p
 }
 
