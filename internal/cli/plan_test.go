@@ -131,6 +131,8 @@ func TestTaskTree(t *testing.T) {
 `)
 	same(t, "a part of it", b.ok(t, "task", "tree", floor), "· <floor>  floor\n└─ · <nails>  nails\n   └─ ○ <iron>  iron\n")
 	same(t, "a leaf", b.ok(t, "task", "tree", b.plan(t, "bell")), "○ <bell>  bell\n")
+	b.plan(t, "wire", "--parent", b.plan(t, "fence"))
+	wantIn(t, "the tree", b.ok(t, "task", "tree"), "└─ · <wall>  wall", "· <fence>  fence\n└─ ○ <wire>  wire\n")
 	var all []api.Planned
 	b.in(t, "task", "tree", shell, "--json")
 	if err := json.Unmarshal(b.stdout.Bytes(), &all); err != nil || len(all) != 5 {
@@ -146,6 +148,9 @@ func TestTaskReadyAndBlocked(t *testing.T) {
 		t.Errorf("ready is %s", out)
 	}
 	wantIn(t, "blocked", b.ok(t, "task", "blocked"), "<wall>", "waits", "waits for <floor> (floor)", "<roof>")
+	if out := b.ok(t, "task", "blocked", "--json"); strings.Contains(out, `"ready": true`) {
+		t.Errorf("blocked is %s", out)
+	}
 	b.ok(t, "task", "fail", floor, "no", "wood")
 	wantIn(t, "blocked", b.ok(t, "task", "blocked"), "failed", "cannot go on: <floor> (floor) did not succeed")
 	b.ok(t, "task", "reset", floor)

@@ -119,8 +119,14 @@ func TestChangesCarryAKey(t *testing.T) {
 	defer c.Close()
 	_, _ = c.AddTask(t.Context(), api.AddTask{})
 	_, _ = c.Command(t.Context(), "t-1", api.Command{})
-	if len(bodies) != 2 || !strings.Contains(bodies[0], `"key":"`) || !strings.Contains(bodies[1], `"key":"`) {
+	plan := api.Plan{Tasks: []api.PlanTask{{Title: "a"}, {Title: "b", Key: "mine"}}}
+	_, _ = c.Plan(t.Context(), plan)
+	if len(bodies) != 3 || !strings.Contains(bodies[0], `"key":"`) || !strings.Contains(bodies[1], `"key":"`) ||
+		strings.Count(bodies[2], `"key":"`) != 2 || !strings.Contains(bodies[2], `"key":"mine"`) {
 		t.Errorf("requests are %q", bodies)
+	}
+	if plan.Tasks[0].Key != "" {
+		t.Error("the caller's plan was changed")
 	}
 }
 
