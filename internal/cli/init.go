@@ -80,6 +80,9 @@ func runInit(ctx context.Context, o initOptions) error {
 	a.say("state folder is %s", state)
 	if place != nil {
 		a.say("%s", placeWords(*place))
+		for _, file := range place.Conflicts {
+			a.say("%s %s", a.talk.warn("both versions were kept:"), plainLine(file, 200))
+		}
 	}
 	a.say(`next: taskdaemon task add "what to do" --attach`)
 	return nil
