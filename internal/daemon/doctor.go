@@ -177,6 +177,10 @@ func (d *Daemon) checkGraphs(ctx context.Context, _ bool) (api.Check, error) {
 	c := api.Check{Name: "graphs", Detail: "logs can be read, nothing waits for itself or for what is not there, and they tell of tasks what the journal does"}
 	for _, s := range d.projects.all() {
 		h, err := s.Health(ctx)
+		if td.IsKind(err, td.NotFound) {
+			d.projects.forget(s) // somebody removed the project, which is theirs to do
+			continue
+		}
 		if err != nil {
 			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
 			continue

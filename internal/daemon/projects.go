@@ -260,6 +260,16 @@ func (p *projects) all() []*graph.Store {
 	return slices.Collect(maps.Values(p.open))
 }
 
+// forget lets go of a graph.
+func (p *projects) forget(s *graph.Store) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[s.Root()] == s {
+		delete(p.open, s.Root())
+		s.Close()
+	}
+}
+
 // disagree are tasks that have ended by the journal, which was followed beyond that, and not by their graph.
 func (p *projects) disagree(ctx context.Context) (found []string, err error) {
 	ended, err := p.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Completed, td.Failed, td.Cancelled, td.Abandoned}, Brief: true})

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,16 +28,25 @@ func (s *Store) Add(ctx context.Context, tasks ...Task) ([]Task, error) {
 	added := make([]td.TaskID, len(tasks))
 	err := s.write(ctx, func() (changes []change, err error) {
 		var trial []td.TaskID
+		known := map[td.TaskID]td.TaskID{} // what those are called that were added before
+		now := func(ids []td.TaskID) []td.TaskID {
+			out := slices.Clone(ids)
+			for i, id := range out {
+				out[i] = cmp.Or(known[id], id)
+			}
+			return out
+		}
 		defer func() {
 			for _, id := range trial { // the file says what is there, not the trial
 				s.graph.Remove(id)
 			}
 		}()
 		for i, t := range tasks {
-			if id, known := s.keys[t.Key]; known && t.Key != "" {
-				added[i] = id
+			if id, again := s.keys[t.Key]; again && t.Key != "" {
+				added[i], known[t.ID] = id, id
 				continue
 			}
+			t.Parent, t.Blockers, t.Related = cmp.Or(known[t.Parent], t.Parent), now(t.Blockers), now(t.Related)
 			if t.ID == "" {
 				t.ID = td.NewTaskID()
 			}
@@ -46,7 +56,7 @@ func (s *Store) Add(ctx context.Context, tasks ...Task) ([]Task, error) {
 			if err := s.fitting(&t); err != nil {
 				return nil, fmt.Errorf("add %q: %w", t.Title, err)
 			}
-			s.graph.Put(t.node(td.Queued))
+			s.graph.Put(t.node(t.State()))
 			trial = append(trial, t.ID)
 			c, err := created(t)
 			if err != nil {
