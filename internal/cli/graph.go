@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -213,10 +212,12 @@ func waitsFor(all []api.Planned) map[td.TaskID][]td.TaskID {
 		if p.Container {
 			continue
 		}
+		seen := map[td.TaskID]bool{}
 		for _, c := range up(p) {
 			for _, b := range c.Blockers {
 				for _, leaf := range leaves[b.ID] {
-					if !slices.Contains(out[p.ID], leaf) {
+					if !seen[leaf] {
+						seen[leaf] = true
 						out[p.ID] = append(out[p.ID], leaf)
 					}
 				}

@@ -26,8 +26,8 @@ func newInitCmd(a *app) *cobra.Command {
 		Use: "init", Short: "Make a config file, the state folder, and a graph for the project", Args: args(cobra.NoArgs, "no arguments"),
 		Long: `Make a config file with every default in it, commented out, and the state folder, and give the project of the present
 folder a graph of planned tasks in .taskdaemon: on a branch of its own where there is git, so that it can be shared and
-never shows up in the code; else as a plain folder. What is there already is left as it is. Only planning needs it: all
-other commands work without.`,
+never shows up in the code; else as a plain folder. Your home folder gets none unless --dir names it. What is there already
+is left as it is. Only planning needs it: all other commands work without.`,
 		Example:     "  taskdaemon init",
 		Annotations: talks(exitConflict, exitLocked, exitStorage),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), o) },
@@ -88,11 +88,15 @@ func runInit(ctx context.Context, o initOptions) error {
 	return nil
 }
 
-// graph gives the project a graph.
+// graph gives the project a graph. Where everything would be part of it, it must be asked for by name.
 func (o initOptions) graph(ctx context.Context) (*api.PlanPlace, error) {
 	p := planOptions{app: o.app, dir: o.dir}
 	if err := p.resolve(); err != nil {
 		return nil, err
+	}
+	if home, err := absolute(o.app.getenv("HOME")); o.dir == "" && (p.dir == "/" || err == nil && p.dir == home) {
+		o.app.say("no graph for %s, which is no project; to make one: taskdaemon init --dir PROJECT", plainLine(p.dir, 300))
+		return nil, nil
 	}
 	svc, err := o.app.service(ctx)
 	if err != nil {

@@ -384,6 +384,23 @@ func TestInitGivesAGraph(t *testing.T) {
 	wantIn(t, "json", b.stdout.String(), `"root": "`+dir)
 }
 
+// Everything below a graph is part of its project, so a home folder gets one only if it is named.
+func TestInitGivesAHomeFolderNoGraph(t *testing.T) {
+	b := newBench(t)
+	t.Chdir(b.env["HOME"])
+	if code := b.do(t, "init"); code != 0 {
+		t.Fatal(b.stderr)
+	}
+	wantIn(t, "stderr", b.stderr.String(), "wrote ", "no graph for ", "taskdaemon init --dir PROJECT")
+	if code := b.do(t, "task", "tree"); code != exitNotFound {
+		t.Errorf("there is a graph: exit %d: %s", code, b.stdout)
+	}
+	if code := b.do(t, "init", "--dir", "."); code != 0 {
+		t.Fatal(b.stderr)
+	}
+	wantIn(t, "stderr", b.stderr.String(), "made the graph of")
+}
+
 func TestGraphMergeDriver(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()
