@@ -5,10 +5,11 @@
 // in one language. Everything that must last is written with core.fsync=all, because git's own default
 // loses commits at a power cut.
 //
-// A user's repository is only read, except by Snapshot, which adds objects and one private ref. The
-// index, HEAD and the files of a user's checkout are never touched. Repo is a bare repository that
-// belongs to taskdaemon alone; its caller makes sure that one process at a time writes to it.
+// A user's repository is only read, except by Snapshot, which adds objects and one private ref, and by
+// Graph, which keeps a branch and a worktree of its own in it. The index, HEAD and the files of a user's
+// checkout are never touched. Repo is a bare repository that belongs to taskdaemon alone; its caller makes
+// sure that one process at a time writes to it.
 //
-// Errors carry a td.Kind: Unavailable (no git), NotFound (no such repository), Locked, Storage, Corrupt,
-// Refused, Interrupted, and quote what git said.
+// Errors carry a td.Kind: Unavailable (no git, or a remote that does not answer), NotFound (no such
+// repository), Locked, Storage, Corrupt, Conflict, Auth, Refused, Interrupted, and quote what git said.
 package git

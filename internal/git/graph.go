@@ -147,7 +147,7 @@ func (g *Graph) fit(ctx context.Context) error {
 
 // call prepares a git that works on the worktree, whatever the .git file in it says by now.
 func (g *Graph) call(keep bool, args ...string) call {
-	c := call{dir: g.root, keep: keep, env: []string{"GIT_NO_REPLACE_OBJECTS=1"}, set: []string{"core.sparseCheckout=false", "core.quotePath=false", "i18n.commitEncoding=UTF-8"}, args: args}
+	c := call{dir: g.root, keep: keep, env: []string{"GIT_NO_REPLACE_OBJECTS=1"}, set: []string{"core.sparseCheckout=false", "i18n.commitEncoding=UTF-8"}, args: args}
 	if g.admin != "" {
 		c.dir, c.env = g.dir, append(c.env, "GIT_DIR="+g.admin, "GIT_WORK_TREE="+g.dir)
 	}
@@ -225,6 +225,7 @@ func (g *Graph) enter(ctx context.Context) (leave func(), err error) {
 		}
 	}
 	leave = func() { release(); unlock() }
+	g.sweep()
 	if err = g.fit(ctx); err == nil {
 		_, err = g.settle(ctx)
 	}
@@ -233,6 +234,22 @@ func (g *Graph) enter(ctx context.Context) (leave func(), err error) {
 		return nil, err
 	}
 	return leave, nil
+}
+
+// staleLock is the age at which a lock of git's was left by a machine that went down: git holds it for an instant.
+const staleLock = 10 * time.Minute
+
+// sweep removes locks on our refs that nobody can hold any more. The graph must be locked.
+func (g *Graph) sweep() {
+	for _, lock := range []string{
+		filepath.Join(g.common, filepath.FromSlash(graphRef)) + ".lock",
+		filepath.Join(g.common, filepath.FromSlash(graphNext)) + ".lock",
+		filepath.Join(g.admin, "HEAD.lock"),
+	} {
+		if info, err := os.Lstat(lock); err == nil && time.Since(info.ModTime()) > staleLock {
+			_ = os.Remove(lock) // if it cannot be, git will say so
+		}
+	}
 }
 
 // sameFile reports whether two paths lead to one file.

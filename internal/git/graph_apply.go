@@ -154,11 +154,9 @@ func (s *swap) change(ctx context.Context, name string, was, is entry) error {
 		}
 		return s.write(name, content, is.mode)
 	}
-	var base []byte
-	if was != none {
-		if base, err = s.blob(ctx, was); err != nil {
-			return err
-		}
+	base, err := s.blob(ctx, was)
+	if err != nil {
+		return err
 	}
 	here, err := s.root.ReadFile(name)
 	if err != nil {

@@ -103,6 +103,8 @@ func FuzzConflictPath(f *testing.F) {
 func FuzzMergeEntry(f *testing.F) {
 	f.Add(uint8(1), uint8(2), uint8(1), uint8(1), true)
 	f.Add(uint8(0), uint8(2), uint8(3), uint8(1), false)
+	f.Add(uint8(1), uint8(2), uint8(1), uint8(2), true)
+	f.Add(uint8(1), uint8(0), uint8(1), uint8(0), true)
 	f.Fuzz(func(t *testing.T, a, b, one, two uint8, crossed bool) {
 		of := func(n uint8) entry {
 			if n%4 == 0 {
@@ -117,6 +119,9 @@ func FuzzMergeEntry(f *testing.F) {
 		v, w := mergeEntry(bases, "f", of(a), of(b)), mergeEntry(bases, "f", of(b), of(a))
 		if v.torn != w.torn || v.kept != w.kept || !v.torn && v.entry != w.entry {
 			t.Errorf("one way %+v, the other %+v", v, w)
+		}
+		if crossed && of(one) != of(two) && of(a) != of(b) && !v.torn && (of(a) != none && of(b) != none || v.entry == none) {
+			t.Errorf("decided by one of two bases: %+v", v)
 		}
 		old := func(e entry) bool { return e == none || e == of(one) || crossed && e == of(two) }
 		for _, e := range []entry{of(a), of(b)} {

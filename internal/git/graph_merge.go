@@ -95,15 +95,20 @@ type version struct {
 	kept bool // one side removed what the other changed
 }
 
+// baseOf is what a file was before both sides changed it, if the bases agree about that.
+func baseOf(bases []tree, name string) (base entry, known bool) {
+	for i, t := range bases {
+		if i > 0 && t[name] != base {
+			return none, false
+		}
+		base = t[name]
+	}
+	return base, len(bases) > 0
+}
+
 // mergeEntry decides about one file. Without a base that all agree on, nothing counts as removed.
 func mergeEntry(bases []tree, name string, a, b entry) version {
-	base, known := none, len(bases) > 0
-	for i, t := range bases {
-		if i == 0 {
-			base = t[name]
-		}
-		known = known && t[name] == base
-	}
+	base, known := baseOf(bases, name)
 	switch {
 	case a == b:
 		return version{entry: a}
@@ -156,12 +161,10 @@ func (g *Graph) mergeTrees(ctx context.Context, bases []tree, one, other tree) (
 
 // mergeBlobs merges two versions of a file, or says none when they contradict each other.
 func (g *Graph) mergeBlobs(ctx context.Context, name string, bases []tree, a, b entry) (entry, error) {
-	var base []byte
-	var err error
-	if len(bases) > 0 && bases[0][name] != none && !disagree(bases, name) {
-		if base, err = g.blob(ctx, bases[0][name]); err != nil {
-			return none, err
-		}
+	was, _ := baseOf(bases, name)
+	base, err := g.blob(ctx, was)
+	if err != nil {
+		return none, err
 	}
 	one, err := g.blob(ctx, a)
 	if err != nil {
@@ -177,15 +180,6 @@ func (g *Graph) mergeBlobs(ctx context.Context, name string, bases []tree, a, b 
 	}
 	id, err := g.putBlob(ctx, bytes.NewReader(whole))
 	return entry{mode: max(a.mode, b.mode), id: id}, err
-}
-
-func disagree(bases []tree, name string) bool {
-	for _, t := range bases {
-		if t[name] != bases[0][name] {
-			return true
-		}
-	}
-	return false
 }
 
 // besideIn is a free name in t for a version of a file, or the name it already has there.

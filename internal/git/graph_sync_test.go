@@ -68,6 +68,7 @@ func TestSync(t *testing.T) {
 	write(t, a.Dir()+"/knowledge/gone.md", "gone")
 	write(t, a.Dir()+"/knowledge/changed.md", "changed")
 	write(t, a.Dir()+"/becomes", "a folder")
+	write(t, a.Dir()+"/folder/file", "a file")
 	steps := []struct {
 		what string
 		g    *Graph
@@ -85,6 +86,8 @@ func TestSync(t *testing.T) {
 			_ = os.Remove(b.Dir() + "/knowledge/gone.md")
 			_ = os.Remove(b.Dir() + "/becomes")
 			write(t, b.Dir()+"/becomes/file", "in a folder")
+			_ = os.RemoveAll(b.Dir() + "/folder")
+			write(t, b.Dir()+"/folder", "now a file")
 		}, "pulled 0 pushed 1 merged false conflicts 0"},
 		{"a merges", a, func() {
 			write(t, a.Dir()+"/"+GraphFile, "1\n2\n")
@@ -102,6 +105,7 @@ func TestSync(t *testing.T) {
 	want := map[string]string{
 		GraphFile: "1\n2\n3\n", "knowledge/x.md": "ONE\ntwo\nthree\nfour\nFIVE\n", "knowledge/new.md": "of b",
 		"knowledge/changed.md": "changed by b", "becomes/file": "in a folder",
+		"folder": "now a file",
 	}
 	expect(t, a.Dir(), want)
 	expect(t, b.Dir(), want)
@@ -258,12 +262,15 @@ func TestSyncWithoutARemoteThatAnswers(t *testing.T) {
 		kind    td.Kind
 		hint    string
 	}{
-		"none":            {func(g *Graph) { user(t, g.Root(), "remote", "remove", "origin") }, td.NotFound, "git remote add"},
-		"not there":       {func(g *Graph) { user(t, g.Root(), "remote", "set-url", "origin", "/nonexistent") }, td.Unavailable, "git remote"},
-		"nobody listens":  {func(g *Graph) { user(t, g.Root(), "remote", "set-url", "origin", "git://127.0.0.1:1/x") }, td.Unavailable, "committed here"},
-		"odd name":        {func(g *Graph) { user(t, g.Root(), "config", "taskdaemon.remote", "--upload-pack=x") }, td.Invalid, "git config"},
-		"unknown name":    {func(g *Graph) { user(t, g.Root(), "config", "taskdaemon.remote", "other") }, td.NotFound, "git remote add other"},
-		"a command":       {func(g *Graph) { user(t, g.Root(), "remote", "set-url", "origin", "ext::sh -c true") }, td.Refused, "ssh or https"},
+		"none":           {func(g *Graph) { user(t, g.Root(), "remote", "remove", "origin") }, td.NotFound, "git remote add"},
+		"not there":      {func(g *Graph) { user(t, g.Root(), "remote", "set-url", "origin", "/nonexistent") }, td.Unavailable, "git remote"},
+		"nobody listens": {func(g *Graph) { user(t, g.Root(), "remote", "set-url", "origin", "git://127.0.0.1:1/x") }, td.Unavailable, "committed here"},
+		"odd name":       {func(g *Graph) { user(t, g.Root(), "config", "taskdaemon.remote", "--upload-pack=x") }, td.Invalid, "git config"},
+		"unknown name":   {func(g *Graph) { user(t, g.Root(), "config", "taskdaemon.remote", "other") }, td.NotFound, "git remote add other"},
+		"a command": {func(g *Graph) {
+			user(t, g.Root(), "config", "protocol.ext.allow", "always")
+			user(t, g.Root(), "remote", "set-url", "origin", "ext::sh -c true")
+		}, td.Refused, "ssh or https"},
 		"its own program": {func(g *Graph) { user(t, g.Root(), "config", "core.sshCommand", "true") }, td.Refused, "--global core.sshcommand"},
 		"read-only": {func(g *Graph) {
 			write(t, bare+"/hooks/pre-receive", "#!/bin/sh\nexit 1\n")
@@ -395,7 +402,7 @@ func TestHoldKeepsWritersOff(t *testing.T) {
 	var wrote []string
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := 0; ; n++ {
+		for n := range 5000 {
 			select {
 			case <-stop:
 				return

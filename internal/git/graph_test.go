@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/td"
 )
@@ -120,6 +121,7 @@ func ofUser(t *testing.T, dir string) string {
 }
 
 func TestSetupGraph(t *testing.T) {
+	t.Parallel()
 	dir := checkout(t)
 	write(t, dir+"/staged.go", "package main\n")
 	user(t, dir, "add", "staged.go")
@@ -332,10 +334,31 @@ func TestSetupGraphIn(t *testing.T) {
 		"link removed by hand":   {func(t *testing.T, dir string) string { works(t, dir); remove(dir + "/.taskdaemon/.git"); return dir }, works},
 		"git's part removed":     {func(t *testing.T, dir string) string { works(t, dir); remove(dir + "/.git/worktrees"); return dir }, works},
 		"git stopped half-way": {func(t *testing.T, dir string) string {
-			setup(t, dir)
+			g := setup(t, dir)
 			remove(dir + "/.taskdaemon/.gitattributes")
-			write(t, dir+"/.git/worktrees/.taskdaemon/locked", "initializing")
-			write(t, dir+"/.git/worktrees/.taskdaemon/HEAD", strings.Repeat("0", 40)+"\n")
+			write(t, g.admin+"/locked", "initializing")
+			write(t, g.admin+"/HEAD", strings.Repeat("0", 40)+"\n")
+			return dir
+		}, works},
+		"moved elsewhere, then copied back": {func(t *testing.T, dir string) string {
+			setup(t, dir)
+			other := t.TempDir() + "/other"
+			user(t, dir, "worktree", "move", ".taskdaemon", other)
+			if err := os.CopyFS(dir+"/.taskdaemon", os.DirFS(other)); err != nil {
+				t.Fatal(err)
+			}
+			return dir
+		}, refused("git worktree remove", td.Conflict)},
+		"led to another repository": {func(t *testing.T, dir string) string {
+			g := setup(t, dir)
+			evil := g.Dir() + "/evil"
+			if err := os.CopyFS(evil, os.DirFS(g.admin)); err != nil {
+				t.Fatal(err)
+			}
+			write(t, g.Dir()+"/.git", "gitdir: "+evil+"\n")
+			if _, err := OpenGraph(t.Context(), dir, graphOptions); !td.IsKind(err, td.NotFound) {
+				t.Errorf("open: %v", err)
+			}
 			return dir
 		}, works},
 		"sparse": {func(t *testing.T, dir string) string { user(t, dir, "sparse-checkout", "set", "pkg"); return dir }, works},
@@ -348,6 +371,7 @@ func TestSetupGraphIn(t *testing.T) {
 }
 
 func TestSetupGraphKeepsWhatWasThere(t *testing.T) {
+	t.Parallel()
 	origin := checkout(t)
 	g := setup(t, origin)
 	write(t, g.Dir()+"/"+GraphFile, "1\n3\n")
@@ -399,11 +423,14 @@ func conflictID(t *testing.T, content string) string {
 
 // A repository that was moved or copied has a folder that leads to the old place.
 func TestSetupGraphAfterMoveAndCopy(t *testing.T) {
+	t.Parallel()
 	dir := checkout(t)
 	g := setup(t, dir)
 	write(t, g.Dir()+"/"+GraphFile, "1\n")
+	write(t, g.Dir()+"/x.md", "one")
 	first := record(t, g, "m")
 	write(t, g.Dir()+"/"+GraphFile, "1\n2\n")
+	write(t, g.Dir()+"/x.md", "two")
 	copied, moved := t.TempDir()+"/copy", t.TempDir()+"/moved"
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
@@ -412,7 +439,7 @@ func TestSetupGraphAfterMoveAndCopy(t *testing.T) {
 		t.Errorf("a copy that was not set up: %v", err)
 	}
 	c := setup(t, copied)
-	expect(t, c.Dir(), map[string]string{GraphFile: "1\n2\n"})
+	expect(t, c.Dir(), map[string]string{GraphFile: "1\n2\n", "x.md": "two"})
 	second := record(t, c, "in the copy")
 	if got := user(t, dir, "rev-parse", graphBranch); got != first {
 		t.Errorf("the copy's commit went to the original: %s", got)
@@ -427,13 +454,14 @@ func TestSetupGraphAfterMoveAndCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := setup(t, moved)
-	expect(t, m.Dir(), map[string]string{GraphFile: "1\n2\n"})
+	expect(t, m.Dir(), map[string]string{GraphFile: "1\n2\n", "x.md": "two"})
 	if record(t, m, "moved") == first {
 		t.Error("nothing was committed")
 	}
 }
 
 func TestGraphRefusesUnfitWorktree(t *testing.T) {
+	t.Parallel()
 	dir := checkout(t)
 	if _, err := OpenGraph(t.Context(), dir, graphOptions); !td.IsKind(err, td.NotFound) || td.HintOf(err) == "" {
 		t.Errorf("not set up: %v", err)
@@ -480,4 +508,35 @@ func TestGraphRefusesUnfitWorktree(t *testing.T) {
 	if _, _, err := g.Commit(ctx, "m"); !td.IsKind(err, td.Interrupted) {
 		t.Errorf("locked: %v", err)
 	}
+}
+
+// A machine that went down may leave git's locks. Those of a git that may still be at work are respected.
+func TestGraphSweepsOldLocks(t *testing.T) {
+	t.Parallel()
+	dir := checkout(t)
+	g := setup(t, dir)
+	locks := []string{dir + "/.git/" + graphRef + ".lock", dir + "/.git/" + graphNext + ".lock", g.admin + "/HEAD.lock"}
+	for i, lock := range locks {
+		write(t, lock, "")
+		old := time.Now().Add(-2 * staleLock)
+		if err := os.Chtimes(lock, old, old); err != nil {
+			t.Fatal(err)
+		}
+		write(t, g.Dir()+"/x", lock)
+		if _, changed, err := g.Commit(t.Context(), "m"); err != nil || !changed {
+			t.Errorf("an old lock %d: %v %v", i, changed, err)
+		}
+		if _, err := os.Lstat(lock); err == nil {
+			t.Errorf("%s is still there", lock)
+		}
+	}
+	write(t, locks[0], "")
+	write(t, g.Dir()+"/x", "again")
+	if _, _, err := g.Commit(t.Context(), "m"); !td.IsKind(err, td.Locked) {
+		t.Errorf("a new lock: %v", err)
+	}
+	if err := os.Remove(locks[0]); err != nil {
+		t.Fatal(err)
+	}
+	record(t, g, "m")
 }
