@@ -58,6 +58,9 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plainLine(t.Title, 100))
 	rows := taskRows(a, t)
 	if planned != nil {
+		if planned.State != t.Status.State { // a person has closed it or opened it again
+			rows = append(rows, []string{"planned as", plainLine(strings.TrimRight(string(planned.State)+": "+planned.Summary+planned.Reason, ": "), 300)})
+		}
 		rows = append(rows, planTies(*planned)...)
 	}
 	if err := table(a.stdout, rows); err != nil {

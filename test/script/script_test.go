@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,6 +70,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kill9":  kill9,
 			"until":  until,
+			"plan":   plan,
 			"keep":   keep,
 			"await":  await,
 			"signal": signal,
@@ -255,6 +257,39 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Fatalf("%s is %s, not %v", args[0], got, args[1:])
+}
+
+// plan TASK STATE… waits until the task is in one of the states by the graph of the present project; ready is one, too.
+func plan(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: plan task state...")
+	}
+	var got string
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		cmd := exec.Command(filepath.Join(binDir, "taskdaemon"), "task", "list", "--plan", "--all", "--json")
+		cmd.Dir = ts.MkAbs(".")
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+ts.Getenv("XDG_STATE_HOME"),
+			"XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"), "HOME="+ts.Getenv("HOME"))
+		out, err := cmd.Output()
+		if err != nil {
+			got = err.Error()
+			continue
+		}
+		var tasks []struct {
+			Handle, State string
+			Ready         bool
+		}
+		ts.Check(json.Unmarshal(out, &tasks))
+		for _, t := range tasks {
+			if t.Handle != args[0] {
+				continue
+			}
+			if got = t.State; slices.Contains(args[1:], got) || t.Ready && slices.Contains(args[1:], "ready") {
+				return
+			}
+		}
+	}
+	ts.Fatalf("%s is %s in the graph, not %v", args[0], got, args[1:])
 }
 
 // keep NAME puts the first word of the last command's output into the variable.
