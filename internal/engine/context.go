@@ -97,6 +97,12 @@ func (r *run) describeEnvironment(ctx context.Context, t td.Task) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<environment>\nworkspace: %s\ndate: %s\nmodel: %s\ntask: %s (%s)\n", t.Dir,
 		r.log.Now().Format("2006-01-02"), r.model(t), t.Handle, t.Title)
+	if t.Parent != "" {
+		fmt.Fprintf(&b, "subtask of: %s\n", td.Handle(td.TaskHandle, string(t.Parent), td.HandleLength))
+	}
+	if len(t.Labels) > 0 {
+		fmt.Fprintf(&b, "labels: %s\n", strings.Join(t.Labels, ", "))
+	}
 	if t.Validator != "" {
 		fmt.Fprintf(&b, "validator: %s (must exit 0 before the task counts as completed)\n", t.Validator)
 	}

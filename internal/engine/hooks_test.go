@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskdaemon/internal/hook"
@@ -375,6 +376,7 @@ func TestPointsFire(t *testing.T) {
 		b.until(id, td.Failed)
 		b.post(id, td.Command{Type: td.CmdResume, By: "ada"})
 		b.until(id, td.Running)
+		synctest.Wait() // a pause that comes before its hooks have run is obeyed first
 		b.post(id, td.Command{Type: td.CmdPause, By: "ada"})
 		b.until(id, td.Paused)
 		b.post(id, td.Command{Type: td.CmdResume, By: "ada"})
