@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -43,15 +41,6 @@ type planDir struct {
 
 // registerPlan adds the routes of a project's graph.
 func (s *server) registerPlan(a huma.API) {
-	get := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: documented}
-	}
-	post := func(id, path, summary string, limit int64) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
-			MaxBodyBytes: limit, BodyReadTimeout: 30 * time.Second, Errors: documented,
-		}
-	}
 	huma.Register(a, post("init-plan", "/v1/plan", "Give a project a graph of tasks; one that has one keeps it", maxSmall),
 		func(ctx context.Context, in *struct{ Body api.InitPlan }) (*body[api.PlanPlace], error) {
 			return answer(s.svc.InitPlan(ctx, in.Body))

@@ -32,16 +32,6 @@ type byRef struct {
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
 	a := humago.New(mux, config())
-	get := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: documented}
-	}
-	post := func(id, path, summary string, limit int64) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
-			MaxBodyBytes: limit, BodyReadTimeout: 30 * time.Second, Errors: documented,
-		}
-	}
-
 	huma.Register(a, get("status", "/v1/status", "The daemon at a glance"),
 		func(ctx context.Context, _ *struct{}) (*body[api.Status], error) {
 			return answer(s.svc.Status(ctx))
@@ -123,6 +113,19 @@ func (s *server) routes() http.Handler {
 	s.registerPlan(a)
 	s.registerEvents(a, get("events", "/v1/events", "Events as a stream (SSE), resumable by id"))
 	return mux
+}
+
+// get is an operation that changes nothing.
+func get(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: documented}
+}
+
+// post is an operation that may, with a body of at most limit bytes.
+func post(id, path, summary string, limit int64) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
+		MaxBodyBytes: limit, BodyReadTimeout: 30 * time.Second, Errors: documented,
+	}
 }
 
 func answer[T any](v T, err error) (*body[T], error) {
