@@ -95,7 +95,7 @@ func (o initOptions) graph(ctx context.Context) (*api.PlanPlace, error) {
 		return nil, err
 	}
 	if home, err := absolute(o.app.getenv("HOME")); o.dir == "" && (p.dir == "/" || err == nil && p.dir == home) {
-		o.app.say("no graph for %s, which is no project; to make one: taskdaemon init --dir PROJECT", plainLine(p.dir, 300))
+		o.app.say("no graph for %s, which is no project; %s", plainLine(p.dir, 300), o.app.typeable("to make one: taskdaemon init --dir PROJECT"))
 		return nil, nil
 	}
 	svc, err := o.app.service(ctx)
