@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/td"
 )
@@ -402,17 +402,18 @@ func TestHoldKeepsWritersOff(t *testing.T) {
 	var wrote []string
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := range 5000 {
+		pace := time.NewTicker(time.Millisecond)
+		defer pace.Stop()
+		for n := 0; ; n++ {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-pace.C:
 			}
 			mu.Lock()
 			appendTo(t, g.Dir()+"/"+GraphFile, fmt.Sprintf("mine %d\n", n))
 			mu.Unlock()
 			wrote = append(wrote, fmt.Sprintf("mine %d", n))
-			runtime.Gosched()
 		}
 	})
 	for n := range 4 {
