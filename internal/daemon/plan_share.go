@@ -52,7 +52,11 @@ func (d *Daemon) sharing(self, root string) git.GraphOptions {
 	o := git.GraphOptions{Self: self, Merge: func(base, one, other []byte) ([]byte, error) { return jsonl.Merge(base, one, other), nil }}
 	if root != "" {
 		o.Hold = func(context.Context) (func(), error) {
-			release, err := graph.Hold(root)
+			hold := func() (func(), error) { return graph.Hold(root) }
+			if s := d.projects.known(root); s != nil {
+				hold = s.Hold
+			}
+			release, err := hold()
 			if td.IsKind(err, td.NotFound) {
 				return func() {}, nil
 			}

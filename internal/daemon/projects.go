@@ -253,6 +253,13 @@ func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
 	return nil
 }
 
+// known is the graph of a project if it is open.
+func (p *projects) known(root string) *graph.Store {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open[root]
+}
+
 // all are the graphs that are open.
 func (p *projects) all() []*graph.Store {
 	p.mu.Lock()

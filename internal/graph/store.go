@@ -68,6 +68,21 @@ func Hold(root string) (release func(), err error) {
 	return l.close, nil
 }
 
+// Hold keeps everybody from writing to the graph, and this process from looking at it, until it is let go. The log may
+// be another file afterwards.
+func (s *Store) Hold() (release func(), err error) {
+	s.mu.Lock()
+	unlock, err := Hold(s.root)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	return func() {
+		unlock()
+		s.mu.Unlock()
+	}, nil
+}
+
 // Options say whose graph it is.
 type Options struct {
 	Root  string           // the project

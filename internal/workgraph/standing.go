@@ -73,10 +73,23 @@ func (g *Graph) obstacle(i int) (Obstacle, []td.TaskID) {
 	}
 	for _, o := range []Obstacle{InCycle, Unknown, Failed, Waits} {
 		if by := found[o]; by != nil {
-			return o, by
+			return o, once(by, o)
 		}
 	}
 	return Free, nil
+}
+
+// once leaves out who is named before; a circle comes back to where it began.
+func once(by []td.TaskID, o Obstacle) (out []td.TaskID) {
+	if o == InCycle {
+		return by
+	}
+	for _, id := range by {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // culprits are the tasks in a container whose failure is its own; the container itself if there are none.
