@@ -36,9 +36,6 @@ type written struct {
 	err   error // why the whole group was refused
 }
 
-// syncAhead is how many groups the writer may be ahead of the one that is being synced.
-const syncAhead = 2
-
 func newSyncer(s *Store, c *conn, early bool) (*syncer, error) {
 	f, err := c.FileControl("main", sqlite3.FCNTL_JOURNAL_POINTER)
 	if err != nil {
@@ -48,7 +45,7 @@ func newSyncer(s *Store, c *conn, early bool) (*syncer, error) {
 	if !ok {
 		return nil, errors.New("find the log: the database has none")
 	}
-	y := &syncer{s: s, log: log, early: early, in: make(chan written, syncAhead), ended: make(chan struct{}), moved: make(chan struct{})}
+	y := &syncer{s: s, log: log, early: early, in: make(chan written), ended: make(chan struct{}), moved: make(chan struct{})}
 	go y.loop()
 	return y, nil
 }
@@ -60,28 +57,21 @@ func (y *syncer) begin() {
 	y.begun++
 }
 
-// hand gives over a group. The last one was handed when the channel is closed.
+// hand gives over a group when the one before it is on the disk. The writer is not further ahead than that: groups
+// would be smaller, and syncs more.
 func (y *syncer) hand(g written) { y.in <- g }
 
 func (y *syncer) loop() {
 	defer close(y.ended)
 	for g := range y.in {
-		batch := []written{g}
-		for len(y.in) > 0 { // only this goroutine receives
-			batch = append(batch, <-y.in)
-		}
-		y.tell(batch, y.sync(batch))
+		y.tell(g, y.sync(g))
 	}
 }
 
-// sync makes durable what a batch put into the log.
-func (y *syncer) sync(batch []written) error {
-	wrote := false
-	for _, g := range batch {
-		wrote = wrote || g.tx != nil
-	}
+// sync makes durable what a group put into the log.
+func (y *syncer) sync(g written) error {
 	switch {
-	case !wrote || y.early:
+	case g.tx == nil || y.early:
 		return nil
 	case y.broken() != nil:
 		return y.fail(y.broken())
@@ -92,27 +82,23 @@ func (y *syncer) sync(batch []written) error {
 	return nil
 }
 
-// tell lets followers and callers know. After a failed sync those whose group was in the log learn that
-// nobody knows.
-func (y *syncer) tell(batch []written, failed error) {
-	for _, g := range batch {
-		err := g.err
-		if g.tx != nil {
-			if err = failed; err == nil {
-				y.s.bus.Publish(g.tx.publish)
-				fpGroupPublished.Hit()
-			}
+// tell lets followers and callers know. After a failed sync the callers learn that nobody knows.
+func (y *syncer) tell(g written, failed error) {
+	if failed != nil {
+		g.err = failed
+	} else if g.tx != nil {
+		y.s.bus.Publish(g.tx.publish)
+		fpGroupPublished.Hit()
+	}
+	for _, o := range g.group {
+		if g.err != nil {
+			o.err = g.err
 		}
-		for _, o := range g.group {
-			if err != nil {
-				o.err = err
-			}
-			close(o.done)
-		}
+		close(o.done)
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.told += uint64(len(batch))
+	y.told++
 	close(y.moved)
 	y.moved = make(chan struct{})
 }
