@@ -261,6 +261,7 @@ func TestStopReasons(t *testing.T) {
 		{"max_tokens in words: asked to go on", []any{says("long", td.MaxTokens), calls("Complete", `{"summary":"ok"}`)}, td.Completed, []string{"cut short"}, ""},
 		{"a cut stream with words: kept and continued", []any{cut, calls("Complete", `{"summary":"ok"}`)}, td.Completed, []string{"half a sen", "cut short"}, ""},
 		{"pause_turn: simply continued", []any{says("…", td.PauseTurn), calls("Complete", `{"summary":"ok"}`)}, td.Completed, nil, ""},
+		{"a reason nobody knows fails", []any{says("hm", "bored")}, td.Failed, nil, `not known: "bored"`},
 		{"refusal fails", []any{says("I will not", td.Refusal)}, td.Failed, nil, "refused"},
 		{"window exceeded: compacted, then on", []any{calls("Look", `{}`), says("\n\n", td.WindowExceeded)}, td.Completed, []string{"cut short"}, ""},
 		{"window exceeded again fails, saying so", []any{says("a", td.WindowExceeded), says("b", td.WindowExceeded)}, td.Failed, nil, "window"},

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/policy"
@@ -72,14 +73,18 @@ func (r *run) hidden(task td.Task) func(path string) bool {
 	}
 }
 
-// tooOften says how a call would break a rate of the config, or nothing. One that was begun counts already.
-func (r *run) tooOften(c *transcript.Call) (rule, why string) {
+// tooOften says how a call would break a rate of the config, or nothing. One that was begun counts already, and
+// those count that are to be made together with it.
+func (r *run) tooOften(c *transcript.Call, together ...durable.Step) (rule, why string) {
 	if len(r.Rates) == 0 || c.Intent != nil {
 		return "", ""
 	}
 	var past []policy.Call
 	for _, m := range r.log.Transcript().Made() {
 		past = append(past, policy.Call{Tool: m.Tool, At: m.At})
+	}
+	for _, s := range together {
+		past = append(past, policy.Call{Tool: s.Intent.Name, At: r.log.Now()})
 	}
 	rate, wait, over := policy.Exceeded(r.Rates, c.Use.Name, past, r.log.Now())
 	if !over {

@@ -168,6 +168,27 @@ func TestRates(t *testing.T) {
 	})
 }
 
+// TestRatesOfOneAnswer: calls that are made together count together.
+func TestRatesOfOneAnswer(t *testing.T) {
+	play(t, []any{calls("Look", "{}", "Look", "{}", "Look", "{}", "Look", "{}", "Look", "{}")}, func(s *td.Spec, o *Options) {
+		o.Rates = []policy.Rate{{Match: "Look", Limit: 2, Per: time.Minute}}
+	}, func(b *bench, id td.TaskID) {
+		b.until(id, td.Completed)
+		if n := b.looked.Load(); n != 2 {
+			t.Errorf("looked %d times", n)
+		}
+	})
+}
+
+func TestAskMayBeForbidden(t *testing.T) {
+	play(t, []any{calls("Ask", `{"question":"Which?"}`)}, func(s *td.Spec, o *Options) {
+		o.Guard = &guard{rules: []policy.Rule{{Verdict: policy.Deny, Match: "Ask"}}}
+	}, func(b *bench, id td.TaskID) {
+		b.until(id, td.Completed)
+		b.wantSaid(id, "This is forbidden")
+	})
+}
+
 func TestAnomalies(t *testing.T) {
 	limits := transcript.AnomalyLimits{Commands: 1}
 	for _, c := range []struct {

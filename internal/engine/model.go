@@ -341,6 +341,12 @@ func (r *run) endTurn(ctx context.Context) error {
 		})
 	case script.Stop == td.MaxTokens || script.Cut:
 		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Continue, Text: continueText})
+	case script.Stop != "" && !script.Stop.Known():
+		return r.fail(ctx, td.FailedData{
+			Error:       fmt.Sprintf("the model stopped for a reason that is not known: %q", string(script.Stop)),
+			Recoverable: true,
+			Hint:        "taskdaemon resume " + r.log.Task().Handle + " to let it go on, or choose another model with /model",
+		})
 	case r.log.Task().Mode == td.Interactive:
 		return r.ask(ctx, td.Request{Kind: td.AskConversation, About: td.AboutTurn, Prompt: script.LastText()})
 	case script.Reminded < r.Reminders:

@@ -26,7 +26,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 	case refused(c):
 	case hooked == hook.Allow:
 		return true, "a hook at PreToolUse", nil
-	case t.Yes && hooked != hook.Ask:
+	case t.Yes && hooked != hook.Ask && !r.tainted(): // who said yes had not read what the task has read since
 		return true, "the task was added with --yes", nil
 	}
 	a := c.Asked

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
@@ -134,7 +135,9 @@ func childResult(t td.Task) *td.ToolResult {
 	out := &td.ToolResult{Child: &td.ChildResult{Task: t.ID, State: t.Status.State}, Untrusted: t.Untrusted}
 	switch {
 	case t.Status.Completed != nil:
-		out.Content = t.Status.Completed.Summary
+		if out.Content = t.Status.Completed.Summary; t.Untrusted {
+			out.Content = fence.Text("what a subtask says that has read such text", out.Content)
+		}
 	case t.Status.Failed != nil:
 		out.Content, out.IsError = fmt.Sprintf("The subtask %s failed: %s", t.Handle, t.Status.Failed.Error), true
 	default:

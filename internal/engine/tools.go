@@ -83,7 +83,7 @@ func (r *run) useSome(ctx context.Context) error {
 				return err
 			}
 		}
-		step, pure := r.look(ctx, c, t, known)
+		step, pure := r.look(ctx, c, t, known, looks)
 		if pure {
 			if looks = append(looks, step); first == nil {
 				first = func() error { return r.useOne(ctx, c, t, known) }
@@ -124,8 +124,9 @@ func (r *run) lookAtOnce(ctx context.Context, looks []durable.Step) error {
 	return r.log.DoAll(step, looks)
 }
 
-// look is the step for a call that only looks; pure is false for any other call.
-func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known bool) (_ durable.Step, pure bool) {
+// look is the step for a call that only looks, which is made together with those before it; pure is false for any
+// other call.
+func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known bool, before []durable.Step) (_ durable.Step, pure bool) {
 	if !known || t.Control != tool.NoControl || c.Use.Malformed != "" || c.Intent != nil && c.Intent.Effect != td.Pure {
 		return durable.Step{}, false
 	}
@@ -139,7 +140,7 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 		return durable.Step{}, false // hooks are told of one after the other
 	}
 	d := r.decide(c, call)
-	_, often := r.tooOften(c)
+	_, often := r.tooOften(c, before...)
 	if d.Verdict != policy.Allow || often != "" || refused(c) {
 		return durable.Step{}, false // useOne has it denied or asked about
 	}
@@ -161,8 +162,14 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	case c.Use.Malformed != "":
 		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
 	case t.Control == tool.AskControl:
+		if d := r.decide(c, tool.Call{Free: true}); d.Verdict == policy.Deny && c.Asked == nil {
+			return r.violated(ctx, c, d)
+		}
 		return r.question(ctx, c, t)
 	case t.Control == tool.TaskControl || t.Control == tool.ExploreControl:
+		if rule, why := r.tooOften(c); why != "" {
+			return r.deny(ctx, c, rule, why)
+		}
 		if allowed, err := r.unforced(ctx, c); err != nil || !allowed {
 			return err
 		}

@@ -128,8 +128,11 @@ func (y *yard) works(script string) {
 func (y *yard) fails(script string) string {
 	y.t.Helper()
 	res := y.run(script)
-	if res.Exit == 0 {
+	switch {
+	case res.Exit == 0:
 		y.t.Errorf("%s: it worked: %s", script, res.Head)
+	case res.Exit == 127:
+		y.t.Logf("not shown, for this machine has no such program: %s", script)
 	}
 	return string(res.Head)
 }
@@ -337,7 +340,7 @@ func hostileToLimits(t *testing.T) {
 	if res := y.run("head -c 400000000 /dev/zero | tail -c 390000000 > /dev/null; echo survived"); !strings.Contains(res.Limit, "memory") {
 		t.Errorf("memory: %+v", res)
 	}
-	if res := y.run("bomb() { bomb | bomb & }; bomb; sleep 30"); !strings.Contains(res.Limit, "processes") && res.Exit == 0 {
+	if res := y.run("bomb() { bomb | bomb & }; bomb; sleep 30"); !strings.Contains(res.Limit, "processes") && !strings.Contains(string(res.Head), "fork") {
 		t.Errorf("processes: %+v", res)
 	}
 	if res := y.run("head -c 50000000 /dev/zero > big"); res.Exit == 0 {

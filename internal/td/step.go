@@ -131,6 +131,15 @@ const (
 	Refusal        StopReason = "refusal"
 )
 
+// Known reports whether it is one of these. A provider may invent others.
+func (r StopReason) Known() bool {
+	switch r {
+	case EndTurn, StopSequence, StopToolUse, MaxTokens, PauseTurn, WindowExceeded, Refusal:
+		return true
+	}
+	return false
+}
+
 // ModelFailure is a model call that gave no answer, and when to try again.
 type ModelFailure struct {
 	Model   string       `json:"model,omitempty"` // as it was asked for

@@ -200,6 +200,8 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At, b.Boot != "", b.Wants})
 		t.leavePlace(b.Key)
 		t.Retrying = nil
+		// What comes from a host anybody may have written, whichever program fetched it.
+		t.Untrusted = t.Untrusted || slices.ContainsFunc(b.Reach, func(place string) bool { return strings.HasPrefix(place, ReachHost) })
 		t.phase(phaseOf(b.Kind), b.Name)
 	case StepEnded:
 		t.ended(b.Outcome)

@@ -69,9 +69,8 @@ func (a *anomalies) apply(ev td.Event) {
 		if b.Kind != td.ToolStep || b.Attempt > 0 {
 			return
 		}
-		if a.made = append(a.made, Made{b.Name, ev.At}); len(a.made) > MostMade {
-			a.made = append([]Made{}, a.made[1:]...)
-		}
+		a.made = append(slices.Clip(a.made), Made{b.Name, ev.At})
+		a.dropOldest(b.Name)
 		switch {
 		case slices.Contains(writers, b.Name):
 			a.writes = lastMinute(a.writes, ev.At)
@@ -79,8 +78,12 @@ func (a *anomalies) apply(ev td.Event) {
 			a.commands = lastMinute(a.commands, ev.At)
 		}
 		for _, place := range b.Reach {
-			if !slices.Contains(a.seen, place) && len(a.seen) < maxSeen {
-				a.seen, a.fresh = append(slices.Clip(a.seen), place), append(slices.Clip(a.fresh), place)
+			if slices.Contains(a.seen, place) || slices.Contains(a.fresh, place) {
+				continue
+			}
+			a.fresh = append(slices.Clip(a.fresh), place)
+			if len(a.seen) < maxSeen {
+				a.seen = append(slices.Clip(a.seen), place)
 			}
 		}
 	case td.StepEnded:
@@ -90,6 +93,20 @@ func (a *anomalies) apply(ev td.Event) {
 	case td.AnomalyFound:
 		a.found++
 		a.told(b.Anomaly)
+	}
+}
+
+// dropOldest forgets the oldest call of a tool that was called very often.
+func (a *anomalies) dropOldest(tool string) {
+	n := 0
+	for _, m := range a.made {
+		if m.Tool == tool {
+			n++
+		}
+	}
+	if n > MostMade {
+		oldest := slices.IndexFunc(a.made, func(m Made) bool { return m.Tool == tool })
+		a.made = slices.Delete(slices.Clone(a.made), oldest, oldest+1)
 	}
 }
 
@@ -123,7 +140,7 @@ type Made struct {
 	At   time.Time
 }
 
-// MostMade is how many of the newest calls are remembered.
+// MostMade is how many of the newest calls of each tool are remembered.
 const MostMade = 256
 
 // Made are the newest calls, oldest first.
