@@ -136,7 +136,7 @@ func childResult(t td.Task) *td.ToolResult {
 	switch {
 	case t.Status.Completed != nil:
 		if out.Content = t.Status.Completed.Summary; t.Untrusted {
-			out.Content = fence.Text("what a subtask says that has read such text", out.Content)
+			out.Content = fence.Text("What a subtask says that has read such text", out.Content)
 		}
 	case t.Status.Failed != nil:
 		out.Content, out.IsError = fmt.Sprintf("The subtask %s failed: %s", t.Handle, t.Status.Failed.Error), true

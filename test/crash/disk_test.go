@@ -155,7 +155,7 @@ func TestNoGit(t *testing.T) {
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"sh", "bash", "echo", "sleep", "test"} {
+	for _, name := range []string{"sh", "bash", "shuf", "sleep", "test"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue

@@ -505,7 +505,7 @@ func (p *person) settleUnknown(ctx context.Context, r td.Request) error {
 	}
 	p.done["retried/"+string(r.Step)] = true
 	for mark := range strings.FieldsSeq(p.marks()) {
-		if strings.Contains(r.Prompt, "echo "+mark+" ") || strings.Contains(r.Detail, `"text":"`+mark+`"`) {
+		if strings.Contains(r.Prompt, " "+mark+" ") || strings.Contains(r.Detail, `"text":"`+mark+`"`) {
 			answer = td.Done
 		}
 	}
