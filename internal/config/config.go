@@ -176,7 +176,7 @@ const (
 type Sandbox struct {
 	Mode, Profile, Network string
 	Write, Hide, Hosts     string // lists, separated by commas
-	Memory, FileSize       Size
+	Memory, FileSize, Free Size
 	Processes              int
 }
 
@@ -226,7 +226,7 @@ func Default() Config {
 		Knowledge: Knowledge{Extract: ExtractRefine},
 		Notify:    Notify{Title: true},
 		Leases:    Leases{Wait: time.Minute, Hosts: 4},
-		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30},
+		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30, Free: 512 << 20},
 		Git:       Git{Protected: "main, master, trunk, release/*"},
 
 		Permissions: Permissions{Mode: string(td.AcceptEditsMode), Untrusted: UntrustedAsIs},

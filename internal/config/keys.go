@@ -219,6 +219,7 @@ var Keys = []Key{
 			return nil
 		},
 	},
+	{Name: "sandbox.free", Doc: "Room that a command must leave on each disk that it can write to, or it is ended; 0 is no bound. A disk that had less before does not count.", field: func(c *Config) any { return &c.Sandbox.Free }},
 
 	{
 		Name: "git.protected", Doc: "Branches whose history no task may overwrite or remove on another host, separated by commas; * stands for a part of a name.",

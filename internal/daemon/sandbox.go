@@ -37,7 +37,7 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		Network:  sandbox.Network(c.Network),
 		Required: c.Mode == config.SandboxRequired,
 		Proxy:    ProxySocket(o.StateDir),
-		Limits:   sandbox.Limits{Memory: int64(c.Memory), Processes: c.Processes, FileSize: int64(c.FileSize)},
+		Limits:   sandbox.Limits{Memory: int64(c.Memory), Processes: c.Processes, FileSize: int64(c.FileSize), Free: int64(c.Free)},
 		Write:    append(sandbox.Caches(o.Getenv), paths(c.Write, home)...),
 		Hide:     append(sandbox.Hidden(o.Getenv), paths(c.Hide, home)...),
 	}

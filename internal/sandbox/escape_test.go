@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // nobodyUser is the unprivileged user that the escape suite runs as a second time.
@@ -350,4 +352,12 @@ func hostileToLimits(t *testing.T) {
 		t.Errorf("the file: %v, %v", info, err)
 	}
 	y.works("head -c 10000000 /dev/zero > fits && ulimit -c | grep -qx 0")
+	var st unix.Statfs_t
+	if err := unix.Statfs(y.work, &st); err != nil {
+		t.Fatal(err)
+	}
+	y.p.Limits = Limits{Free: room(st) - 64<<20}
+	if res := y.run("for i in $(seq 1000); do head -c 4000000 /dev/zero > full$i || exit; done"); !strings.Contains(res.Limit, "must stay free") {
+		t.Errorf("many files: %+v", res)
+	}
 }

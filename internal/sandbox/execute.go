@@ -152,8 +152,10 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *
 	deadline := time.NewTimer(s.spec.Timeout)
 	defer deadline.Stop()
 	var limits Limits
-	if s.spec.Profile != nil {
-		limits = s.spec.Profile.Limits
+	var disks []disk
+	if p := s.spec.Profile; p != nil {
+		limits = p.Limits
+		disks = limits.disks(append([]string{p.Workspace, p.Temp}, p.Write...))
 	}
 	pause := lookFirst
 	look := time.NewTimer(pause)
@@ -172,6 +174,9 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *
 			var held int64
 			res.Limit, held = limits.exceeded()
 			res.Memory = max(res.Memory, held)
+			if res.Limit == "" {
+				res.Limit = limits.crowded(disks)
+			}
 			pause = min(2*pause, lookMost)
 			look.Reset(pause)
 		case <-s.signals:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -73,6 +74,44 @@ func (l Limits) exceeded() (why string, held int64) {
 	}
 	return "", held
 }
+
+// disk is one that a command can write to, by a folder on it.
+type disk struct {
+	path string
+	id   unix.Fsid
+}
+
+// disks are those that the paths are on and that have more room than a command must leave. Of one that has less the
+// command is not to blame.
+func (l Limits) disks(paths []string) (out []disk) {
+	if l.Free == 0 {
+		return nil
+	}
+	for _, path := range paths {
+		var st unix.Statfs_t
+		if path == "" || unix.Statfs(path, &st) != nil || room(st) < l.Free {
+			continue
+		}
+		if !slices.ContainsFunc(out, func(d disk) bool { return d.id == st.Fsid }) {
+			out = append(out, disk{path, st.Fsid})
+		}
+	}
+	return out
+}
+
+// crowded says which disk has too little room by now, or nothing.
+func (l Limits) crowded(disks []disk) string {
+	for _, d := range disks {
+		var st unix.Statfs_t
+		if unix.Statfs(d.path, &st) == nil && room(st) < l.Free {
+			return fmt.Sprintf("the disk of %s has only %s left, and %s must stay free", d.path, mebibytes(room(st)), mebibytes(l.Free))
+		}
+	}
+	return ""
+}
+
+// room is what is free for those who are not root.
+func room(st unix.Statfs_t) int64 { return int64(st.Bavail) * st.Bsize }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
 

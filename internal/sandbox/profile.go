@@ -54,6 +54,8 @@ type Limits struct {
 	Memory    int64 `json:"memory,omitempty"`    // bytes, not counting what processes share
 	Processes int   `json:"processes,omitempty"` // at the same time
 	FileSize  int64 `json:"file_size,omitempty"` // bytes of one file
+	// Free is how many bytes a command must leave free on each disk that it can write to.
+	Free int64 `json:"free,omitempty"`
 }
 
 // leastFileSize leaves room for what the shim itself writes.
@@ -79,7 +81,7 @@ func (p Profile) check() error {
 		}
 	}
 	l := p.Limits
-	if l.Memory < 0 || l.Processes < 0 || l.FileSize < 0 || l.FileSize > 0 && l.FileSize < leastFileSize {
+	if l.Memory < 0 || l.Processes < 0 || l.FileSize < 0 || l.Free < 0 || l.FileSize > 0 && l.FileSize < leastFileSize {
 		return fmt.Errorf("the limits of a sandbox are out of bounds: %+v", l)
 	}
 	return nil

@@ -150,7 +150,7 @@ func TestEveryPoint(t *testing.T) {
 	}
 }
 
-// share leaves of the plans the part that TASKDAEMON_CRASH_PART names, as 0/3, 1/3 and 2/3 for the thirds, and so
+// share leaves of the plans the part that TASKDAEMON_CRASH_PART names, as 0/4 to 3/4 for the quarters, and so
 // each point that would be left out once. The plans of scenarios that are there for certain points stay.
 func share(t *testing.T, plans []plan) []plan {
 	t.Helper()

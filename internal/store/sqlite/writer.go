@@ -46,9 +46,8 @@ type writer struct {
 // maxGroup bounds a transaction, and so the time until its first op is acknowledged.
 const maxGroup = 1024
 
-// checkpointAt is the length of the log, in pages, at which it is moved into the database: 16 MiB. The pages that each
-// append changes anew are moved once for many appends.
-const checkpointAt = 4000
+// checkpointAt is the length of the log, in pages, at which it is moved into the database.
+const checkpointAt = 1000
 
 func newWriter(s *Store, c *conn, y *syncer, last uint64) *writer {
 	w := &writer{s: s, c: c, sync: y, last: last, cache: newCache(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
