@@ -113,7 +113,7 @@ func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, b
 	return &ev, true, nil
 }
 
-func (r *run) runValidator(ctx context.Context, v transcript.Validation) error {
+func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
 	if !r.held.MayStart() {
 		return errClaimEnds
 	}

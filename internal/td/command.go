@@ -17,6 +17,7 @@ const (
 	CmdMode    CommandType = "mode"    // change the permission mode
 	CmdCompact CommandType = "compact" // make the conversation smaller before the next call
 	CmdExpire  CommandType = "expire"
+	CmdOrder   CommandType = "order" // go on under the order of a run over the graph
 )
 
 // Command waits in a task's inbox until the holder of its claim takes it. It is posted without a claim
@@ -28,4 +29,5 @@ type Command struct {
 	By     string      `json:"by,omitempty"`
 	Text   string      `json:"text,omitempty"`   // message: the words; cancel: the reason; model: its name
 	Answer *Answer     `json:"answer,omitempty"` // answer, expire
+	Order  *Order      `json:"order,omitempty"`  // order
 }

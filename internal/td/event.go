@@ -47,6 +47,29 @@ type (
 		Opening   Message         `json:"opening"`
 		Parts     []ContextPart   `json:"parts,omitempty"` // what the system prompt and the opening are made of
 		More      json.RawMessage `json:"more,omitempty"`  // what the tools of servers and skills are made of again
+		// Tier is the class of model that the iteration gets by the strategy of its run, and Why it gets that.
+		Tier Tier   `json:"tier,omitempty"`
+		Why  string `json:"why,omitempty"`
+	}
+	// IterationEnded closes an iteration of a planned task, and is what it leaves for the next ones: its note.
+	IterationEnded struct {
+		Iteration int           `json:"iteration"`
+		Ending    Ending        `json:"ending"`
+		Reason    string        `json:"reason,omitempty"` // why it came to nothing
+		Notes     string        `json:"notes,omitempty"`  // what the agent wants those after it to know
+		Run       string        `json:"run,omitempty"`    // the run over the graph, by name
+		Tier      Tier          `json:"tier,omitempty"`
+		Model     string        `json:"model,omitempty"`
+		Hint      Tier          `json:"hint,omitempty"`  // the class of model the agent wants for the next one
+		Files     []string      `json:"files,omitempty"` // that it wrote
+		Took      time.Duration `json:"took,omitempty"`
+	}
+	// Ordered says what a run over the graph wants from here on.
+	Ordered struct {
+		Order Order `json:"order"`
+		// Fresh drops the conversation: the task had ended, and is done again.
+		Fresh bool   `json:"fresh,omitempty"`
+		By    string `json:"by,omitempty"`
 	}
 	// StepIntended is written before a step runs.
 	StepIntended struct {
@@ -196,6 +219,7 @@ const (
 	Continue Why = "continue" // the answer was cut short
 	Nudge    Why = "nudge"    // it may be going nowhere
 	Inject   Why = "inject"   // a hook adds words
+	Reject   Why = "reject"   // a nomination in words did not pass
 )
 
 // Drift names a sign that a loop is going nowhere. Values are on disk.
@@ -208,6 +232,7 @@ const (
 	DriftFailures   Drift = "failures"    // tool calls keep failing
 	DriftNoProgress Drift = "no_progress" // nothing new for too long
 	DriftRepeats    Drift = "repeats"     // the same call again and again
+	DriftIterations Drift = "iterations"  // too many iterations in a run
 )
 
 // DriftAction is what is done about it. Values are on disk.
@@ -234,6 +259,8 @@ type Trimmed struct {
 func (Created) Type() EventType           { return "created" }
 func (Moved) Type() EventType             { return "moved" }
 func (ContextSet) Type() EventType        { return "context_set" }
+func (IterationEnded) Type() EventType    { return "iteration_ended" }
+func (Ordered) Type() EventType           { return "ordered" }
 func (StepIntended) Type() EventType      { return "step_intended" }
 func (StepEnded) Type() EventType         { return "step_ended" }
 func (Said) Type() EventType              { return "said" }
@@ -286,6 +313,8 @@ func init() {
 	register[Created]()
 	register[Moved]()
 	register[ContextSet]()
+	register[IterationEnded]()
+	register[Ordered]()
 	register[StepIntended]()
 	register[StepEnded]()
 	register[Said]()

@@ -26,6 +26,7 @@ const (
 	VerbCancel    Verb = "cancel"
 	VerbAbandon   Verb = "abandon"
 	VerbReset     Verb = "reset"
+	VerbRetry     Verb = "retry"
 )
 
 // Rule is one row of the table of legal moves.
@@ -52,7 +53,8 @@ var Table = []Rule{
 	{VerbFail, []State{Running}, []State{Failed}, "it cannot go on"},
 	{VerbCancel, []State{Queued, Running, Waiting, Blocked, Paused}, []State{Cancelled}, "a person stopped it for good"},
 	{VerbAbandon, []State{Queued, Running, Waiting, Blocked, Paused}, []State{Abandoned}, "too old to recover"},
-	{VerbReset, []State{Failed, Cancelled, Abandoned}, []State{Queued}, "a person asked to try again"},
+	{VerbReset, []State{Completed, Failed, Cancelled, Abandoned}, []State{Queued}, "a person asked to do it again"},
+	{VerbRetry, []State{Running}, []State{Queued}, "the iteration came to nothing; the next begins with a fresh context"},
 }
 
 // Legal reports whether verb may take a task from one state to the other.

@@ -46,11 +46,13 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 			return Resume(t, at)
 		case t.Status.State == Blocked:
 			return Unblock(t, "resumed by a person", at)
-		case t.Status.State.Terminal():
+		case t.Status.State.Terminal() && t.Status.State != Completed:
 			return Reset(t, "resumed by a person", at)
 		}
 		return Move{}, Errorf(Conflict, "%s is %s: there is nothing to resume", t.Handle, t.Status.State).
 			WithHint("taskdaemon task show %s", t.Handle)
+	case CmdOrder:
+		return order(t, c, at)
 	case CmdCancel:
 		return Cancel(t, c.Text, at)
 	case CmdRetry:
@@ -131,6 +133,28 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 	return TakeAnswer(t, *c.Answer, at)
 }
 
+// order gives a task that rests or has ended to a run over the graph.
+func order(t Task, c Command, at time.Time) (Move, error) {
+	if c.Order == nil {
+		return Move{}, Errorf(Invalid, "the order is empty")
+	}
+	var m Move
+	var err error
+	switch {
+	case t.Status.State == Paused:
+		m, err = Resume(t, at)
+	case t.Status.State.Terminal():
+		m, err = Reset(t, "started again by a run", at)
+	default:
+		err = Errorf(Conflict, "%s is %s: it was started already", t.Handle, t.Status.State).WithHint("taskdaemon loop attach %s", t.Handle)
+	}
+	if err != nil {
+		return Move{}, err
+	}
+	m.Events = append([]Event{{Task: t.ID, At: at, Body: Ordered{Order: *c.Order, Fresh: t.Status.State.Terminal(), By: c.By}}}, m.Events...)
+	return m, nil
+}
+
 func discard(t Task, c Command, at time.Time) (Move, error) {
 	dropped := Event{Task: t.ID, At: at, Body: Discarded{By: c.By}}
 	var m Move
@@ -142,6 +166,8 @@ func discard(t Task, c Command, at time.Time) (Move, error) {
 		m, err = move(t, VerbResume, Status{State: Queued}, "the last answer is asked for again", at)
 	case t.Status.Blocked != nil && t.Status.Blocked.Child != "":
 		m, err = Unblock(t, "the answer that asked for the subtask was dropped", at)
+	case t.Status.State == Completed:
+		err = Errorf(Conflict, "%s is completed", t.Handle).WithHint("taskdaemon task show %s", t.Handle)
 	case t.Status.State.Terminal():
 		m, err = Reset(t, "the last answer is asked for again", at)
 	default:

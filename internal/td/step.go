@@ -29,6 +29,7 @@ const (
 	HookStep      StepKind = "hook"   // a hook that is asked
 	LearnStep     StepKind = "learn"  // keeps something for later tasks
 	NotifyStep    StepKind = "notify" // tells a person of a task; of the daemon's own stream
+	VerifyStep    StepKind = "verify" // another agent looks whether the work is done
 )
 
 // StepKey names a step within its task, the same in every life of the daemon.
@@ -210,4 +211,8 @@ type Evidence struct {
 	Tree    string `json:"tree,omitempty"` // hash of the workspace's content, if it is under git
 	Command string `json:"command,omitempty"`
 	Exit    int    `json:"exit"`
+	// Verdict is what the verifier said of that tree, in its words, and Verifier its task, which cost Cost.
+	Verdict  string `json:"verdict,omitempty"`
+	Verifier TaskID `json:"verifier,omitempty"`
+	Cost     Money  `json:"cost,omitempty"`
 }

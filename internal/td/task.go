@@ -75,6 +75,8 @@ type Spec struct {
 	Project string `json:"project,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
 	Rehearsal string `json:"rehearsal,omitempty"`
+	// Order is what the run over the graph that started it wants.
+	Order *Order `json:"order,omitempty"`
 }
 
 // Live is what changes while a task lives: the fold of its events.
@@ -112,6 +114,12 @@ type Live struct {
 	Lost   Money          `json:"lost,omitempty"`
 	Warned []BudgetWarned `json:"warned,omitempty"` // the newest warning of each budget
 	Place  *Place         `json:"place,omitempty"`  // in the queue for leases
+
+	Ordered    *Order `json:"ordered,omitempty"`    // what a run over the graph wants
+	Chosen     Tier   `json:"chosen,omitempty"`     // by the strategy, for this iteration
+	Hint       Tier   `json:"hint,omitempty"`       // what the agent wants for the next one
+	Tries      []Try  `json:"tries,omitempty"`      // the newest iterations that came to nothing
+	Unverified int    `json:"unverified,omitempty"` // how many of all of them the verifier did not let pass
 }
 
 // StepRef names a step in flight.
@@ -170,6 +178,7 @@ func (t Task) Request(id RequestID) (Request, bool) {
 func NewTask(s Spec) Task {
 	return Task{Spec: s, Live: Live{
 		Status: Status{State: Queued, Since: s.CreatedAt}, UpdatedAt: s.CreatedAt, Untrusted: s.Tainted,
+		Ordered: s.Order,
 	}}
 }
 
@@ -195,7 +204,15 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.moved(b)
 	case ContextSet:
 		t.Iteration = b.Iteration
+		if b.Tier != "" {
+			t.Chosen, t.Raised = b.Tier, "" // an earlier escalation was another iteration's
+		}
 		t.phase(AssemblingContext, "")
+	case IterationEnded:
+		t.iterationEnded(b)
+	case Ordered:
+		order := b.Order
+		t.Ordered = &order
 	case StepIntended:
 		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At, b.Boot != "", b.Wants})
 		t.leavePlace(b.Key)
@@ -258,6 +275,9 @@ func (t *Task) moved(b Moved) {
 	case VerbReset:
 		t.Resets++
 		t.TurnsAtResume = t.Turns
+		t.Tries, t.Unverified, t.Hint = nil, 0, ""
+	case VerbRetry:
+		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
 	}
 	if b.Status.State.Terminal() {
 		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
@@ -341,7 +361,7 @@ func phaseOf(k StepKind) Phase {
 	switch k {
 	case ModelStep:
 		return LLMRequest
-	case ValidatorStep:
+	case ValidatorStep, VerifyStep:
 		return Verifying
 	default:
 		return ToolExecution

@@ -21,6 +21,9 @@ type Transcript struct {
 	Context    *td.ContextSet // nil until the iteration's context was set
 	Messages   []td.Message   // complete messages, in the order the model sees them
 	Calls      []Call         // calls of the newest answer, until all have results
+	InWords    Call           // the newest answer where it calls nothing: it may nominate in words
+	Wrote      []string       // files that tools wrote in this iteration, the first few
+	People     []string       // what people said since the task was first started
 	Answers    int            // those of this iteration that count, also if they are no longer in Messages
 	Turn       int            // answers of the model so far, in all iterations
 	Stop       td.StopReason  // why the newest answer ended
@@ -73,17 +76,19 @@ func (a *Asked) Settled() bool { return a != nil && (a.Answer != nil || a.Expire
 
 // Call is one tool call of the newest answer.
 type Call struct {
-	Use        td.Block
-	Key        td.StepKey
-	Intent     *td.Intent // the newest attempt's
-	Outcome    *td.Outcome
-	Asked      *Asked // permission, or the model's question
-	Unknown    *Asked // what became of the newest attempt, whose process was lost
-	Validation Validation
+	Use     td.Block
+	Key     td.StepKey
+	Intent  *td.Intent // the newest attempt's
+	Outcome *td.Outcome
+	Asked   *Asked // permission, or the model's question
+	Unknown *Asked // what became of the newest attempt, whose process was lost
+	// Validation is the validator's step on behalf of a nomination, and Verification the verifier's.
+	Validation   Check
+	Verification Check
 }
 
-// Validation is the validator's step on behalf of a Complete call.
-type Validation struct {
+// Check is a step that looks whether a nomination may pass.
+type Check struct {
 	Key     td.StepKey
 	Intent  *td.Intent
 	Outcome *td.Outcome
@@ -146,7 +151,11 @@ func (t *Transcript) Apply(ev td.Event) {
 		if t.Context == nil {
 			opening.Blocks = append(slices.Clone(opening.Blocks), t.early...)
 		}
-		*t = Transcript{Context: &b, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered}
+		*t = Transcript{Context: &b, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People}
+	case td.Ordered:
+		if b.Fresh {
+			t.startOver()
+		}
 	case td.StepIntended:
 		t.intended(b.Intent)
 	case td.StepEnded:
@@ -157,6 +166,9 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.Said:
 		if b.Why == td.Remind {
 			t.Reminded++
+		}
+		if b.Why == "" && b.Step == "" {
+			t.People = append(slices.Clip(t.People), b.Text)
 		}
 		if t.Context == nil && b.Why == "" {
 			t.early = append(t.early, td.Block{Type: td.TextBlock, Text: b.Text})
@@ -171,6 +183,9 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.Discarded:
 		t.discard()
 	case td.Moved:
+		if b.Verb == td.VerbRetry {
+			t.startOver()
+		}
 		if b.Verb == td.VerbReset || b.Verb == td.VerbResume {
 			t.Model.Failures, t.Reminded, t.Compacted = nil, 0, 0 // a person wants another try, with all its attempts
 			t.Begun++
@@ -199,21 +214,36 @@ func (t *Transcript) Apply(ev td.Event) {
 	}
 }
 
+// startOver drops the conversation: the next iteration begins with a context of its own.
+func (t *Transcript) startOver() {
+	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People}
+}
+
 func (t *Transcript) intended(in td.Intent) {
 	if in.Kind == td.ModelStep {
 		t.Model.Intent, t.Model.InFlight, t.Untouched = &in, true, false
 		return
 	}
-	for i := range t.Calls {
-		switch in.Key {
-		case t.Calls[i].Key:
-			// A person's word on an attempt says nothing about the next one.
-			t.Calls[i].Intent, t.Calls[i].Unknown, t.Untouched = &in, nil, false
-		case t.Calls[i].Validation.Key:
-			t.Calls[i].Validation.Intent, t.Untouched = &in, false
-			t.Calls[i].Validation.Outcome = nil
+	for _, check := range t.checks() {
+		if check.Key == in.Key {
+			check.Intent, check.Outcome, t.Untouched = &in, nil, false
 		}
 	}
+	for i := range t.Calls {
+		if in.Key == t.Calls[i].Key {
+			// A person's word on an attempt says nothing about the next one.
+			t.Calls[i].Intent, t.Calls[i].Unknown, t.Untouched = &in, nil, false
+		}
+	}
+}
+
+// checks are the steps that look whether nominations of the newest answer may pass.
+func (t *Transcript) checks() []*Check {
+	out := []*Check{&t.InWords.Validation, &t.InWords.Verification}
+	for i := range t.Calls {
+		out = append(out, &t.Calls[i].Validation, &t.Calls[i].Verification)
+	}
+	return out
 }
 
 func (t *Transcript) ended(o td.Outcome) {
@@ -232,15 +262,18 @@ func (t *Transcript) ended(o td.Outcome) {
 			t.NoSummary = true
 		}
 	case o.Tool != nil:
-		for i := range t.Calls {
-			switch o.Key {
-			case t.Calls[i].Key:
-				t.Calls[i].Outcome, t.Untouched = &o, false
-			case t.Calls[i].Validation.Key:
-				t.Calls[i].Validation.Outcome = &o
+		for _, check := range t.checks() {
+			if check.Key == o.Key && check.Intent != nil {
+				check.Outcome = &o
 				if o.Tool.IsError {
 					t.Refused++
 				}
+			}
+		}
+		for i := range t.Calls {
+			if o.Key == t.Calls[i].Key {
+				t.Calls[i].Outcome, t.Untouched = &o, false
+				t.wrote(t.Calls[i].Use.Name, o.Tool)
 			}
 		}
 		if t.known == nil {
@@ -302,16 +335,39 @@ func (t *Transcript) Latest() td.Message {
 	return m
 }
 
-// validateSuffix names the validator's step on behalf of a call.
-const validateSuffix = ".validate"
+// maxWrote bounds the files that are kept of an iteration.
+const maxWrote = 20
+
+// wrote keeps the files that a call of a writing tool wrote.
+func (t *Transcript) wrote(tool string, r *td.ToolResult) {
+	if r.IsError || tool != "Write" && tool != "Edit" && tool != "MultiEdit" {
+		return
+	}
+	for _, f := range r.Files {
+		if len(t.Wrote) < maxWrote && !slices.Contains(t.Wrote, f) {
+			t.Wrote = append(slices.Clip(t.Wrote), f)
+		}
+	}
+}
+
+// The suffixes of the steps that look whether a nomination may pass.
+const (
+	validateSuffix = ".validate"
+	verifySuffix   = ".verify"
+)
+
+func newCall(use td.Block, key td.StepKey) Call {
+	return Call{Use: use, Key: key, Validation: Check{Key: key + validateSuffix}, Verification: Check{Key: key + verifySuffix}}
+}
 
 // call makes the calls of a message the ones that need results.
 func (t *Transcript) call(m td.Message) {
 	t.Calls = nil
 	for i, use := range m.ToolUses() {
 		key := td.StepKey(fmt.Sprintf("t%d.%d", t.Turn, i))
-		t.Calls = append(t.Calls, Call{Use: use, Key: key, Validation: Validation{Key: key + validateSuffix}})
+		t.Calls = append(t.Calls, newCall(use, key))
 	}
+	t.InWords = newCall(td.Block{}, td.StepKey(fmt.Sprintf("t%d.words", t.Turn)))
 	if len(t.Calls) > 0 {
 		t.Ended, t.Reminded = false, 0
 	}

@@ -1,0 +1,83 @@
+package td
+
+import (
+	"slices"
+	"time"
+)
+
+// ModelStrategy says which class of model each iteration of a task gets (A-4). Values are on disk.
+type ModelStrategy string
+
+// The strategies.
+const (
+	Fixed           ModelStrategy = "fixed"             // the task's own
+	CostOptimized   ModelStrategy = "cost-optimized"    // the cheapest that recent outcomes speak for
+	Escalate        ModelStrategy = "escalate"          // from the smallest up, as iterations come to nothing
+	PlanThenExecute ModelStrategy = "plan-then-execute" // the strongest first, then the usual one
+)
+
+// ModelStrategies lists them, the usual one first.
+var ModelStrategies = []ModelStrategy{CostOptimized, Fixed, Escalate, PlanThenExecute}
+
+// Order is what a run over the graph wants of a task that it started.
+type Order struct {
+	Run      string        `json:"run"` // its name: what iterations of one run note belongs together
+	Strategy ModelStrategy `json:"strategy,omitempty"`
+	Verify   bool          `json:"verify,omitempty"` // another agent must find the work done
+	// Until is the number of the last iteration that may begin; 0: as many as the config allows.
+	Until int `json:"until,omitempty"`
+}
+
+// Ending is what an iteration came to. Values are on disk.
+type Ending string
+
+// The endings.
+const (
+	EndedCompleted  Ending = "completed"
+	EndedFailed     Ending = "failed"     // the agent says that it cannot be done
+	EndedUnverified Ending = "unverified" // the agent says it is done, the verifier does not
+	EndedUnclear    Ending = "unclear"    // the agent ended its turn and did not say which
+	EndedMistaken   Ending = "mistaken"   // the agent spoke of another task
+	EndedGivenUp    Ending = "given_up"   // the agent says that there is no use in going on with any task
+)
+
+// Try is what is kept of an iteration that came to nothing.
+type Try struct {
+	Iteration int    `json:"iteration"`
+	Ending    Ending `json:"ending"`
+	Reason    string `json:"reason,omitempty"`
+	Tier      Tier   `json:"tier,omitempty"`
+}
+
+// maxTries is how many are kept, the newest: strategies look no further back.
+const maxTries = 10
+
+// maxReason bounds the reason that is kept of each, in characters.
+const maxReason = 2000
+
+func (t *Task) iterationEnded(b IterationEnded) {
+	t.Hint = b.Hint
+	if b.Ending == EndedUnverified {
+		t.Unverified++
+	}
+	if b.Ending == EndedCompleted {
+		return
+	}
+	reason := b.Reason
+	if r := []rune(reason); len(r) > maxReason {
+		reason = string(r[:maxReason]) + "…"
+	}
+	tries := append(slices.Clone(t.Tries), Try{b.Iteration, b.Ending, reason, b.Tier})
+	t.Tries = tries[max(0, len(tries)-maxTries):]
+}
+
+// StartOver ends an iteration that came to nothing and queues the task for the next one, which begins with a fresh
+// context. A retry never goes through failed (T-5).
+func StartOver(t Task, end IterationEnded, at time.Time) (Move, error) {
+	m, err := move(t, VerbRetry, Status{State: Queued}, end.Reason, at)
+	if err != nil {
+		return Move{}, err
+	}
+	m.Events = append([]Event{{Task: t.ID, At: at, Body: end}}, m.Events...)
+	return m, nil
+}
