@@ -20,6 +20,8 @@ type Planner interface {
 	ChangePlan(ctx context.Context, in ChangePlan) (Planned, error)
 	// PlanLog is what was changed of one task, the oldest first.
 	PlanLog(ctx context.Context, dir, ref string) ([]PlanChanged, error)
+	// RunNext gives a run over the graph its next task, and starts it if need be.
+	RunNext(ctx context.Context, in RunNext) (RunStep, error)
 	// SyncPlan exchanges changes of the graph with those who share the project's repository.
 	SyncPlan(ctx context.Context, dir string) (PlanSynced, error)
 }

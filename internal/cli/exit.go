@@ -25,6 +25,10 @@ const (
 	exitLocked      = 8
 	exitStorage     = 9
 	exitInterrupted = 130
+
+	// Those of run, which the help of run explains: they have been so since before there was a daemon.
+	exitRunBlocked = 2
+	exitRunNoPlan  = 3
 )
 
 // exitMeanings is the table in the help and in docs/cli.md.

@@ -11,10 +11,8 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,21 +24,13 @@ import (
 
 // Main runs the command in os.Args and returns the exit code.
 func Main() int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	sigs := make(chan os.Signal, 2)
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM)
-	// The first signal asks, the second does not wait (R-6). The goroutine ends with the process.
-	go func() {
-		<-sigs
-		cancel()
-		<-sigs
-		os.Exit(exitInterrupted)
-	}()
+	var stops interrupts
+	ctx := stops.arm(context.Background())
 	a := &app{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		getenv: os.Getenv, environ: os.Environ, now: time.Now,
+		getenv: os.Getenv, environ: os.Environ, now: time.Now, rearm: stops.arm,
 	}
+	go stops.listen() // it ends with the process
 	a.style = styleFor(a.stdout, a.getenv)
 	a.talk = styleFor(a.stderr, a.getenv)
 	a.service = a.connect
@@ -55,8 +45,10 @@ type app struct {
 	getenv  func(string) string
 	environ func() []string
 	now     func() time.Time
-	style   style // of stdout
-	talk    style // of stderr
+	// rearm gives a context that the next signal ends, to a command that went on after one.
+	rearm func(context.Context) context.Context
+	style style // of stdout
+	talk  style // of stderr
 
 	// service reaches the daemon, and starts it if need be. It is called when a command needs it.
 	service func(ctx context.Context) (api.Service, error)
@@ -109,7 +101,7 @@ taskdaemon completion --help.`,
 		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newDaemonCmd(a), newTaskCmd(a), newLoopCmd(a),
 		newRecoverCmd(a), newControlCmd(a, controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
 		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newSandboxCmd(a), newCostCmd(a),
-		newLocksCmd(a), newGraphCmd(a), newImportCmd(a), newSyncCmd(a),
+		newLocksCmd(a), newGraphCmd(a), newImportCmd(a), newSyncCmd(a), newRunCmd(a),
 		newApproveCmd(a), newDenyCmd(a), newPermissionsCmd(a), newPolicyCmd(a),
 	)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })

@@ -41,12 +41,13 @@ func (s style) with(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s style) bold(text string) string  { return s.with("1", text) }
-func (s style) dim(text string) string   { return s.with("2", text) }
-func (s style) red(text string) string   { return s.with("31", text) }
-func (s style) green(text string) string { return s.with("32", text) }
-func (s style) warn(text string) string  { return s.with("33", text) }
-func (s style) blue(text string) string  { return s.with("36", text) }
+func (s style) bold(text string) string   { return s.with("1", text) }
+func (s style) dim(text string) string    { return s.with("2", text) }
+func (s style) red(text string) string    { return s.with("31", text) }
+func (s style) green(text string) string  { return s.with("32", text) }
+func (s style) warn(text string) string   { return s.with("33", text) }
+func (s style) bright(text string) string { return s.with("97", text) }
+func (s style) blue(text string) string   { return s.with("36", text) }
 
 // state colours a state by what it asks of a person.
 func (s style) state(state td.State, text string) string {

@@ -4,12 +4,30 @@ import (
 	"context"
 	"time"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/td"
 )
 
 // returnLimit is how long a viewer waits for a daemon that went away.
 const returnLimit = 10 * time.Minute
+
+// reviving is the service for who wants the work to go on whatever becomes of the daemon: one that died is started again.
+// One that was stopped stays so, like for any viewer.
+func (a *app) reviving(ctx context.Context) (api.Service, error) {
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	wait := a.redial(dir)
+	return a.sessionWith(dir, func(ctx context.Context, cause error) error {
+		if td.IsKind(cause, td.Interrupted) {
+			return wait(ctx, cause)
+		}
+		a.say("%s", a.talk.warn("the daemon is gone; it is started again"))
+		return a.ensureDaemon(ctx, dir)
+	}), nil
+}
 
 // redial lets a stream outlive its daemon: it says so once, waits until one answers again, and says
 // that too. It does not start one itself: whoever stopped the daemon may have meant it.

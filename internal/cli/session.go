@@ -31,8 +31,12 @@ func (a *app) connect(context.Context) (api.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := client.New(client.Options{Socket: socketPath(dir), Redial: a.redial(dir)})
-	return &session{Client: c, ensure: func(ctx context.Context) error { return a.ensureDaemon(ctx, dir) }}, nil
+	return a.sessionWith(dir, a.redial(dir)), nil
+}
+
+func (a *app) sessionWith(dir string, redial func(context.Context, error) error) *session {
+	c := client.New(client.Options{Socket: socketPath(dir), Redial: redial})
+	return &session{Client: c, ensure: func(ctx context.Context) error { return a.ensureDaemon(ctx, dir) }}
 }
 
 // again makes the call, and once more when a daemon had to be started first.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/client"
@@ -37,6 +38,14 @@ func (s *session) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planne
 // PlanLog is what was changed of a task of a graph.
 func (s *session) PlanLog(ctx context.Context, dir, ref string) ([]api.PlanChanged, error) {
 	return again(ctx, s, func() ([]api.PlanChanged, error) { return s.Client.PlanLog(ctx, dir, ref) })
+}
+
+// RunNext gives a run over a graph its next task, which is started once.
+func (s *session) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, error) {
+	if in.Key == "" {
+		in.Key = rand.Text()
+	}
+	return again(ctx, s, func() (api.RunStep, error) { return s.Client.RunNext(ctx, in) })
 }
 
 // SyncPlan exchanges changes of a graph with others.

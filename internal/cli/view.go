@@ -27,6 +27,7 @@ type view struct {
 	streamed map[td.StepKey]string // what was shown live of each step
 	current  piece                 // what is being streamed
 	fresh    bool                  // the cursor is at the beginning of a line
+	thoughts bool                  // what the model thinks is shown
 }
 
 // piece names a stream of text on the screen.
@@ -42,17 +43,21 @@ func newView(a *app, w io.Writer, s style) *view {
 	}
 }
 
-// live shows a piece of something on its way. Thinking is not an answer and is not shown.
+// live shows a piece of something on its way. Thinking is not an answer: it is shown to who asks for it, dimmed.
 func (v *view) live(l api.Live) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch l.Kind {
 	case api.LiveText:
 		v.streamed[l.Step] += l.Text
-		v.stream(piece{l.Step, l.Kind}, "", l.Text)
+		v.stream(piece{l.Step, l.Kind}, "", l.Text, v.s.bright)
+	case api.LiveThinking:
+		if v.thoughts {
+			v.stream(piece{l.Step, l.Kind}, v.s.dim("  … "), l.Text, v.s.dim)
+		}
 	case api.LiveOutput:
 		v.streamed[l.Step] += l.Text
-		v.stream(piece{l.Step, l.Kind}, v.s.dim("  │ "), l.Text)
+		v.stream(piece{l.Step, l.Kind}, v.s.dim("  │ "), l.Text, as)
 	case api.LiveGap:
 		v.line(v.s.dim("  (some of what was on its way is left out here)"))
 		clear(v.streamed) // so that the records that follow are shown whole
@@ -60,7 +65,7 @@ func (v *view) live(l api.Live) {
 }
 
 // stream writes text that may go on later, with a prefix before each line.
-func (v *view) stream(p piece, prefix, text string) {
+func (v *view) stream(p piece, prefix, text string, colour func(string) string) {
 	if v.current != p {
 		v.endLine()
 		v.current = p
@@ -72,10 +77,16 @@ func (v *view) stream(p piece, prefix, text string) {
 		if v.fresh {
 			io.WriteString(v.w, prefix)
 		}
-		io.WriteString(v.w, part)
-		v.fresh = strings.HasSuffix(part, "\n")
+		line, whole := strings.CutSuffix(part, "\n")
+		io.WriteString(v.w, colour(line))
+		if v.fresh = whole; whole {
+			io.WriteString(v.w, "\n")
+		}
 	}
 }
+
+// as leaves text as it is.
+func as(text string) string { return text }
 
 func (v *view) endLine() {
 	if !v.fresh {
@@ -149,6 +160,14 @@ func (v *view) show(ev td.Event, t td.Task) {
 		v.line(v.s.bold(b.Spec.Handle) + " " + plainLine(b.Spec.Title, 100) + v.s.dim(" in "+plainText(b.Spec.Dir)))
 	case td.Moved:
 		v.moved(b, t)
+	case td.ContextSet:
+		if b.Iteration > 1 || b.Tier != "" {
+			v.line(v.s.dim(iterationWords(b)))
+		}
+	case td.IterationEnded:
+		if words := endingWords[b.Ending]; words != "" {
+			v.line(v.s.warn(fmt.Sprintf("↺ iteration %d %s: ", b.Iteration, words)) + plainLine(b.Reason, 300))
+		}
 	case td.StepIntended:
 		if b.Attempt > 0 {
 			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", plainLine(b.Name, 60), b.Attempt+1)))
@@ -219,8 +238,8 @@ func (v *view) moved(b td.Moved, t td.Task) {
 		}
 	case b.Verb == td.VerbRecover:
 		v.line(v.s.warn("↻ recovered" + reason))
-	case b.Verb == td.VerbStart || b.Verb == td.VerbAnswer || b.Verb == td.VerbAsk:
-		v.endLine() // the request, the answer and the work itself say enough
+	case b.Verb == td.VerbStart || b.Verb == td.VerbAnswer || b.Verb == td.VerbAsk || b.Verb == td.VerbRetry:
+		v.endLine() // the request, the answer, the end of the iteration and the work itself say enough
 	default:
 		v.line(v.s.state(st.State, "● "+string(st.State)+reason))
 	}
@@ -277,7 +296,7 @@ func (v *view) answered(o td.Outcome) {
 		v.line(v.s.warn("! the answer broke off; what came is kept"))
 	}
 	for _, use := range o.Model.Message.ToolUses() {
-		v.line(v.s.bold("▸ "+plainLine(use.Name, 40)) + " " + callLine(use))
+		v.line(v.s.blue("▸ "+plainLine(use.Name, 40)) + " " + v.s.dim(callLine(use)))
 	}
 }
 
@@ -321,11 +340,33 @@ func (v *view) result(o td.Outcome) {
 		line += v.s.dim(" · " + strings.Join(notes, " · "))
 	}
 	if !streamed || o.Tool.IsError && o.Tool.Exit == nil {
-		for _, l := range plainClip(o.Tool.Content, 6, 3) {
-			v.line(v.s.dim("  │ ") + l)
+		lines := plainClip(o.Tool.Content, 6, 3)
+		colour := as
+		if o.Tool.IsError {
+			lines, colour = plainClip(o.Tool.Content, 5, 0), v.s.red
+		}
+		for _, l := range lines {
+			v.line(v.s.dim("  │ ") + colour(l))
 		}
 	}
 	v.line(line)
+}
+
+// iterationWords says that an iteration begins, and on what.
+func iterationWords(b td.ContextSet) string {
+	words := fmt.Sprintf("  iteration %d", b.Iteration)
+	if b.Tier != "" {
+		words += fmt.Sprintf(" on %s: %s", b.Tier, plainLine(b.Why, 200))
+	}
+	return words
+}
+
+// endingWords are for iterations after which the task goes on, or might.
+var endingWords = map[td.Ending]string{
+	td.EndedUnverified: "was found not to be done",
+	td.EndedUnclear:    "ended without a result",
+	td.EndedMistaken:   "ended with another task's name",
+	td.EndedGivenUp:    "gave up",
 }
 
 // telling are the inputs that say the most about a call, best first.

@@ -22,12 +22,16 @@ type watch struct {
 	answers bool   // on a terminal, what is typed goes to the task
 	// untilPerson ends the watch when the task cannot go on without one.
 	untilPerson bool
+	// untilRest ends it when the task does not go on by itself, though a person who is asked may yet answer.
+	untilRest bool
+	thoughts  bool // what the model thinks is shown, too
 }
 
 // run returns the task as it stands when it has ended, when it needs a person and that is an end, or
 // when ctx ends. The stream begins with the task's first event, so that the fold of it is the task.
 func (w *watch) run(ctx context.Context) (td.Task, error) {
 	v := newView(w.app, w.out, w.style)
+	v.thoughts = w.thoughts
 	if w.answers && !w.json && isTerminal(w.app.stdin) {
 		typed, cancel := context.WithCancel(ctx)
 		var reading sync.WaitGroup
@@ -60,8 +64,10 @@ func (w *watch) over(t td.Task) bool {
 		return false // its subtask works for it, or another task will be through
 	}
 	switch t.Status.State {
-	case td.Waiting, td.Paused, td.Blocked:
+	case td.Waiting:
 		return w.untilPerson
+	case td.Paused, td.Blocked:
+		return w.untilPerson || w.untilRest
 	default:
 		return t.Status.State.Terminal()
 	}

@@ -93,10 +93,10 @@ type Timeouts struct {
 
 // Limits bound how much happens.
 type Limits struct {
-	Loops, Turns, Reminders int
-	Calls                   int // of models at once
-	Requests, Tokens        int // of each key in a minute
-	Escalate                int // failed attempts after which a stronger model is used
+	Loops, Turns, Reminders, Iterations, Verifications int
+	Calls                                              int // of models at once
+	Requests, Tokens                                   int // of each key in a minute
+	Escalate                                           int // failed attempts after which a stronger model is used
 }
 
 // Retry says how long to wait before each new attempt of a model call (L-6).
@@ -211,7 +211,7 @@ func Default() Config {
 			Shutdown:      30 * time.Second,
 			BackgroundJob: time.Hour,
 		},
-		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1, Escalate: 2},
+		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1, Iterations: 10, Verifications: 3, Escalate: 2},
 		Retry: Retry{
 			Network:         []time.Duration{0, time.Second, 5 * time.Second},
 			Overloaded:      []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second},

@@ -103,6 +103,8 @@ var Keys = []Key{
 		check: atLeast(1, func(c *Config) int { return c.Limits.Turns }),
 	},
 	{Name: "limits.reminders", Doc: "Reminders to an agent that stops without saying whether it is done.", field: func(c *Config) any { return &c.Limits.Reminders }},
+	{Name: "limits.iterations", Doc: "Iterations that a run over the graph may begin of one task before a person is asked; 0: any number.", field: func(c *Config) any { return &c.Limits.Iterations }},
+	{Name: "limits.verifications", Doc: "How often a task is begun anew because the verifier did not let it pass, before it fails.", field: func(c *Config) any { return &c.Limits.Verifications }},
 
 	{Name: "limits.calls", Doc: "Calls of models at the same time, of all loops; 0 is no bound.", field: func(c *Config) any { return &c.Limits.Calls }},
 	{Name: "limits.requests", Doc: "Calls of models in a minute with each key, besides what the provider says; 0 is no bound.", field: func(c *Config) any { return &c.Limits.Requests }},

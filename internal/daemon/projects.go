@@ -27,7 +27,11 @@ var (
 // planned in one ended is written there, once, however often the daemon dies on the way.
 type projects struct {
 	*Daemon
-	from uint64 // the journal was followed to here
+	following sync.Mutex         // over the next three
+	from      uint64             // the journal was followed to here
+	inGraph   map[td.TaskID]bool // whether a task is planned in a graph
+	seen      int                // records, since the start
+
 	mu   sync.Mutex
 	open map[string]*graph.Store // by the project's folder
 
@@ -38,7 +42,7 @@ type projects struct {
 const graphCursor = "graphs"
 
 func newProjects(d *Daemon) *projects {
-	return &projects{Daemon: d, open: map[string]*graph.Store{}, touched: make(chan string, 64)}
+	return &projects{Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, touched: make(chan string, 64)}
 }
 
 func (p *projects) close() {
@@ -133,24 +137,52 @@ func (p *projects) indexes() string { return filepath.Join(p.o.StateDir, "graphs
 const cursorEvery = 512
 
 func (p *projects) follow(ctx context.Context) error {
+	if err := p.read(ctx, false); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// catchUp returns when the graphs know all that the journal knows now.
+func (p *projects) catchUp(ctx context.Context) error {
+	if err := p.read(ctx, true); err != nil {
+		return fmt.Errorf("tell the graphs how tasks stand: %w", err)
+	}
+	return ctx.Err()
+}
+
+// read passes on the records of the journal, those there are or whatever comes.
+func (p *projects) read(ctx context.Context, noFuture bool) error {
+	p.following.Lock()
+	from := p.from
+	p.following.Unlock()
 	types := []td.EventType{td.Created{}.Type(), td.Moved{}.Type()}
-	known := map[td.TaskID]bool{} // whether a task is planned in a graph
-	seen := 0
-	for ev, err := range p.journal.Follow(ctx, store.EventFilter{Types: types}, p.from) {
+	for ev, err := range p.journal.Follow(ctx, store.EventFilter{Types: types, NoFuture: noFuture}, from) {
 		if err != nil {
 			return err
 		}
-		if err := p.pass(ctx, ev, known); err != nil {
+		if err := p.take(ctx, ev); err != nil {
 			return err
 		}
-		p.from = ev.Cursor
-		if seen++; seen%cursorEvery == 0 || known[ev.Task] {
-			if err := p.journal.SetCursor(ctx, graphCursor, ev.Cursor); err != nil {
-				return err
-			}
-		}
 	}
-	return ctx.Err()
+	return nil
+}
+
+// take passes on one record, unless somebody else did.
+func (p *projects) take(ctx context.Context, ev td.Event) error {
+	p.following.Lock()
+	defer p.following.Unlock()
+	if ev.Cursor <= p.from {
+		return nil
+	}
+	if err := p.pass(ctx, ev, p.inGraph); err != nil {
+		return err
+	}
+	p.from = ev.Cursor
+	if p.seen++; p.seen%cursorEvery == 0 || p.inGraph[ev.Task] {
+		return p.journal.SetCursor(ctx, graphCursor, ev.Cursor)
+	}
+	return nil
 }
 
 // pass passes on one record to the graph of its task, if it has one.

@@ -32,6 +32,9 @@ var basePrompt string
 // prefix of every later call is the same bytes, also after a restart; what changes from task to task
 // or from day to day stands in the opening message, behind everything that can be cached.
 func (r *run) assemble(ctx context.Context) error {
+	if ok, err := r.mayIterate(ctx); err != nil || !ok {
+		return err
+	}
 	words, ok, err := r.beforeContext(ctx)
 	if err != nil || !ok {
 		return err
@@ -50,12 +53,22 @@ func (r *run) assemble(ctx context.Context) error {
 		system.add("instructions", f.name, fmt.Sprintf("\n\n# Instructions from %s\n\n%s", f.name, f.text))
 	}
 	r.addSkills(t, &system, &opening)
+	plan := r.plannedOf(ctx, t)
+	tier, why := r.tierFor(t, plan)
+	if tier != "" {
+		t.Chosen, t.Raised = tier, ""
+	}
 	opening.add("environment", "", r.describeEnvironment(ctx, t))
+	r.addPlanned(t, plan, &opening)
 	if err := r.addLearnings(ctx, t, &opening); err != nil {
 		return err
 	}
 	hookParts(&opening, hook.TaskStarted, r.startWords)
 	hookParts(&opening, hook.PreContextAssembly, words)
+	r.addHistory(t, &opening)
+	if planned(t) {
+		opening.add("rules", "", fmt.Sprintf(rulesOfPlanned, t.Handle))
+	}
 	opening.add("task", "", t.Prompt)
 	parts := append(system.parts, opening.parts...)
 	for _, why := range r.more.LeftOut {
@@ -69,6 +82,8 @@ func (r *run) assemble(ctx context.Context) error {
 		Opening:   td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: opening.String()}}},
 		Parts:     parts,
 		More:      r.more.Record,
+		Tier:      tier,
+		Why:       why,
 	})
 	if err != nil || !ok {
 		return err

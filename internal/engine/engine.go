@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,8 @@ type Options struct {
 	// More is what a task has beside Tools. It is asked when the context is assembled, while there is none,
 	// and may wait for others within ctx; after that with the context that holds its record, and must not wait.
 	More func(ctx context.Context, t td.Task, set *td.ContextSet) More
+	// Planned is what the graph of a task's project knows of it; nil: nothing.
+	Planned func(ctx context.Context, t td.Task) (Planned, error)
 	// Knowledge is what earlier tasks learned; nil: nothing is learned or told.
 	Knowledge *knowledge.Shelf
 	// Extract says what becomes of passages that may hold a learning when a task ends.
@@ -87,10 +90,13 @@ type Options struct {
 	Share      float64     // of the window, above which a conversation is compacted
 	MaxTokens  int
 	Thinking   int
-	Turns      int           // answers before a task is paused
-	Reminders  int           // turns that may end without a nomination, less one
-	Tool       time.Duration // how long a tool may take
-	Permission time.Duration // how long a permission request stays open
+	Turns      int // answers before a task is paused
+	Reminders  int // turns that may end without a nomination, less one
+	Iterations int // that a run may begin of one task before a person is asked; zero: any number
+	// Verifications is how often an iteration is begun anew because the verifier did not let the one before pass.
+	Verifications int
+	Tool          time.Duration // how long a tool may take
+	Permission    time.Duration // how long a permission request stays open
 	// Guard judges every call; the rest says what it is judged by, besides the rules.
 	Guard       Guard
 	Permissions td.PermissionMode // of tasks that bring none
@@ -396,6 +402,10 @@ func (r *run) fail(ctx context.Context, f td.FailedData, with ...td.Body) error 
 	}
 	if err := r.failing(ctx, f); err != nil {
 		return err
+	}
+	noted := slices.ContainsFunc(with, func(b td.Body) bool { return b.Type() == td.IterationEnded{}.Type() })
+	if planned(r.log.Task()) && !noted {
+		with = append(with, r.note(td.EndedFailed, f.Error))
 	}
 	if err := r.log.Stage(with...); err != nil {
 		return err

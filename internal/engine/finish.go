@@ -24,9 +24,17 @@ var (
 	fpFinished     = failpoint.New("engine.finish.ended")
 )
 
+// nomination is the agent's word that the task is done, or that it cannot be.
+type nomination struct {
+	call    *transcript.Call // by which it was made, or the answer if it was made in words
+	inWords bool
+	failed  bool
+	text    string // what was done, or why it cannot be
+	notes   string // for those who come after
+}
+
 // nominate takes the agent at its word, as far as the finish rule allows (L-11).
 func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
-	fpNominated.Hit()
 	t, _ := r.toolbox().Get(c.Use.Name)
 	if c.Use.Malformed != "" {
 		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
@@ -37,17 +45,28 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	var in struct {
 		Summary string `json:"summary"`
 		Reason  string `json:"reason"`
+		Notes   string `json:"notes"`
 	}
 	if err := json.Unmarshal(c.Use.Input, &in); err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
+	n := nomination{call: c, text: in.Summary, notes: in.Notes}
 	if t.Control == tool.FailControl {
-		return r.fail(ctx, td.FailedData{
-			Error: in.Reason, Recoverable: true,
-			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle,
-		}, accepted(c))
+		n.failed, n.text = true, in.Reason
 	}
-	evidence, passed, err := r.validate(ctx, c)
+	return r.conclude(ctx, n)
+}
+
+// conclude ends the task as nominated, if it may.
+func (r *run) conclude(ctx context.Context, n nomination) error {
+	fpNominated.Hit()
+	if n.failed {
+		return r.fail(ctx, td.FailedData{
+			Error: n.text, Recoverable: true,
+			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle,
+		}, r.taken(n, td.EndedFailed)...)
+	}
+	evidence, passed, err := r.validate(ctx, n)
 	if err != nil || !passed {
 		return err
 	}
@@ -58,11 +77,11 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	if err := r.reap(ctx, "the task was completed"); err != nil {
 		return err
 	}
-	if err := r.completing(ctx, in.Summary); err != nil {
+	if err := r.completing(ctx, n.text); err != nil {
 		return err
 	}
 	fpBeforeFinish.Hit()
-	if err := r.log.Stage(accepted(c)); err != nil {
+	if err := r.log.Stage(r.taken(n, td.EndedCompleted)...); err != nil {
 		return err
 	}
 	below, err := r.Journal.SubtasksSpent(ctx, r.held.Task)
@@ -71,20 +90,40 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	}
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 		t.Subtasks = below
-		return td.Complete(t, in.Summary, evidence, at)
+		return td.Complete(t, n.text, evidence, at)
 	})
 	fpFinished.Hit()
 	return err
 }
 
-func accepted(c *transcript.Call) td.StepEnded {
-	return td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: &td.ToolResult{Content: "Accepted."}}}
+// taken are the records of a nomination that counts: the result of its call, and what the iteration leaves.
+func (r *run) taken(n nomination, ending td.Ending) (out []td.Body) {
+	if !n.inWords {
+		out = append(out, td.StepEnded{Outcome: td.Outcome{Key: n.call.Key, Via: td.Ran, Tool: &td.ToolResult{Content: "Accepted."}}})
+	}
+	if planned(r.log.Task()) {
+		reason := ""
+		if n.failed {
+			reason = n.text
+		}
+		note := r.note(ending, reason, n.notes)
+		out = append(out, note)
+	}
+	return out
+}
+
+// reject tells the agent why its nomination does not count.
+func (r *run) reject(ctx context.Context, n nomination, why string) error {
+	if n.inWords {
+		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Reject, Text: why})
+	}
+	return r.refuse(ctx, n.call, why)
 }
 
 // validate runs the task's validator, if it has one, under the shim like any command. A validator only
 // judges: one whose result a crash took away is run again.
-func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, bool, error) {
-	task, v := r.log.Task(), c.Validation
+func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, error) {
+	task, v := r.log.Task(), n.call.Validation
 	if task.Validator == "" {
 		return nil, true, nil
 	}
@@ -92,7 +131,7 @@ func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, b
 		if err := r.runValidator(ctx, v); err != nil {
 			return nil, false, err
 		}
-		v = c.Validation // the record of the step was folded into the call
+		v = n.call.Validation // the record of the step was folded into the call
 		if v.Outcome == nil {
 			return nil, false, nil // it waits for what the validator needs
 		}
@@ -103,7 +142,7 @@ func (r *run) validate(ctx context.Context, c *transcript.Call) (*td.Evidence, b
 	fpValidated.Hit()
 	res := v.Outcome.Tool
 	if res.IsError {
-		return nil, false, r.refuse(ctx, c, fmt.Sprintf(
+		return nil, false, r.reject(ctx, n, fmt.Sprintf(
 			"Not accepted: the validator `%s` did not pass. Fix it and call Complete again.\n%s", task.Validator, res.Content))
 	}
 	var ev td.Evidence

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -290,7 +289,7 @@ func (r *run) beforeCall(ctx context.Context, req llm.Request) (_ llm.Request, a
 	sum := sha256.New()
 	_ = json.NewEncoder(sum).Encode([]any{req.System, req.Tools, req.Messages}) // a hash does not fail
 	p, said, err := fire(ctx, r, script.ModelKey().Try(req.Attempt), hook.PreLLMCallPayload{
-		Head: r.head(), Model: req.Model, Tier: cmp.Or(t.Raised, t.Tier), MaxTokens: req.MaxTokens, Thinking: req.Thinking,
+		Head: r.head(), Model: req.Model, Tier: tierOf(t), MaxTokens: req.MaxTokens, Thinking: req.Thinking,
 		Messages: len(req.Messages), Tokens: int64(window.Count(req.System, script.Context.Tools, req.Messages).Total()),
 		Attempt: req.Attempt, Hash: fmt.Sprintf("%x", sum.Sum(nil)[:8]),
 	})

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -218,7 +217,7 @@ func (r *run) model(t td.Task) string {
 			return m
 		}
 	}
-	return r.Models[cmp.Or(t.Raised, t.Tier)]
+	return r.Models[tierOf(t)]
 }
 
 func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.Outcome, error) {
@@ -347,15 +346,22 @@ func (r *run) endTurn(ctx context.Context) error {
 			Recoverable: true,
 			Hint:        "taskdaemon resume " + r.log.Task().Handle + " to let it go on, or choose another model with /model",
 		})
-	case r.log.Task().Mode == td.Interactive:
+	}
+	if done, err := r.concludeInWords(ctx); err != nil || done {
+		return err
+	}
+	switch t := r.log.Task(); {
+	case t.Mode == td.Interactive:
 		return r.ask(ctx, td.Request{Kind: td.AskConversation, About: td.AboutTurn, Prompt: script.LastText()})
 	case script.Reminded < r.Reminders:
 		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Remind, Text: remindText})
+	case t.Ordered != nil:
+		return r.startOver(ctx, td.EndedUnclear, "the agent ended its turn without saying whether the task is done")
 	default:
 		return r.fail(ctx, td.FailedData{
 			Error:       "the model ended its turn without saying whether the task is done",
 			Recoverable: true,
-			Hint:        "taskdaemon task show " + r.log.Task().Handle + "; taskdaemon resume " + r.log.Task().Handle + " to let it go on",
+			Hint:        "taskdaemon task show " + t.Handle + "; taskdaemon resume " + t.Handle + " to let it go on",
 		})
 	}
 }

@@ -55,7 +55,7 @@ func (t *Task) State() td.State {
 }
 
 func (t *Task) node(state td.State) workgraph.Node {
-	return workgraph.Node{ID: t.ID, Parent: t.Parent, Blockers: t.Blockers, Priority: t.Priority, Created: t.CreatedAt, State: state}
+	return workgraph.Node{ID: t.ID, Parent: t.Parent, Blockers: t.Blockers, Priority: t.Priority, Created: t.CreatedAt, State: state, Holds: t.Kind == td.KindPRD}
 }
 
 // The names of fields and sets in the log.

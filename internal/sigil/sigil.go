@@ -74,6 +74,25 @@ func Parse(text string) Sigils {
 	return s
 }
 
+// Rest is the text without its sigils: what the agent says to people.
+func Rest(text string) string {
+	r := reader{text: text}
+	r.read()
+	match(r.tags)
+	var out strings.Builder
+	from := 0
+	for i := 0; i < len(r.tags); i++ {
+		t := r.tags[i]
+		if t.broken || t.closing || t.mate < 0 {
+			continue
+		}
+		out.WriteString(text[from:t.start])
+		from, i = r.tags[t.mate].end, t.mate
+	}
+	out.WriteString(text[from:])
+	return strings.TrimSpace(out.String())
+}
+
 // parse also says how many bytes were looked at, some of them more than once.
 func parse(text string) (Sigils, int) {
 	r := reader{text: text}

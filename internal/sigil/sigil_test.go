@@ -175,3 +175,18 @@ func longestRun(text string) int {
 	}
 	return longest
 }
+
+func TestRest(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       "",
+		"It is done. <task-done>t-1</task-done>": "It is done.",
+		"a <journal>x <task-done>t</task-done> y</journal> b": "a  b",
+		"left <journal> open":               "left <journal> open",
+		"`<task-done>t</task-done>` is how": "`<task-done>t</task-done>` is how",
+		"<verify-pass/>":                    "",
+	} {
+		if got := Rest(text); got != want {
+			t.Errorf("Rest(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

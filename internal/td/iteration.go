@@ -28,6 +28,9 @@ type Order struct {
 	Until int `json:"until,omitempty"`
 }
 
+// ByRun is who pauses a task on behalf of a run over the graph: the next run takes it up again.
+const ByRun = "run"
+
 // Ending is what an iteration came to. Values are on disk.
 type Ending string
 
@@ -69,6 +72,12 @@ func (t *Task) iterationEnded(b IterationEnded) {
 	}
 	tries := append(slices.Clone(t.Tries), Try{b.Iteration, b.Ending, reason, b.Tier})
 	t.Tries = tries[max(0, len(tries)-maxTries):]
+}
+
+// GivenUp reports whether the newest iteration ended because the agent saw no use in going on.
+func (t Task) GivenUp() bool {
+	n := len(t.Tries)
+	return n > 0 && t.Tries[n-1].Ending == EndedGivenUp && t.Tries[n-1].Iteration == max(t.Iteration, 1)
 }
 
 // StartOver ends an iteration that came to nothing and queues the task for the next one, which begins with a fresh

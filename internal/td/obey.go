@@ -151,7 +151,7 @@ func order(t Task, c Command, at time.Time) (Move, error) {
 	if err != nil {
 		return Move{}, err
 	}
-	m.Events = append([]Event{{Task: t.ID, At: at, Body: Ordered{Order: *c.Order, Fresh: t.Status.State.Terminal(), By: c.By}}}, m.Events...)
+	m.Events = append([]Event{{Task: t.ID, At: at, Body: Ordered{Order: *c.Order, Fresh: t.Status.State.Terminal() || t.GivenUp(), By: c.By}}}, m.Events...)
 	return m, nil
 }
 

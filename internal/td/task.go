@@ -120,6 +120,8 @@ type Live struct {
 	Hint       Tier   `json:"hint,omitempty"`       // what the agent wants for the next one
 	Tries      []Try  `json:"tries,omitempty"`      // the newest iterations that came to nothing
 	Unverified int    `json:"unverified,omitempty"` // how many of all of them the verifier did not let pass
+	// IterationsFrom is Iteration when a run took the task up, or a person let it go on: limits count from there.
+	IterationsFrom int `json:"iterations_from,omitempty"`
 }
 
 // StepRef names a step in flight.
@@ -212,7 +214,11 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.iterationEnded(b)
 	case Ordered:
 		order := b.Order
-		t.Ordered = &order
+		t.Ordered, t.IterationsFrom = &order, t.Iteration
+	case Drifted:
+		if b.Signal == DriftIterations {
+			t.IterationsFrom = t.Iteration
+		}
 	case StepIntended:
 		t.InFlight = append(withoutStep(t.InFlight, b.Key), StepRef{b.Key, b.Kind, b.Name, b.Effect, b.Attempt, ev.At, b.Boot != "", b.Wants})
 		t.leavePlace(b.Key)
@@ -277,6 +283,7 @@ func (t *Task) moved(b Moved) {
 		t.TurnsAtResume = t.Turns
 		t.Tries, t.Unverified, t.Hint = nil, 0, ""
 	case VerbRetry:
+		t.TurnsAtResume = t.Turns
 		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
 	}
 	if b.Status.State.Terminal() {

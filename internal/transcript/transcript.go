@@ -23,6 +23,7 @@ type Transcript struct {
 	Calls      []Call         // calls of the newest answer, until all have results
 	InWords    Call           // the newest answer where it calls nothing: it may nominate in words
 	Wrote      []string       // files that tools wrote in this iteration, the first few
+	Began      time.Time      // when the iteration did
 	People     []string       // what people said since the task was first started
 	Answers    int            // those of this iteration that count, also if they are no longer in Messages
 	Turn       int            // answers of the model so far, in all iterations
@@ -151,7 +152,7 @@ func (t *Transcript) Apply(ev td.Event) {
 		if t.Context == nil {
 			opening.Blocks = append(slices.Clone(opening.Blocks), t.early...)
 		}
-		*t = Transcript{Context: &b, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People}
+		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People}
 	case td.Ordered:
 		if b.Fresh {
 			t.startOver()

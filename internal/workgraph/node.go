@@ -16,6 +16,7 @@ type Node struct {
 	Priority int         // 0 first
 	Created  time.Time   // ties go to the older
 	State    td.State    // what is recorded of it; that of a container does not count
+	Holds    bool        // it is a container though nothing may be in it yet: it never runs
 }
 
 // node is a Node with its ties. A task that others only name has a node, too.
@@ -35,7 +36,7 @@ type node struct {
 	cycle  []td.TaskID      // what waits for each other in a circle it is in; in a large knot one for all
 }
 
-func (n *node) container() bool { return len(n.children) > 0 }
+func (n *node) container() bool { return n.Holds || len(n.children) > 0 }
 
 // satisfied reports whether those that the node blocks need not wait for it.
 func (n *node) satisfied() bool { return n.gone || n.state == td.Completed }

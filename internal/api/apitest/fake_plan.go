@@ -33,7 +33,7 @@ type fakeTask struct {
 }
 
 func (t *fakeTask) node() workgraph.Node {
-	return workgraph.Node{ID: t.ID, Parent: t.parent, Blockers: t.blockers, Priority: t.Priority, Created: t.CreatedAt, State: t.State}
+	return workgraph.Node{ID: t.ID, Parent: t.parent, Blockers: t.blockers, Priority: t.Priority, Created: t.CreatedAt, State: t.State, Holds: t.Kind == td.KindPRD}
 }
 
 func (t *fakeTask) note(words ...string) {

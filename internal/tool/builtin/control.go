@@ -55,6 +55,7 @@ func askTool() tool.Tool {
 
 type completeInput struct {
 	Summary string `json:"summary" jsonschema:"what was done, for the person" min:"1"`
+	Notes   string `json:"notes,omitempty" jsonschema:"what those who work here after you should know"`
 }
 
 func completeTool() tool.Tool {
@@ -65,6 +66,7 @@ func completeTool() tool.Tool {
 
 type failInput struct {
 	Reason string `json:"reason" jsonschema:"why it cannot be done, for the person" min:"1"`
+	Notes  string `json:"notes,omitempty" jsonschema:"what those who work here after you should know"`
 }
 
 func failTool() tool.Tool {

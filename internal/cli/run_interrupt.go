@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// interrupted lets go of the task at work and asks what is to become of the run: a word to the task, and whether to go
+// on. Without a terminal there is nobody to ask. A second Ctrl-C ends the process while it asks.
+func (r *runner) interrupted(ctx context.Context, t td.Task) (goOn bool, err error) {
+	a := r.app
+	_, err = r.svc.Command(ctx, string(t.ID), api.Command{Type: td.CmdPause, By: td.ByRun})
+	if err != nil && !td.IsKind(err, td.Conflict) { // it may have ended meanwhile
+		return false, err
+	}
+	a.say("\n%s %s", a.talk.warn("interrupted:"), t.Handle+" is paused after what it is doing now")
+	if a.json || !isTerminal(a.stdin) {
+		return false, nil
+	}
+	lines := bufio.NewReader(a.stdin)
+	words, err := a.prompt(lines, "a word to "+t.Handle+" (Enter for none): ")
+	if err != nil {
+		return false, nil // the terminal is gone
+	}
+	if words != "" {
+		if _, err := r.svc.Command(ctx, string(t.ID), api.Command{Type: td.CmdMessage, Text: words, By: a.by()}); err != nil {
+			a.printError(nil, err)
+		}
+	}
+	answer, err := a.prompt(lines, "go on with the run? [Y/n] ")
+	if err != nil {
+		return false, nil
+	}
+	return answer == "" || strings.HasPrefix(strings.ToLower(answer), "y"), nil
+}
+
+// prompt asks on the terminal for a line.
+func (a *app) prompt(in *bufio.Reader, question string) (string, error) {
+	fmt.Fprint(a.stderr, question)
+	line, err := in.ReadString('\n')
+	return strings.TrimSpace(line), err
+}

@@ -1,0 +1,289 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/graph"
+	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/workgraph"
+)
+
+var (
+	fpBeforePlanned  = failpoint.New("daemon.run.before_start")
+	fpPlannedStarted = failpoint.New("daemon.run.started")
+)
+
+// RunNext gives a run over a graph its next task: the one at work, or the one whose turn it is, which it starts.
+// Whoever asks, one task of the scope is at work at a time, and each is started once.
+func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, error) {
+	if err := d.accepting(); err != nil {
+		return api.RunStep{}, err
+	}
+	if err := checkRun(ctx, in); err != nil {
+		return api.RunStep{}, err
+	}
+	s, err := d.projects.of(ctx, in.Dir)
+	if err != nil {
+		return api.RunStep{}, err
+	}
+	var scope td.TaskID
+	if in.Target != "" {
+		if scope, err = (&refs{s: s}).one(ctx, in.Target); err != nil {
+			return api.RunStep{}, err
+		}
+	}
+	d.starting.Lock()
+	defer d.starting.Unlock()
+	if err := d.projects.catchUp(ctx); err != nil {
+		return api.RunStep{}, err
+	}
+	v, err := viewScope(ctx, s, scope)
+	if err != nil {
+		return api.RunStep{}, err
+	}
+	out := v.step()
+	if in.Look {
+		return out, nil
+	}
+	t, err := d.atWork(ctx, s, v, in)
+	if err != nil {
+		return api.RunStep{}, err
+	}
+	if t != nil {
+		out.Task = t
+		return out, nil
+	}
+	if id, ok := v.next(); ok {
+		if t, err = d.startPlanned(ctx, s, id, in); err != nil {
+			return api.RunStep{}, err
+		}
+		out.Task, out.Started = t, true
+		return out, nil
+	}
+	switch {
+	case len(v.leaves) == 0:
+		out.Outcome = api.RunNoPlan
+	case v.open == 0:
+		out.Outcome = api.RunComplete
+	default:
+		out.Outcome = api.RunBlocked
+		out.InTheWay, err = d.planned(ctx, s, v.waiting)
+	}
+	return out, err
+}
+
+func checkRun(ctx context.Context, in api.RunNext) error {
+	switch {
+	case in.Run == "" || len(in.Run) > 100:
+		return td.Errorf(td.Invalid, "a run has a name of 1 to 100 characters")
+	case in.Strategy != "" && !slices.Contains(td.ModelStrategies, in.Strategy):
+		return td.Errorf(td.Invalid, "model strategy %q: it is one of %v", in.Strategy, td.ModelStrategies)
+	case in.Left < 0:
+		return td.Errorf(td.Invalid, "%d iterations left: it must not be negative", in.Left)
+	case in.Permissions != "" && !slices.Contains(td.PermissionModes, in.Permissions):
+		return td.Errorf(td.Invalid, "permission mode %q: it is one of %v", in.Permissions, td.PermissionModes)
+	case in.Budget < 0 || in.Budget > td.MaxBudget:
+		return td.Errorf(td.Invalid, "a budget of %s: it is between $0 and %s", in.Budget, td.MaxBudget)
+	}
+	if in.Rehearsal != "" {
+		if _, err := rehearsal.Parse([]byte(in.Rehearsal)); err != nil {
+			return fmt.Errorf("rehearsal script: %w", err)
+		}
+	}
+	if in.Verify {
+		if info, err := git.Describe(ctx, in.Dir); err != nil || !info.Repo {
+			return td.Errorf(td.Invalid, "%s is not under git: what is verified is a checkout of the exact tree", in.Dir).WithHint("git init, or run without --verify")
+		}
+	}
+	return nil
+}
+
+// scoped is what a run is about, as the graph sees it.
+type scoped struct {
+	leaves  []td.TaskID // tasks that may ever run, in the order in which they would be taken
+	states  map[td.TaskID]td.State
+	ready   []td.TaskID
+	waiting []td.TaskID // the first that cannot run
+	open    int
+}
+
+// maxInTheWay bounds how many tasks a blocked run is told of.
+const maxInTheWay = 20
+
+func viewScope(ctx context.Context, s *graph.Store, scope td.TaskID) (scoped, error) {
+	v := scoped{states: map[td.TaskID]td.State{}}
+	err := s.View(ctx, func(g *workgraph.Graph) {
+		see := func(id td.TaskID) {
+			st, known := g.Standing(id)
+			if !known || st.Container {
+				return
+			}
+			v.leaves = append(v.leaves, id)
+			v.states[id] = st.State
+			if st.State.Terminal() {
+				return
+			}
+			v.open++
+			if st.Ready {
+				v.ready = append(v.ready, id)
+			} else if len(v.waiting) < maxInTheWay {
+				v.waiting = append(v.waiting, id)
+			}
+		}
+		if st, known := g.Standing(scope); scope != "" && known && !st.Container {
+			see(scope)
+			return
+		}
+		for _, id := range g.InOrder(scope) {
+			see(id)
+		}
+	})
+	return v, err
+}
+
+func (v scoped) step() (out api.RunStep) {
+	for _, state := range v.states {
+		switch {
+		case state == td.Completed:
+			out.Completed++
+		case state.Terminal():
+			out.Failed++
+		}
+	}
+	out.Open = v.open
+	return out
+}
+
+func (v scoped) next() (td.TaskID, bool) {
+	if len(v.ready) == 0 {
+		return "", false
+	}
+	return v.ready[0], true
+}
+
+// atWork is the task of the scope that was started and has not ended, if there is one. A task that a run let go of is
+// taken up again; one that a person paused is left alone, and one that is blocked cannot go on.
+func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, in api.RunNext) (*td.Task, error) {
+	all, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	if err != nil {
+		return nil, err
+	}
+	var let *td.TaskID
+	for _, t := range all {
+		if _, about := v.states[t.ID]; !about || t.Project != s.Root() {
+			continue
+		}
+		switch st := t.Status; {
+		case st.State == td.Paused && st.Paused.By == td.ByRun:
+			let = &t.ID
+		case st.State == td.Paused, st.State == td.Blocked && !st.Blocked.Passes():
+		default:
+			whole, err := d.journal.Task(ctx, t.ID)
+			return &whole, err
+		}
+	}
+	if let == nil {
+		return nil, nil
+	}
+	t, err := d.journal.Task(ctx, *let)
+	if err != nil {
+		return nil, err
+	}
+	return d.order(ctx, t, in)
+}
+
+// startPlanned starts a task that is ready. One that ran before, and was reset, begins anew.
+func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID, in api.RunNext) (*td.Task, error) {
+	t, err := d.journal.Task(ctx, id)
+	if err == nil {
+		return d.order(ctx, t, in)
+	}
+	if !td.IsKind(err, td.NotFound) {
+		return nil, err
+	}
+	p, err := s.Task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	spec := td.Spec{
+		ID: p.ID, Handle: p.Handle, Kind: p.Kind, Title: p.Title, Prompt: promptOf(p), Dir: s.Root(), Project: s.Root(), Mode: td.Autonomous,
+		Tier: p.Tier, Model: in.Model, Validator: p.Validator, Priority: p.Priority, Labels: p.Labels, Yes: in.Yes, Permissions: in.Permissions,
+		Budget: in.Budget, Rehearsal: in.Rehearsal, CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By, Order: orderOf(td.Task{}, in),
+	}
+	if spec.Tier == "" {
+		spec.Tier = td.Worker
+	}
+	fpBeforePlanned.Hit()
+	t, err = d.journal.Create(ctx, spec, string(spec.ID))
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
+	}
+	fpPlannedStarted.Hit()
+	s.SetState(t.ID, t.Status.State)
+	d.sched.Wake(ctx, t, false)
+	return &t, nil
+}
+
+func promptOf(p graph.Task) string {
+	if p.Text == "" || p.Text == p.Title {
+		return p.Title
+	}
+	return p.Title + "\n\n" + p.Text
+}
+
+func orderOf(t td.Task, in api.RunNext) *td.Order {
+	o := td.Order{Run: in.Run, Strategy: in.Strategy, Verify: in.Verify}
+	if o.Strategy == "" {
+		o.Strategy = td.CostOptimized
+	}
+	if in.Left > 0 {
+		o.Until = t.Iteration + in.Left
+	}
+	return &o
+}
+
+// order gives a task that rests, or has ended and was reset, to a run, and returns when it was taken.
+func (d *Daemon) order(ctx context.Context, t td.Task, in api.RunNext) (*td.Task, error) {
+	cmd := td.Command{
+		Key: in.Key, Type: td.CmdOrder, At: time.Now().UTC().Round(0), By: in.By, Order: orderOf(t, in),
+	}
+	if cmd.Key == "" {
+		cmd.Key = string(td.NewRequestID())
+	}
+	if err := td.Refuse(t, cmd, cmd.At); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, orderLimit)
+	defer cancel()
+	from, err := d.journal.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.post(ctx, t, cmd); err != nil {
+		return nil, err
+	}
+	for ev, err := range d.journal.Follow(ctx, store.EventFilter{Tasks: []td.TaskID{t.ID}}, from) {
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", t.Handle, err)
+		}
+		if ev.Takes == cmd.Key {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, td.Errorf(td.Timeout, "%s does not take the order of the run", t.Handle).WithHint("taskdaemon task show %s", t.Handle)
+	}
+	t, err = d.journal.Task(ctx, t.ID)
+	return &t, err
+}
+
+// orderLimit is how long a task may take to obey: nobody holds it.
+const orderLimit = 30 * time.Second

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"taskdaemon/internal/sigil"
+	"taskdaemon/internal/td"
+)
+
+// concludeInWords looks whether an answer that calls nothing says in words that the task is done, or that it cannot be
+// that is how agents nominate who have no tools for it. It reports whether there was such a word.
+func (r *run) concludeInWords(ctx context.Context) (bool, error) {
+	t, script := r.log.Task(), r.log.Transcript()
+	text := script.LastText()
+	said := sigil.Parse(text)
+	n := nomination{call: &script.InWords, inWords: true, text: clip(sigil.Rest(text), maxNote)}
+	switch {
+	case said.GivenUp:
+		return true, r.giveUp(ctx, n)
+	case said.Done != "" && !names(t, said.Done), said.Done == "" && said.Failed != "" && !names(t, said.Failed):
+		return r.mistaken(ctx, said)
+	case said.Done != "":
+		if n.text == "" {
+			n.text = "done"
+		}
+		return true, r.conclude(ctx, n)
+	case said.Failed != "":
+		n.failed = true
+		if n.text == "" {
+			n.text = "the agent says that it cannot be done"
+		}
+		return true, r.conclude(ctx, n)
+	}
+	return false, nil
+}
+
+// names reports whether a word in an answer means this task.
+func names(t td.Task, word string) bool { return word == t.Handle || word == string(t.ID) }
+
+// mistaken is what becomes of an answer that speaks of another task: it is warned of, and the iteration is over.
+func (r *run) mistaken(ctx context.Context, said sigil.Sigils) (bool, error) {
+	t := r.log.Task()
+	word := said.Done
+	if word == "" {
+		word = said.Failed
+	}
+	r.Log.Warn("an agent spoke of another task", "task", t.Handle, "named", clip(word, 100))
+	if t.Ordered == nil {
+		return false, nil // it is reminded, like one that said nothing
+	}
+	return true, r.startOver(ctx, td.EndedMistaken, fmt.Sprintf("the agent spoke of %s and not of %s", clip(word, 100), t.Handle))
+}
+
+// giveUp is what becomes of a promise of failure: the task is let go of as it is, and the run over the graph ends. A task
+// that no run started fails.
+func (r *run) giveUp(ctx context.Context, n nomination) error {
+	t := r.log.Task()
+	why := n.text
+	if why == "" {
+		why = "the agent sees no use in going on"
+	}
+	if t.Ordered == nil {
+		return r.fail(ctx, td.FailedData{Error: why, Recoverable: true, Hint: "taskdaemon resume " + t.Handle})
+	}
+	if err := r.learn(ctx); err != nil {
+		return err
+	}
+	if err := r.reap(ctx, "the agent gave up"); err != nil {
+		return err
+	}
+	if err := r.log.Stage(r.note(td.EndedGivenUp, why)); err != nil {
+		return err
+	}
+	return r.pause(ctx, td.ByRun, "given up: "+why)
+}
