@@ -134,6 +134,7 @@ type ChangePlan struct {
 	Ref  string   `json:"ref"`
 	Verb PlanVerb `json:"verb"`
 	By   string   `json:"by,omitempty"`
+	Key  string   `json:"key,omitempty" doc:"Idempotency key: what was changed under it is not changed again."`
 
 	Title          *string  `json:"title,omitempty"`
 	Text           *string  `json:"text,omitempty"`

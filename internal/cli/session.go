@@ -51,6 +51,23 @@ func again[T any](ctx context.Context, s *session, call func() (T, error)) (T, e
 	return call()
 }
 
+// known makes a call about a task. If the daemon does not know the task, the graph of the present folder may: the daemon
+// looks into it, and makes its answer with that.
+func known[T any](ctx context.Context, s *session, ref string, call func() (T, error)) (T, error) {
+	v, err := again(ctx, s, call)
+	if !td.IsKind(err, td.NotFound) {
+		return v, err
+	}
+	dir, derr := folderOr("")
+	if derr != nil {
+		return v, err
+	}
+	if _, perr := s.Client.PlannedTask(ctx, dir, ref); perr != nil {
+		return v, err
+	}
+	return call()
+}
+
 // Status is the daemon at a glance.
 func (s *session) Status(ctx context.Context) (api.Status, error) {
 	return again(ctx, s, func() (api.Status, error) { return s.Client.Status(ctx) })
@@ -71,7 +88,7 @@ func (s *session) Tasks(ctx context.Context, q api.TaskQuery) ([]td.Task, error)
 
 // Task finds one task.
 func (s *session) Task(ctx context.Context, ref string) (td.Task, error) {
-	return again(ctx, s, func() (td.Task, error) { return s.Client.Task(ctx, ref) })
+	return known(ctx, s, ref, func() (td.Task, error) { return s.Client.Task(ctx, ref) })
 }
 
 // Command hands over a wish once, even if the daemon dies under the call.
@@ -79,12 +96,12 @@ func (s *session) Command(ctx context.Context, ref string, cmd api.Command) (td.
 	if cmd.Key == "" {
 		cmd.Key = rand.Text()
 	}
-	return again(ctx, s, func() (td.Task, error) { return s.Client.Command(ctx, ref, cmd) })
+	return known(ctx, s, ref, func() (td.Task, error) { return s.Client.Command(ctx, ref, cmd) })
 }
 
 // History is the conversation of a task.
 func (s *session) History(ctx context.Context, ref string) (api.History, error) {
-	return again(ctx, s, func() (api.History, error) { return s.Client.History(ctx, ref) })
+	return known(ctx, s, ref, func() (api.History, error) { return s.Client.History(ctx, ref) })
 }
 
 // Recovery is the report of the daemon's start.
@@ -94,7 +111,7 @@ func (s *session) Recovery(ctx context.Context) (td.Report, error) {
 
 // Context is what the model is told in the task's next call.
 func (s *session) Context(ctx context.Context, ref string) (api.Context, error) {
-	return again(ctx, s, func() (api.Context, error) { return s.Client.Context(ctx, ref) })
+	return known(ctx, s, ref, func() (api.Context, error) { return s.Client.Context(ctx, ref) })
 }
 
 // MCPServers is what is known of each server of tools.
@@ -109,7 +126,7 @@ func (s *session) TestMCPServer(ctx context.Context, name string) (api.MCPServer
 
 // Checkpoint brings the mirrors of a task up to date.
 func (s *session) Checkpoint(ctx context.Context, ref string) (api.Checkpoint, error) {
-	return again(ctx, s, func() (api.Checkpoint, error) { return s.Client.Checkpoint(ctx, ref) })
+	return known(ctx, s, ref, func() (api.Checkpoint, error) { return s.Client.Checkpoint(ctx, ref) })
 }
 
 // Doctor examines the daemon's house.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 
@@ -29,9 +30,9 @@ func (s *session) PlannedTask(ctx context.Context, dir, ref string) (api.Planned
 	return again(ctx, s, func() (api.Planned, error) { return s.Client.PlannedTask(ctx, dir, ref) })
 }
 
-// ChangePlan changes one task of a graph. All but a deletion may be made again; a task that was deleted by the call
-// that was lost is not found by the next.
+// ChangePlan changes one task of a graph once, even if the daemon dies under the call.
 func (s *session) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned, error) {
+	in.Key = cmp.Or(in.Key, rand.Text())
 	return again(ctx, s, func() (api.Planned, error) { return s.Client.ChangePlan(ctx, in) })
 }
 

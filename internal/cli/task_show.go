@@ -58,9 +58,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plainLine(t.Title, 100))
 	rows := taskRows(a, t)
 	if planned != nil {
-		if planned.State != t.Status.State { // a person has closed it or opened it again
-			rows = append(rows, []string{"planned as", plainLine(strings.TrimRight(string(planned.State)+": "+planned.Summary+planned.Reason, ": "), 300)})
-		}
+		rows = append(rows, plannedAs(*planned, t)...)
 		rows = append(rows, planTies(*planned)...)
 	}
 	if err := table(a.stdout, rows); err != nil {
@@ -71,7 +69,11 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 		a.printRequest(a.stdout, a.style, t, r)
 	}
 	fmt.Fprintf(a.stdout, "\n%s\n", plainText(strings.TrimSpace(t.Prompt)))
-	if next := whatNext(t); next != "" {
+	next := whatNext(t)
+	if openAgain(planned, t) {
+		next = "taskdaemon run " + t.Handle
+	}
+	if next != "" {
 		a.say("\nnext: %s", a.typeable(next))
 	}
 	return nil

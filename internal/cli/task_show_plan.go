@@ -19,6 +19,30 @@ func plannedToo(ctx context.Context, svc api.Service, t td.Task) *api.Planned {
 	return &p
 }
 
+// openAgain reports whether a task has ended by its records, and is to be done again by the graph.
+func openAgain(p *api.Planned, t td.Task) bool {
+	return p != nil && t.Status.State.Terminal() && !p.State.Terminal()
+}
+
+// plannedAs says what the graph has of a task, if that is not what its records say: a person has closed it or opened it
+// again.
+func plannedAs(p api.Planned, t td.Task) [][]string {
+	if p.State == t.Status.State {
+		return nil
+	}
+	words := planState(p)
+	switch {
+	case openAgain(&p, t):
+		words += ": it was reset, to be done again"
+		if why := obstacleWords(p); why != "" {
+			words += "; " + why
+		}
+	case p.Summary+p.Reason != "":
+		words += ": " + p.Summary + p.Reason
+	}
+	return [][]string{{"planned as", plainLine(words, 300)}}
+}
+
 // showPlanned shows a task that the journal does not know, if the graph does.
 func (o taskShowOptions) showPlanned(ctx context.Context, svc api.Service, unknown error) error {
 	a := o.app

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/url"
@@ -59,8 +60,9 @@ func (c *Client) PlannedTask(ctx context.Context, dir, ref string) (api.Planned,
 	})
 }
 
-// ChangePlan changes one task of a graph.
+// ChangePlan changes one task of a graph. A change without a key gets one.
 func (c *Client) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned, error) {
+	in.Key = cmp.Or(in.Key, rand.Text())
 	return post[api.Planned](ctx, c, "/v1/plan/changes", in)
 }
 

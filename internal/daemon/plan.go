@@ -208,58 +208,89 @@ func (d *Daemon) plannedOne(ctx context.Context, s *graph.Store, id td.TaskID) (
 	if err != nil {
 		return api.Planned{}, err
 	}
+	if len(all) == 0 {
+		return api.Planned{}, td.Errorf(td.NotFound, "no task %s in the graph of %s", id, s.Root()).WithHint("taskdaemon task list --plan")
+	}
 	return all[0], nil
 }
 
-// planned describes tasks of a graph.
+// planned describes tasks of a graph, those that are still there.
 func (d *Daemon) planned(ctx context.Context, s *graph.Store, ids []td.TaskID) ([]api.Planned, error) {
 	out := make([]api.Planned, 0, len(ids))
-	for _, id := range ids {
-		t, err := s.Task(ctx, id)
-		if td.IsKind(err, td.NotFound) && len(ids) > 1 {
-			continue // deleted meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		p := api.Planned{
-			ID: t.ID, Handle: t.Handle, Kind: t.Kind, Title: t.Title, Text: t.Text, Labels: t.Labels, Priority: t.Priority, Validator: t.Validator,
-			Tier: t.Tier, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, UpdatedAt: t.UpdatedAt, Problems: t.Problems,
-		}
-		if v := t.Verdict; v != nil {
-			p.Summary, p.Reason = v.Summary, v.Reason
-		}
-		if err := s.View(ctx, func(g *workgraph.Graph) {
-			ref := func(id td.TaskID) api.PlanRef {
-				st, _ := g.Standing(id)
-				n := s.Name(id)
-				return api.PlanRef{ID: id, Handle: n.Handle, Title: n.Title, State: st.State}
-			}
-			all := func(ids []td.TaskID) (out []api.PlanRef) {
-				for _, id := range ids {
-					out = append(out, ref(id))
-				}
-				return out
-			}
-			st, _ := g.Standing(id)
-			p.State, p.Container, p.Ready, p.Obstacle, p.By = st.State, st.Container, st.Ready, string(st.Obstacle), all(st.By)
-			p.Blockers, p.Blocks, p.Related = all(t.Blockers), all(g.Dependents(id)), all(t.Related)
-			if t.Parent != "" {
-				parent := ref(t.Parent)
-				p.Parent = &parent
-			}
-			p.Depth = g.Depth(id)
-		}); err != nil {
-			return nil, err
-		}
-		if _, err := d.journal.Task(ctx, id); err == nil {
-			p.Ran = true
-		} else if !td.IsKind(err, td.NotFound) {
-			return nil, err
-		}
-		out = append(out, p)
+	err := s.Each(ctx, ids, func(t *graph.Task, g *workgraph.Graph) { out = append(out, describe(s, t, g)) })
+	if err != nil {
+		return nil, err
 	}
+	d.projects.markRan(out)
 	return out, nil
+}
+
+// describe is a task with what it is tied to and where it stands.
+func describe(s *graph.Store, t *graph.Task, g *workgraph.Graph) api.Planned {
+	p := plain(t)
+	ref := func(id td.TaskID) api.PlanRef {
+		st, _ := g.Standing(id)
+		n := s.Name(id)
+		return api.PlanRef{ID: id, Handle: n.Handle, Title: n.Title, State: st.State}
+	}
+	all := func(ids []td.TaskID) (out []api.PlanRef) {
+		for _, id := range ids {
+			out = append(out, ref(id))
+		}
+		return out
+	}
+	st, _ := g.Standing(t.ID)
+	p.State, p.Container, p.Ready, p.Obstacle, p.By = st.State, st.Container, st.Ready, string(st.Obstacle), all(st.By)
+	p.Blockers, p.Blocks, p.Related = all(t.Blockers), all(g.Dependents(t.ID)), all(s.Related(t.ID))
+	if t.Parent != "" {
+		parent := ref(t.Parent)
+		p.Parent = &parent
+	}
+	p.Depth = g.Depth(t.ID)
+	return p
+}
+
+// plain is what a task says of itself.
+func plain(t *graph.Task) api.Planned {
+	p := api.Planned{
+		ID: t.ID, Handle: t.Handle, Kind: t.Kind, Title: t.Title, Text: t.Text, Labels: t.Labels, Priority: t.Priority, Validator: t.Validator,
+		Tier: t.Tier, CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, UpdatedAt: t.UpdatedAt, Problems: t.Problems, State: t.State(),
+	}
+	if v := t.Verdict; v != nil {
+		p.Summary, p.Reason = v.Summary, v.Reason
+	}
+	return p
+}
+
+// notStarted says of a task that the journal does not know what to type, if it is planned in a graph that is open.
+func (d *Daemon) notStarted(ctx context.Context, ref string, unknown error) error {
+	meant := rule.Meant(ref)
+	in := map[td.TaskID]*graph.Store{}
+	for _, s := range d.projects.all() {
+		found, err := s.Match(ctx, ref)
+		if err != nil {
+			d.o.Log.Warn("look for a task in a graph", "project", s.Root(), "err", err)
+			continue
+		}
+		for _, f := range found {
+			in[f.ID] = s
+			meant.Add(rule.Candidate{Task: f.ID, ID: string(f.ID), Handle: f.Handle, Title: f.Title})
+		}
+	}
+	id, err := meant.One()
+	if err != nil {
+		return unknown
+	}
+	p, err := d.plannedOne(ctx, in[id], id)
+	switch {
+	case err != nil:
+		return unknown
+	case p.Container:
+		return td.Errorf(td.NotFound, "%s (%s) holds other tasks and never runs itself", p.Handle, p.Title).WithHint("taskdaemon task tree %s", p.Handle)
+	case p.State.Terminal():
+		return td.Errorf(td.NotFound, "%s (%s) was not started here: it is %s", p.Handle, p.Title, p.State).WithHint("taskdaemon task show %s", p.Handle)
+	}
+	return td.Errorf(td.NotFound, "%s (%s) is planned and was not started", p.Handle, p.Title).WithHint("taskdaemon run %s", p.Handle)
 }
 
 // PlanLog is what was changed of one task.
@@ -286,6 +317,9 @@ func (d *Daemon) PlanLog(ctx context.Context, dir, ref string) ([]api.PlanChange
 // changeWords says what a change changes, a line each.
 func changeWords(c jsonl.Change) (out []string) {
 	for field, raw := range c.Set {
+		if field == graph.FieldOnce {
+			continue // it says nothing of the task
+		}
 		out = append(out, fmt.Sprintf("%s: %s", field, oneLine(string(raw), 200)))
 	}
 	for set, members := range c.Add {

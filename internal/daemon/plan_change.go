@@ -19,7 +19,14 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 		return api.Planned{}, err
 	}
 	r := &refs{s: s}
+	once := s.Once(in.Key)
 	id, err := r.one(ctx, in.Ref)
+	if td.IsKind(err, td.NotFound) {
+		// It may be gone because it was deleted: the answer to that was lost, and it is given again.
+		if was, deleted, derr := once.Deleted(ctx); derr == nil && deleted {
+			return plain(&was), nil
+		}
+	}
 	if err != nil {
 		return api.Planned{}, err
 	}
@@ -30,18 +37,18 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 	}
 	switch in.Verb {
 	case api.PlanUpdate:
-		err = d.updatePlan(ctx, r, id, in)
+		err = updatePlan(ctx, once, r, id, in)
 	case api.PlanDone:
-		err = d.endPlanned(ctx, s, before, graph.Verdict{State: td.Completed, Summary: in.Words, By: in.By})
+		err = d.endPlanned(ctx, once, before, graph.Verdict{State: td.Completed, Summary: in.Words, By: in.By})
 	case api.PlanFail:
-		err = d.endPlanned(ctx, s, before, graph.Verdict{State: td.Failed, Reason: in.Words, By: in.By})
+		err = d.endPlanned(ctx, once, before, graph.Verdict{State: td.Failed, Reason: in.Words, By: in.By})
 	case api.PlanReset:
-		if err = atRest(before); err == nil {
-			err = s.Reopen(ctx, id)
+		if err = d.atRest(ctx, before); err == nil {
+			err = once.Reopen(ctx, id)
 		}
 	case api.PlanDelete:
-		if err = atRest(before); err == nil {
-			err = s.Delete(ctx, id)
+		if err = d.atRest(ctx, before); err == nil {
+			err = once.Delete(ctx, id)
 		}
 		return before, err
 	default:
@@ -53,15 +60,20 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 	return d.plannedOne(ctx, s, id)
 }
 
-// atRest fails if a task is at work: then it has to be cancelled first.
-func atRest(p api.Planned) error {
-	if p.Container || p.State.Terminal() || !p.Ran || p.State == td.Blocked && p.Obstacle != "" {
+// atRest fails if a task is at work: then it has to be cancelled first. What the graph says of it is no sign: one that
+// ended and was opened again counts as queued there.
+func (d *Daemon) atRest(ctx context.Context, p api.Planned) error {
+	t, err := d.journal.Task(ctx, p.ID)
+	if td.IsKind(err, td.NotFound) || err == nil && t.Status.State.Terminal() {
 		return nil
 	}
-	return td.Errorf(td.Conflict, "%s is %s", p.Handle, p.State).WithHint("taskdaemon task cancel %s", p.Handle)
+	if err != nil {
+		return err
+	}
+	return td.Errorf(td.Conflict, "%s is %s", p.Handle, t.Status.State).WithHint("taskdaemon task cancel %s", p.Handle)
 }
 
-func (d *Daemon) updatePlan(ctx context.Context, r *refs, id td.TaskID, in api.ChangePlan) (err error) {
+func updatePlan(ctx context.Context, once graph.Once, r *refs, id td.TaskID, in api.ChangePlan) (err error) {
 	e := graph.Edit{
 		Title: in.Title, Text: in.Text, Validator: in.Validator, Priority: in.Priority,
 		AddLabels: in.AddLabels, RemoveLabels: in.RemoveLabels,
@@ -86,16 +98,16 @@ func (d *Daemon) updatePlan(ctx context.Context, r *refs, id td.TaskID, in api.C
 			return err
 		}
 	}
-	_, err = r.s.Edit(ctx, id, e)
+	_, err = once.Edit(ctx, id, e)
 	return err
 }
 
 // endPlanned writes down a person's verdict, and stops a run that is still at it. The verdict stands first: if the
 // daemon dies in between, the run is stopped when the person says so again, and what it says of itself counts no
 // more.
-func (d *Daemon) endPlanned(ctx context.Context, s *graph.Store, p api.Planned, v graph.Verdict) error {
+func (d *Daemon) endPlanned(ctx context.Context, once graph.Once, p api.Planned, v graph.Verdict) error {
 	v.At = time.Now().UTC().Round(0)
-	if err := s.End(ctx, p.ID, v); err != nil {
+	if err := once.End(ctx, p.ID, v); err != nil {
 		return err
 	}
 	t, err := d.journal.Task(ctx, p.ID)

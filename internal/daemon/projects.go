@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/store"
@@ -34,6 +35,7 @@ type projects struct {
 
 	mu   sync.Mutex
 	open map[string]*graph.Store // by the project's folder
+	runs map[td.TaskID]bool      // planned tasks that the journal has, of the graphs that are open
 
 	touched chan string // projects with something to commit
 }
@@ -42,7 +44,9 @@ type projects struct {
 const graphCursor = "graphs"
 
 func newProjects(d *Daemon) *projects {
-	return &projects{Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, touched: make(chan string, 64)}
+	return &projects{
+		Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, runs: map[td.TaskID]bool{}, touched: make(chan string, 64),
+	}
 }
 
 func (p *projects) close() {
@@ -84,14 +88,18 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of what has ended the graph itself tells, or will when the journal has been followed to there.
-	live, err := p.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	known, err := p.journal.Tasks(ctx, store.TaskFilter{Brief: true})
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open the graph of %s: %w", root, err)
 	}
-	for _, t := range live {
-		if t.Project == root {
+	for _, t := range known {
+		if t.Project != root {
+			continue
+		}
+		p.runs[t.ID] = true
+		// Of what has ended the graph itself tells, or will when the journal has been followed to there.
+		if !t.Status.State.Terminal() {
 			s.SetState(t.ID, t.Status.State)
 		}
 	}
@@ -190,6 +198,7 @@ func (p *projects) pass(ctx context.Context, ev td.Event, known map[td.TaskID]bo
 	if c, ok := ev.Body.(td.Created); ok {
 		if c.Spec.Project != "" {
 			known[ev.Task] = true
+			p.note(ev.Task)
 		}
 		return nil
 	}
@@ -283,6 +292,22 @@ func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
 	p.touch(root)
 	spec.ID, spec.Handle, spec.Project = added[0].ID, added[0].Handle, root
 	return nil
+}
+
+// note says that the journal has records of a planned task.
+func (p *projects) note(id td.TaskID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runs[id] = true
+}
+
+// markRan says of planned tasks whether the journal has records of them.
+func (p *projects) markRan(tasks []api.Planned) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range tasks {
+		tasks[i].Ran = p.runs[tasks[i].ID]
+	}
 }
 
 // known is the graph of a project if it is open.

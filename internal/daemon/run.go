@@ -227,6 +227,7 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}
 	fpPlannedStarted.Hit()
+	d.projects.note(t.ID)
 	s.SetState(t.ID, t.Status.State)
 	d.sched.Wake(ctx, t, false)
 	return &t, nil

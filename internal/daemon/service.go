@@ -77,6 +77,7 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 		return td.Task{}, fmt.Errorf("add task: %w", err)
 	}
 	fpCreated.Hit()
+	d.projects.note(t.ID)
 	d.sched.Wake(ctx, t, false)
 	return t, nil
 }
@@ -180,6 +181,9 @@ func (d *Daemon) Tasks(ctx context.Context, q api.TaskQuery) ([]td.Task, error) 
 // Task is the one a person means.
 func (d *Daemon) Task(ctx context.Context, ref string) (td.Task, error) {
 	id, err := d.journal.Resolve(ctx, ref)
+	if td.IsKind(err, td.NotFound) {
+		return td.Task{}, d.notStarted(ctx, ref, err)
+	}
 	if err != nil {
 		return td.Task{}, err
 	}

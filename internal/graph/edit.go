@@ -26,7 +26,7 @@ const (
 // call, those before it. One whose key is known is not added again: the known one is returned in its place.
 func (s *Store) Add(ctx context.Context, tasks ...Task) ([]Task, error) {
 	added := make([]td.TaskID, len(tasks))
-	err := s.write(ctx, func() (changes []change, err error) {
+	err := s.write(ctx, "", func() (changes []change, err error) {
 		var trial []td.TaskID
 		known := map[td.TaskID]td.TaskID{} // what those are called that were added before
 		now := func(ids []td.TaskID) []td.TaskID {
@@ -221,21 +221,7 @@ type Edit struct {
 
 // Edit changes a task.
 func (s *Store) Edit(ctx context.Context, id td.TaskID, e Edit) (Task, error) {
-	err := s.write(ctx, func() ([]change, error) {
-		t, err := s.read(id)
-		if err != nil {
-			return nil, err
-		}
-		c, err := s.edited(t, e)
-		if err != nil {
-			return nil, fmt.Errorf("change %s: %w", t.Handle, err)
-		}
-		return []change{c}, nil
-	})
-	if err != nil {
-		return Task{}, err
-	}
-	return s.Task(ctx, id)
+	return s.Once("").Edit(ctx, id, e)
 }
 
 func (s *Store) edited(t *Task, e Edit) (c change, err error) {
@@ -314,64 +300,19 @@ func (s *Store) retied(t *Task, e Edit, c *change) error {
 	return nil
 }
 
-func less(list, gone []td.TaskID) []td.TaskID {
-	return slices.DeleteFunc(slices.Clone(list), func(id td.TaskID) bool { return slices.Contains(gone, id) })
-}
-
-// End writes down how a task ended. What a run says of one that has ended already changes nothing: either it
-// said so before, or a person was faster.
-func (s *Store) End(ctx context.Context, id td.TaskID, v Verdict) error {
-	if !v.State.Terminal() {
-		return td.Errorf(td.Invalid, "%s is no end of a task", v.State)
-	}
-	return s.write(ctx, func() ([]change, error) {
-		t, err := s.read(id)
-		if err != nil {
-			return nil, err
-		}
-		if st, _ := s.graph.Standing(id); st.Container {
-			return nil, td.Errorf(td.Conflict, "%s holds other tasks: it ends when they do", t.Handle).WithHint("taskdaemon task tree %s", t.Handle)
-		}
-		if t.Verdict != nil && v.Run != "" {
-			return nil, nil
-		}
-		c := change{jsonl.Change{Task: id}}
-		if err := c.set(fieldVerdict, v); err != nil {
-			return nil, err
-		}
-		return []change{c}, nil
-	})
-}
-
-// Reopen takes back how a task ended. One that has not ended stays as it is.
-func (s *Store) Reopen(ctx context.Context, id td.TaskID) error {
-	return s.write(ctx, func() ([]change, error) {
-		t, err := s.read(id)
-		if err != nil || t.Verdict == nil {
-			return nil, err
-		}
-		c := change{jsonl.Change{Task: id}}
-		if err := c.set(fieldVerdict, nil); err != nil {
-			return nil, err
-		}
-		return []change{c}, nil
-	})
-}
-
-// Delete takes tasks out of the graph. Others may still be in one or wait for it: those in it are in nothing
-// then, and those that wait wait no more.
-func (s *Store) Delete(ctx context.Context, tasks ...td.TaskID) error {
-	return s.write(ctx, func() (changes []change, err error) {
-		for _, id := range tasks {
-			if _, err := s.read(id); err != nil {
-				return nil, err
-			}
-			c := change{jsonl.Change{Task: id}}
-			if err := c.set(jsonl.FieldDeleted, true); err != nil {
-				return nil, err
-			}
+// unrelated are the changes of other tasks that an edit makes: what is related is so from both sides, and either may
+// have been the one to say so.
+func (s *Store) unrelated(t *Task, e Edit) (changes []change) {
+	for _, other := range less(e.RemoveRelated, e.AddRelated) {
+		if h := s.heads[other]; h != nil && slices.Contains(h.related, t.ID) {
+			c := change{jsonl.Change{Task: other}}
+			c.remove(setRelated, string(t.ID))
 			changes = append(changes, c)
 		}
-		return changes, nil
-	})
+	}
+	return changes
+}
+
+func less(list, gone []td.TaskID) []td.TaskID {
+	return slices.DeleteFunc(slices.Clone(list), func(id td.TaskID) bool { return slices.Contains(gone, id) })
 }

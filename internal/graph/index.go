@@ -245,6 +245,18 @@ func (x *index) records(visit func(*jsonl.Record)) error {
 	}, "SELECT id, line FROM record")
 }
 
+// with are the records that have some text anywhere in their line.
+func (x *index) with(text string) (out []*jsonl.Record, err error) {
+	err = x.each(func(s *sqlite3.Stmt) error {
+		r, err := decodeRecord(td.TaskID(s.ColumnText(0)), s.ColumnBlob(1, nil))
+		if err == nil {
+			out = append(out, r)
+		}
+		return err
+	}, "SELECT id, line FROM record WHERE instr(line, ?) > 0", []byte(text))
+	return out, err
+}
+
 func decodeRecord(id td.TaskID, line []byte) (*jsonl.Record, error) {
 	c, err := jsonl.Decode(line)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/td"
@@ -36,6 +37,39 @@ func (s *Store) read(id td.TaskID) (*Task, error) {
 		return nil, s.unknown(id)
 	}
 	return taskOf(r), nil
+}
+
+// Each calls f with each of the tasks that is there, as the file has them at one moment, and with the graph, which f
+// must neither keep nor change.
+func (s *Store) Each(ctx context.Context, ids []td.TaskID, f func(*Task, *workgraph.Graph)) error {
+	return s.with(ctx, func() error {
+		for _, id := range ids {
+			if s.heads[id] == nil {
+				continue
+			}
+			t, err := s.read(id)
+			if err != nil {
+				return err
+			}
+			f(t, s.graph)
+		}
+		return nil
+	})
+}
+
+// Related are the tasks that have to do with one: those it names, and those that name it. It may be called by whoever
+// looks at the graph (View, Each).
+func (s *Store) Related(id td.TaskID) []td.TaskID {
+	var out []td.TaskID
+	if h := s.heads[id]; h != nil {
+		out = slices.Clone(h.related)
+	}
+	for _, by := range s.named[id] {
+		if !slices.Contains(out, by) {
+			out = append(out, by)
+		}
+	}
+	return out
 }
 
 // View calls f with the graph, which f must neither keep nor change.
@@ -136,30 +170,38 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 // History are the changes of a task, the oldest first.
 func (s *Store) History(ctx context.Context, id td.TaskID) (out []jsonl.Change, err error) {
 	err = s.with(ctx, func() error {
-		offsets, err := s.index.offsets(id)
-		if err != nil {
-			return td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+		made, err := s.history(id)
+		for _, c := range made {
+			out = append(out, c.Change)
 		}
-		if len(offsets) == 0 {
-			return s.unknown(id)
-		}
-		f, err := os.Open(s.path)
-		if err != nil {
-			return fileError("open", s.path, err)
-		}
-		defer f.Close()
-		for _, at := range offsets {
-			for e, err := range jsonl.Read(io.NewSectionReader(f, at, 1<<62), jsonl.Place{Offset: at}) {
-				if err != nil {
-					return fileError("read", s.path, err)
-				}
-				if e.Bad == nil && !e.Torn && e.Change.Task == id {
-					out = append(out, e.Change)
-				}
-				break
-			}
-		}
-		return nil
+		return err
 	})
 	return out, err
+}
+
+func (s *Store) history(id td.TaskID) (out []change, err error) {
+	offsets, err := s.index.offsets(id)
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+	}
+	if len(offsets) == 0 {
+		return nil, s.unknown(id)
+	}
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, fileError("open", s.path, err)
+	}
+	defer f.Close()
+	for _, at := range offsets {
+		for e, err := range jsonl.Read(io.NewSectionReader(f, at, 1<<62), jsonl.Place{Offset: at}) {
+			if err != nil {
+				return nil, fileError("read", s.path, err)
+			}
+			if e.Bad == nil && !e.Torn && e.Change.Task == id {
+				out = append(out, change{e.Change})
+			}
+			break
+		}
+	}
+	return out, nil
 }

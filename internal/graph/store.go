@@ -108,7 +108,8 @@ type Store struct {
 	graph *workgraph.Graph
 	heads map[td.TaskID]*head
 	keys  map[string]td.TaskID
-	live  map[td.TaskID]td.State // of tasks that somebody runs, or ran
+	named map[td.TaskID][]td.TaskID // by whom a task is named as related
+	live  map[td.TaskID]td.State    // of tasks that somebody runs, or ran
 	bad   []jsonl.Bad
 }
 
@@ -118,6 +119,7 @@ type head struct {
 	state         td.State // by the file
 	key           string
 	problems      int
+	related       []td.TaskID // that it names itself
 }
 
 // Open opens the graph of a project that has one.
@@ -174,7 +176,7 @@ func (s *Store) load() (err error) {
 
 // fill makes what is in memory from all records there are.
 func (s *Store) fill(records func(visit func(*jsonl.Record)) error) error {
-	s.heads, s.keys = map[td.TaskID]*head{}, map[string]td.TaskID{}
+	s.heads, s.keys, s.named = map[td.TaskID]*head{}, map[string]td.TaskID{}, map[td.TaskID][]td.TaskID{}
 	var nodes []workgraph.Node
 	err := records(func(r *jsonl.Record) {
 		s.clock.Observe(r.Last)
@@ -240,13 +242,30 @@ func (s *Store) state(id td.TaskID) td.State {
 }
 
 func (s *Store) remember(t *Task) {
-	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, len(t.Problems)}
+	s.unname(t.ID)
+	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, len(t.Problems), t.Related}
+	for _, id := range t.Related {
+		s.named[id] = append(s.named[id], t.ID)
+	}
 	if t.Key != "" {
 		s.keys[t.Key] = t.ID
 	}
 }
 
+// unname takes back whom a task names as related.
+func (s *Store) unname(id td.TaskID) {
+	if h := s.heads[id]; h != nil {
+		for _, other := range h.related {
+			s.named[other] = slices.DeleteFunc(s.named[other], func(by td.TaskID) bool { return by == id })
+			if len(s.named[other]) == 0 {
+				delete(s.named, other)
+			}
+		}
+	}
+}
+
 func (s *Store) forget(id td.TaskID) {
+	s.unname(id)
 	if h := s.heads[id]; h != nil && s.keys[h.key] == id {
 		delete(s.keys, h.key)
 	}
@@ -392,9 +411,9 @@ func (s *Store) with(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// write runs f with the log locked and everything in it known, appends the changes that f makes, synced, and
-// makes them known. An error of f leaves all as it was.
-func (s *Store) write(ctx context.Context, f func() ([]change, error)) error {
+// write runs f with the log locked and everything in it known, appends the changes that f makes, synced and under the
+// key if there is one, and makes them known. An error of f leaves all as it was.
+func (s *Store) write(ctx context.Context, key string, f func() ([]change, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := openLog(s.path, true)
@@ -413,6 +432,11 @@ func (s *Store) write(ctx context.Context, f func() ([]change, error)) error {
 	for _, c := range changes {
 		if c.empty() {
 			continue
+		}
+		if key != "" {
+			if err := c.set(FieldOnce, key); err != nil {
+				return err
+			}
 		}
 		c.Op = s.clock.Next()
 		for field, raw := range c.Set {

@@ -58,6 +58,8 @@ func Run(t *testing.T, svc api.Service) {
 		{"Plan adds all tasks or none", testPlanInvalid},
 		{"Planned chooses and orders", testPlanQuery},
 		{"ChangePlan changes, and refuses circles", testChangePlan},
+		{"ChangePlan with the same key changes once", testChangeKey},
+		{"A planned task that was not started says so", testNotStarted},
 		{"How planned tasks end frees and blocks others", testEndPlanned},
 		{"Checkpoint, Recovery and Doctor answer", testUpkeep},
 	} {

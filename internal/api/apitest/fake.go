@@ -375,6 +375,11 @@ func (f *Fake) resolve(ref string) (*td.Task, error) {
 	}
 	switch len(partial) {
 	case 0:
+		for _, g := range f.graphs {
+			if id, err := g.resolve(ref, nil); err == nil {
+				return nil, td.Errorf(td.NotFound, "%s is planned and was not started", g.tasks[id].Handle).WithHint("taskdaemon run %s", g.tasks[id].Handle)
+			}
+		}
 		return nil, td.Errorf(td.NotFound, "no task matches %q", ref).WithHint("taskdaemon task list --all")
 	case 1:
 		return partial[0], nil

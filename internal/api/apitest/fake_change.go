@@ -13,6 +13,11 @@ import (
 func (f *Fake) ChangePlan(_ context.Context, in api.ChangePlan) (api.Planned, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if g, err := f.graphOf(in.Dir); err == nil {
+		if p, made := g.once[in.Key]; made && in.Key != "" {
+			return p, nil
+		}
+	}
 	g, t, err := f.planned(in.Dir, in.Ref)
 	if err != nil {
 		return api.Planned{}, err
@@ -35,6 +40,7 @@ func (f *Fake) ChangePlan(_ context.Context, in api.ChangePlan) (api.Planned, er
 	case api.PlanDelete:
 		delete(g.tasks, t.ID)
 		g.graph.Remove(t.ID)
+		g.once[in.Key] = before
 		return before, nil
 	default:
 		err = td.Errorf(td.Invalid, "nothing can be done by %q", string(in.Verb))
@@ -45,7 +51,8 @@ func (f *Fake) ChangePlan(_ context.Context, in api.ChangePlan) (api.Planned, er
 	*t = next
 	t.note(string(in.Verb))
 	g.graph.Put(t.node())
-	return g.describe([]td.TaskID{t.ID})[0], nil
+	g.once[in.Key] = g.describe([]td.TaskID{t.ID})[0]
+	return g.once[in.Key], nil
 }
 
 func (g *fakeGraph) update(t *fakeTask, in api.ChangePlan) error {
@@ -86,6 +93,11 @@ func (g *fakeGraph) update(t *fakeTask, in api.ChangePlan) error {
 	for _, b := range lists[0] {
 		if err := g.graph.CheckBlocker(t.ID, b); err != nil {
 			return td.Errorf(td.Conflict, "%w", err).WithHint("taskdaemon task deps list %s", t.Handle)
+		}
+	}
+	for _, id := range lists[3] {
+		if other := g.tasks[id]; other != nil {
+			other.related = changed(other.related, nil, []td.TaskID{t.ID})
 		}
 	}
 	t.blockers, t.related = changed(t.blockers, lists[0], lists[1]), changed(t.related, lists[2], lists[3])

@@ -21,6 +21,7 @@ type fakeGraph struct {
 	graph *workgraph.Graph
 	tasks map[td.TaskID]*fakeTask
 	keys  map[string]td.TaskID
+	once  map[string]api.Planned // what came of changes under a key
 }
 
 // fakeTask is what is known of a task, with the ids it names, and its history.
@@ -51,7 +52,7 @@ func (f *Fake) InitPlan(_ context.Context, in api.InitPlan) (api.PlanPlace, erro
 	if g, err := f.graphOf(in.Dir); err == nil {
 		return api.PlanPlace{Root: g.root}, nil
 	}
-	f.graphs = append(f.graphs, &fakeGraph{root: in.Dir, graph: workgraph.New(nil), tasks: map[td.TaskID]*fakeTask{}, keys: map[string]td.TaskID{}})
+	f.graphs = append(f.graphs, &fakeGraph{root: in.Dir, graph: workgraph.New(nil), tasks: map[td.TaskID]*fakeTask{}, keys: map[string]td.TaskID{}, once: map[string]api.Planned{}})
 	return api.PlanPlace{Root: in.Dir, Created: true}, nil
 }
 
@@ -194,11 +195,22 @@ func (g *fakeGraph) describe(ids []td.TaskID) []api.Planned {
 		p := t.Planned
 		st, _ := g.graph.Standing(id)
 		p.State, p.Container, p.Ready, p.Obstacle, p.By = st.State, st.Container, st.Ready, string(st.Obstacle), g.refs(st.By)
-		p.Blockers, p.Blocks, p.Related, p.Depth = g.refs(t.blockers), g.refs(g.graph.Dependents(id)), g.refs(t.related), g.graph.Depth(id)
+		p.Blockers, p.Blocks, p.Related, p.Depth = g.refs(t.blockers), g.refs(g.graph.Dependents(id)), g.refs(g.related(t)), g.graph.Depth(id)
 		if t.parent != "" {
 			p.Parent = &g.refs([]td.TaskID{t.parent})[0]
 		}
 		out = append(out, p)
+	}
+	return out
+}
+
+// related are the tasks that have to do with one, whichever of them says so.
+func (g *fakeGraph) related(t *fakeTask) []td.TaskID {
+	out := slices.Clone(t.related)
+	for id, other := range g.tasks {
+		if slices.Contains(other.related, t.ID) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
 	}
 	return out
 }

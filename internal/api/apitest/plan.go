@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,6 +214,9 @@ func testChangePlan(t *testing.T, s suite) {
 		Ref: floor.Handle, Verb: api.PlanUpdate, Title: &title, Text: &text, Validator: &check, Priority: &first, Parent: &none,
 		AddLabels: []string{"a", "b"}, AddRelated: []string{roof.Handle},
 	})
+	if roof := s.now(t, roof); len(roof.Related) != 1 || roof.Related[0].ID != floor.ID {
+		t.Errorf("the other is related to %+v", roof.Related)
+	}
 	if got.Title != title || got.Text != text || got.Validator != check || got.Priority != 0 || got.Parent != nil || len(got.Related) != 1 || got.ID != floor.ID {
 		t.Errorf("the changed task is %+v", got)
 	}
@@ -236,6 +240,37 @@ func testChangePlan(t *testing.T, s suite) {
 	if len(got.Blockers) != 1 || len(got.By) != 1 || got.By[0].Title != "right wall" {
 		t.Errorf("the roof waits for %+v", got.Blockers)
 	}
+}
+
+func testChangeKey(t *testing.T, s suite) {
+	all := house(t, s)
+	floor, left := all["floor"], all["left wall"]
+	high, higher, key := "high", "higher", string(td.NewRequestID())
+	s.change(t, api.ChangePlan{Ref: floor.Handle, Verb: api.PlanUpdate, Title: &high, Key: key})
+	s.change(t, api.ChangePlan{Ref: floor.Handle, Verb: api.PlanUpdate, Title: &higher})
+	s.change(t, api.ChangePlan{Ref: floor.Handle, Verb: api.PlanUpdate, Title: &high, Key: key})
+	if got := s.now(t, floor); got.Title != higher {
+		t.Errorf("a change that was made before was made again: %q", got.Title)
+	}
+	key = string(td.NewRequestID())
+	for range 2 {
+		if got := s.change(t, api.ChangePlan{Ref: left.Handle, Verb: api.PlanDelete, Key: key}); got.ID != left.ID || got.Title != "left wall" {
+			t.Errorf("the deleted task was %+v", got)
+		}
+	}
+	_, err := s.svc.ChangePlan(s.ctx, api.ChangePlan{Dir: s.dir, Ref: left.Handle, Verb: api.PlanDelete, Key: string(td.NewRequestID())})
+	wantKind(t, "to delete what is deleted", err, td.NotFound)
+}
+
+func testNotStarted(t *testing.T, s suite) {
+	floor := house(t, s)["floor"]
+	_, err := s.svc.Command(s.ctx, floor.Handle, api.Command{Type: td.CmdPause})
+	wantKind(t, "to pause what was not started", err, td.NotFound)
+	if e, ok := errors.AsType[*td.Error](err); !ok || e.Hint != "taskdaemon run "+floor.Handle || !strings.Contains(err.Error(), "not started") {
+		t.Errorf("what was not started: %v", err)
+	}
+	_, err = s.svc.Checkpoint(s.ctx, string(floor.ID))
+	wantKind(t, "a checkpoint of what was not started", err, td.NotFound)
 }
 
 func testEndPlanned(t *testing.T, s suite) {
