@@ -37,6 +37,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Budgets:       budgets(c),
 		Environment:   environment,
 		More:          d.more,
+		Planned:       d.plannedAround,
 		Knowledge:     d.shelf,
 		Extract:       engine.Extract(c.Knowledge.Extract),
 		Spawn:         d.spawn,

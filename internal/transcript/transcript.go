@@ -24,7 +24,7 @@ type Transcript struct {
 	InWords    Call           // the newest answer where it calls nothing: it may nominate in words
 	Wrote      []string       // files that tools wrote in this iteration, the first few
 	Began      time.Time      // when the iteration did
-	People     []string       // what people said since the task was first started
+	People     []string       // what people said in this iteration and those before it
 	Answers    int            // those of this iteration that count, also if they are no longer in Messages
 	Turn       int            // answers of the model so far, in all iterations
 	Stop       td.StopReason  // why the newest answer ended
@@ -148,11 +148,14 @@ func (t *Transcript) Apply(ev td.Event) {
 	t.anomalies.apply(ev)
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
-		turn, opening := t.Turn, b.Opening
+		turn, opening, people := t.Turn, b.Opening, slices.Clip(t.People)
 		if t.Context == nil {
 			opening.Blocks = append(slices.Clone(opening.Blocks), t.early...)
 		}
-		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People}
+		for _, said := range t.early {
+			people = append(people, said.Text)
+		}
+		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: people}
 	case td.Ordered:
 		if b.Fresh {
 			t.startOver()
@@ -168,7 +171,7 @@ func (t *Transcript) Apply(ev td.Event) {
 		if b.Why == td.Remind {
 			t.Reminded++
 		}
-		if b.Why == "" && b.Step == "" {
+		if t.Context != nil && b.Why == "" {
 			t.People = append(slices.Clip(t.People), b.Text)
 		}
 		if t.Context == nil && b.Why == "" {
@@ -217,7 +220,7 @@ func (t *Transcript) Apply(ev td.Event) {
 
 // startOver drops the conversation: the next iteration begins with a context of its own.
 func (t *Transcript) startOver() {
-	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People}
+	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People, early: t.early}
 }
 
 func (t *Transcript) intended(in td.Intent) {

@@ -3,6 +3,7 @@ package rehearsal
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -202,8 +203,15 @@ func filler(turn int, messages []td.Message) *strings.Replacer {
 	if len(result) > maxFill {
 		result = append(result[:maxFill], '…')
 	}
-	return strings.NewReplacer("{{result}}", string(result), "{{turn}}", strconv.Itoa(turn+1))
+	task := ""
+	if m := taskLine.FindStringSubmatch(opening(messages)); m != nil {
+		task = m[1]
+	}
+	return strings.NewReplacer("{{result}}", string(result), "{{turn}}", strconv.Itoa(turn+1), "{{task}}", task)
 }
+
+// taskLine is where an opening names its task.
+var taskLine = regexp.MustCompile(`(?m)^task: (\S+)`)
 
 func fillInput(fill *strings.Replacer, raw json.RawMessage) json.RawMessage {
 	if !strings.Contains(string(raw), "{{") {
