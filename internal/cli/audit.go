@@ -24,6 +24,7 @@ var audited = func() []td.EventType {
 		td.Discarded{},
 		td.ModelChosen{},
 		td.BudgetRaised{},
+		td.BudgetKept{},
 		td.RulesKept{},
 		td.PermissionsChosen{},
 		td.AnomalyFound{},

@@ -175,8 +175,11 @@ func whatNext(t td.Task) string {
 		return "taskdaemon locks"
 	}
 	if b := t.Status.Blocked; b != nil && b.Budget != nil {
-		if b.Budget.Scope != td.OfDay && b.Budget.Scope != td.OfMonth {
+		if !b.Budget.Scope.Everybodys() {
 			return "taskdaemon cost"
+		}
+		if len(t.Requests) > 0 {
+			return "" // what to answer is said with it
 		}
 		return fmt.Sprintf("taskdaemon cost raise %s %.2f", b.Budget.Scope, b.Budget.Raise().Dollars())
 	}

@@ -195,6 +195,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 	case td.RequestAnswered:
 		v.line(v.s.blue(fmt.Sprintf("» %s: %s", plainLine(b.Answer.By, 40), plainLine(b.Answer.Choice+" "+b.Answer.Words, 300))))
 	case td.RequestExpired:
+		if b.Why != "" {
+			v.line(v.s.dim("  " + b.ID.Handle() + " is not asked any more: " + plainLine(b.Why, 200)))
+			break
+		}
 		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
 	case td.Discarded:
 		v.line(v.s.dim("  the last answer is dropped and asked for again"))
@@ -206,6 +210,8 @@ func (v *view) show(ev td.Event, t td.Task) {
 		v.line(v.s.warn("  ignored " + string(b.Command) + ": " + plainLine(b.Why, 200)))
 	case td.BudgetWarned:
 		v.line(v.s.warn("  " + b.String()))
+	case td.BudgetKept:
+		v.line(v.s.dim("  " + b.String()))
 	case td.BudgetRaised:
 		v.line(v.s.dim("  " + b.String()))
 	case td.AnomalyFound:

@@ -79,7 +79,7 @@ func (d *Daemon) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balanc
 	if err := d.accepting(); err != nil {
 		return td.Balance{}, err
 	}
-	if in.Scope != td.OfDay && in.Scope != td.OfMonth {
+	if !in.Scope.Everybodys() {
 		return td.Balance{}, td.Errorf(td.Invalid, "raise the budget of the %s: it is the one of the day or the month", in.Scope).
 			WithHint("taskdaemon task answer, for the budget of a task")
 	}
@@ -104,17 +104,23 @@ func (d *Daemon) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balanc
 		return td.Balance{}, fmt.Errorf("raise the budget: %w", err)
 	}
 	fpRaised.Hit()
+	d.wakeSpenders(ctx)
+	now[0].Limit, now[0].Warned, now[0].Asked = in.Amount, 0, false
+	return now[0], nil
+}
+
+// wakeSpenders lets all who wait for room in a budget look again. Whom it does not reach looks by itself.
+func (d *Daemon) wakeSpenders(ctx context.Context) {
 	waiting, err := d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Blocked}, Brief: true})
 	if err != nil {
-		return td.Balance{}, err
+		d.o.Log.Warn("wake who waits for a budget", "err", err)
+		return
 	}
 	for _, t := range waiting {
 		if b := t.Status.Blocked; b != nil && b.Budget != nil {
 			d.sched.Wake(ctx, t, false)
 		}
 	}
-	now[0].Limit, now[0].Warned = in.Amount, 0
-	return now[0], nil
 }
 
 func budgets(c config.Config) engine.Budgets {

@@ -183,6 +183,9 @@ func (r *rescuer) rescue(ctx context.Context, t td.Task) error {
 	case td.Waiting:
 		return r.reask(ctx, t)
 	case td.Blocked:
+		if len(t.Requests) > 0 {
+			return r.reask(ctx, t)
+		}
 		r.note(&r.report.Queued, t, "was blocked: "+t.Status.Reason+"; tried again")
 	case td.Paused:
 		r.note(&r.report.Paused, t, "stays paused; taskdaemon resume "+t.Handle)

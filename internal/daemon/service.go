@@ -52,6 +52,16 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			return api.Status{}, err
 		}
 	}
+	// One that is blocked may ask too: to raise a budget that all wait for.
+	blocked, err := d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Blocked}, Brief: true})
+	if err != nil {
+		return api.Status{}, err
+	}
+	for _, t := range blocked {
+		if len(t.Requests) > 0 {
+			st.Waiting = append(st.Waiting, t)
+		}
+	}
 	return st, nil
 }
 

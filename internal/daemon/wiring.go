@@ -42,6 +42,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Extract:       engine.Extract(c.Knowledge.Extract),
 		Spawn:         d.spawn,
 		CancelChild:   d.cancelChild,
+		Raised:        d.wakeSpenders,
 		Tree:          tree,
 		UserDir:       d.o.UserDir,
 		Hooks:         d.hooks,

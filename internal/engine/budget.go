@@ -139,42 +139,93 @@ func (r *run) dueWarnings(ctx context.Context, caps []td.Cap) (due []td.Body, er
 
 // outOfBudget stops a task whose next call might cost more than a budget leaves. Where only calls under way
 // stand in the way, and where the budget is everybody's, it waits for room: a new day or a person who raises
-// it brings that. Of its own budget a person is asked.
+// it brings that. A person is asked, by each task for its own budget and by one task for everybody's.
 func (r *run) outOfBudget(ctx context.Context, short *td.Shortage) error {
-	t, everybodys := r.log.Task(), short.Scope == td.OfDay || short.Scope == td.OfMonth
-	if everybodys && !short.Passes() {
-		if err := r.warnAtEnd(ctx, short.Cap); err != nil {
-			return err
-		}
-	}
+	t := r.log.Task()
 	fpBudgetShort.Hit()
-	if everybodys || short.Passes() {
-		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-			return td.BlockOn(t, td.BlockedData{
-				Cause: short.Error(), Resource: fmt.Sprintf("budget %s %s", short.Scope, short.Key), Budget: short,
-			}, at)
-		})
+	switch {
+	case short.Passes():
+		return r.blockOnBudget(ctx, short)
+	case short.Scope.Everybodys():
+		return r.askForAll(ctx, short)
 	}
 	if i := slices.IndexFunc(t.Requests, func(q td.Request) bool { return q.About == td.AboutBudget }); i >= 0 {
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, t.Requests[i], at) })
 	}
-	return r.ask(ctx, td.Request{
-		Kind: td.AskQuestion, About: td.AboutBudget, Options: []string{td.Yes, td.No}, Budget: short,
-		Prompt: fmt.Sprintf("%s is at the end of its budget: %s. Raise it to %s?", t.Handle, short, short.Raise()),
-		Detail: fmt.Sprintf("yes raises it to %s, an amount like %.2f to that; no pauses the task", short.Raise(), 2*short.Raise().Dollars()),
-	})
+	return r.ask(ctx, toRaise(short, fmt.Sprintf("%s is at the end of its budget", t.Handle), "no pauses the task"))
 }
 
-// warnAtEnd tells people that everybody's budget is used up, once however many tasks it stops.
-func (r *run) warnAtEnd(ctx context.Context, c td.Cap) error {
-	r.warning.Lock()
-	defer r.warning.Unlock()
-	balances, err := r.Journal.Balances(ctx, c)
-	if err != nil || balances[0].Warned >= 100 {
+// toRaise is the request to raise a budget.
+func toRaise(short *td.Shortage, what, no string) td.Request {
+	return td.Request{
+		Kind: td.AskQuestion, About: td.AboutBudget, Options: []string{td.Yes, td.No}, Budget: short,
+		Prompt: fmt.Sprintf("%s: %s. Raise it to %s?", what, short, short.Raise()),
+		Detail: fmt.Sprintf("yes raises it to %s, an amount like %.2f to that; %s", short.Raise(), 2*short.Raise().Dollars(), no),
+	}
+}
+
+func (r *run) blockOnBudget(ctx context.Context, short *td.Shortage) error {
+	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.BlockOn(t, onBudget(short), at) })
+}
+
+func onBudget(short *td.Shortage) td.BlockedData {
+	return td.BlockedData{
+		Cause: short.Error(), Resource: fmt.Sprintf("budget %s %s", short.Scope, short.Key), Budget: short,
+	}
+}
+
+// askForAll blocks the task on a budget of everybody that is used up. The first task that it stops tells people
+// and asks to raise it, in the record that blocks it, so that they are asked once, whoever dies in between.
+func (r *run) askForAll(ctx context.Context, short *td.Shortage) error {
+	b, err := r.balance(ctx, short.Cap)
+	if err != nil {
 		return err
 	}
-	b := balances[0]
-	return r.log.Append(ctx, td.BudgetWarned{Scope: b.Scope, Key: b.Key, Percent: 100, Spent: b.Spent, Limit: b.Limit})
+	if !b.Askable() {
+		return r.blockOnBudget(ctx, short)
+	}
+	req, err := r.prompted(ctx, toRaise(short, fmt.Sprintf("All tasks together are at the end of the %s's budget", short.Scope),
+		fmt.Sprintf("no lets all that need more wait for the next %s", short.Scope)))
+	if err != nil {
+		return err
+	}
+	r.warning.Lock()
+	defer r.warning.Unlock()
+	if b, err = r.balance(ctx, short.Cap); err != nil {
+		return err
+	}
+	if !b.Askable() {
+		return r.blockOnBudget(ctx, short)
+	}
+	fpBeforeAsk.Hit()
+	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+		req.AskedAt = at
+		m, err := td.AskForAll(t, req, onBudget(short), at)
+		if err == nil && b.Warned < 100 {
+			told := td.BudgetWarned{Scope: b.Scope, Key: b.Key, Percent: 100, Spent: b.Spent, Limit: b.Limit}
+			m.Events = append([]td.Event{{Task: t.ID, At: at, Body: told}}, m.Events...)
+		}
+		return m, err
+	})
+	fpAsked.Hit()
+	return err
+}
+
+func (e *Engine) balance(ctx context.Context, c td.Cap) (td.Balance, error) {
+	balances, err := e.Journal.Balances(ctx, c)
+	if err != nil {
+		return td.Balance{}, err
+	}
+	return balances[0], nil
+}
+
+// raised lets all who wait for a budget of everybody look again, if the events raise one.
+func (r *run) raised(ctx context.Context, evs []td.Event) {
+	for _, ev := range evs {
+		if b, is := ev.Body.(td.BudgetRaised); is && b.Scope.Everybodys() && r.Raised != nil {
+			r.Raised(ctx)
+		}
+	}
 }
 
 // room says why a task that waited for a budget may go on, or nothing.
@@ -190,6 +241,8 @@ func (e *Engine) room(ctx context.Context, t td.Task) (string, error) {
 		case short == nil:
 		case was.Passes() && !short.Passes():
 			return "the calls it waited for are settled, and left no room", nil // it asks now
+		case b.Scope.Everybodys() && !short.Passes() && b.Askable():
+			return "nobody is asked about the budget any more", nil // it asks now
 		default:
 			return "", nil
 		}

@@ -154,6 +154,10 @@ func TestBudgetOfTheDay(t *testing.T) {
 			if got := b.balance(td.Cap{Scope: td.OfDay, Key: "2000-01-01"}); got.Spent != 15*cent || got.Reserved != 0 {
 				t.Errorf("the day's balance is %+v", got)
 			}
+			asked := append(first.Requests, second.Requests...)
+			if len(asked) != 1 || asked[0].About != td.AboutBudget || asked[0].Budget.Scope != td.OfDay {
+				t.Errorf("people are asked %+v", asked)
+			}
 			told := append(b.warnings(id), b.warnings(other)...)
 			slices.Sort(told)
 			// Who reads the balance before the other's call is settled may find it used up at once.
@@ -168,6 +172,78 @@ func TestBudgetOfTheDay(t *testing.T) {
 				t.Errorf("it went on at %s", at)
 			}
 		})
+}
+
+// An answer to the one request about everybody's budget holds for all: yes lets all go on at once; no leaves
+// all waiting, and nobody is asked again, until somebody raises it all the same.
+func TestBudgetOfTheDayIsAnswered(t *testing.T) {
+	for _, choice := range []string{td.Yes, td.No} {
+		var woken int
+		play(t, []any{looks(), looks(), looks(), looks()}, func(_ *td.Spec, o *Options) {
+			priced(t, o, Budgets{Day: 20 * cent})
+			o.Raised = func(context.Context) { woken++ }
+		}, func(b *bench, id td.TaskID) {
+			tasks := []td.TaskID{id, b.add("other", ""), b.add("third", "")}
+			asker := b.asker(tasks)
+			q := b.task(asker).Requests[0]
+			b.post(asker, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: q.ID, Choice: choice}})
+			if choice == td.Yes {
+				for _, task := range tasks {
+					b.until(task, td.Completed)
+				}
+				if woken == 0 {
+					t.Error("nobody was told that it was raised")
+				}
+				return
+			}
+			time.Sleep(10 * time.Minute)
+			for _, task := range tasks {
+				if now := b.task(task); now.Status.State != td.Blocked || len(now.Requests) > 0 {
+					t.Errorf("after a no it is %s and asks %+v", now.Status.State, now.Requests)
+				}
+			}
+			if got := b.balance(td.Cap{Scope: td.OfDay, Key: "2000-01-01", Limit: 20 * cent}); got.Kept != 20*cent || got.Askable() {
+				t.Errorf("the balance is %+v", got)
+			}
+			time.Sleep(26 * time.Hour)
+			for _, task := range tasks {
+				b.until(task, td.Completed)
+			}
+		})
+	}
+}
+
+// When the task that asked for all is ended, another asks.
+func TestBudgetOfTheDayIsAskedByAnother(t *testing.T) {
+	play(t, []any{looks(), looks(), looks(), looks()}, func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Day: 20 * cent}) },
+		func(b *bench, id td.TaskID) {
+			tasks := []td.TaskID{id, b.add("other", ""), b.add("third", "")}
+			first := b.asker(tasks)
+			b.post(first, td.Command{Type: td.CmdCancel})
+			b.until(first, td.Cancelled)
+			time.Sleep(2 * time.Minute)
+			tasks = slices.DeleteFunc(tasks, func(id td.TaskID) bool { return id == first })
+			b.post(b.asker(tasks), td.Command{Type: td.CmdResume}) // which makes no room: it asks again, and alone
+			b.asker(tasks)
+		})
+}
+
+// asker waits until all tasks are blocked on everybody's budget, and is the one that asks.
+func (b *bench) asker(tasks []td.TaskID) td.TaskID {
+	b.t.Helper()
+	time.Sleep(2 * time.Minute)
+	var asker td.TaskID
+	for _, id := range tasks {
+		if n := len(b.until(id, td.Blocked).Requests); n > 0 && (n > 1 || asker != "") {
+			b.t.Fatalf("several ask")
+		} else if n == 1 {
+			asker = id
+		}
+	}
+	if asker == "" {
+		b.t.Fatal("nobody asks")
+	}
+	return asker
 }
 
 // Who waits for calls under way asks when they are settled and left no room.

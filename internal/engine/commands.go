@@ -59,10 +59,12 @@ func (r *run) obey(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.log.AppendEvents(ctx, r.obeyed(c, said)...); err != nil {
+		evs := r.obeyed(c, said)
+		if err := r.log.AppendEvents(ctx, evs...); err != nil {
 			return err
 		}
 		fpObeyed.Hit()
+		r.raised(ctx, evs)
 	}
 	return nil
 }

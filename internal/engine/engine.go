@@ -75,6 +75,8 @@ type Options struct {
 	Extract Extract
 	// Spawn creates a subtask, or finds the one that was created, and lets it run.
 	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
+	// Raised is told that a person raised a budget of everybody; nil: nobody.
+	Raised func(ctx context.Context)
 	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
 	CancelChild func(ctx context.Context, id td.TaskID, why string) error
 	// Hooks are the hooks of the config; nil: none. HookDir is where those that are commands have their folders.

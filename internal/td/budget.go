@@ -36,6 +36,9 @@ const (
 	OfMonth Scope = "month" // everything in a month
 )
 
+// Everybodys reports whether the scope is that of all tasks together.
+func (s Scope) Everybodys() bool { return s == OfDay || s == OfMonth }
+
 // words is the scope as people say it.
 func (s Scope) words() string {
 	if s == OfTree {
@@ -226,7 +229,13 @@ type Balance struct {
 	Spent    Money `json:"spent"`
 	Reserved Money `json:"reserved,omitempty"` // by calls under way
 	Warned   int   `json:"warned,omitempty"`   // the highest share in percent of which people were told
+	Asked    bool  `json:"asked,omitempty"`    // a request to raise it is open
+	Kept     Money `json:"kept,omitempty"`     // the limit at which a person said that it stays
 }
+
+// Askable reports whether a person may be asked to raise the limit: nobody is asked already, and nobody has
+// said no to raising it.
+func (b Balance) Askable() bool { return !b.Asked && b.Kept < b.Limit }
 
 // Left is what may still be set aside.
 func (b Balance) Left() Money { return max(b.Limit-b.Spent-b.Reserved, 0) }
@@ -330,6 +339,11 @@ type (
 		Cap
 		By string `json:"by,omitempty"`
 	}
+	// BudgetKept says that a person was asked to raise a budget of everybody and wants it to stay.
+	BudgetKept struct {
+		Cap
+		By string `json:"by,omitempty"`
+	}
 )
 
 // Type names the body on disk.
@@ -338,13 +352,21 @@ func (BudgetWarned) Type() EventType { return "budget_warned" }
 // Type names the body on disk.
 func (BudgetRaised) Type() EventType { return "budget_raised" }
 
+// Type names the body on disk.
+func (BudgetKept) Type() EventType { return "budget_kept" }
+
 func init() {
 	register[BudgetWarned]()
 	register[BudgetRaised]()
+	register[BudgetKept]()
 }
 
 func (r BudgetRaised) String() string {
 	return fmt.Sprintf("the budget of %s is %s now", r.Scope.words(), r.Limit)
+}
+
+func (k BudgetKept) String() string {
+	return fmt.Sprintf("the budget of %s stays at %s: what needs more waits", k.Scope.words(), k.Limit)
 }
 
 func (w BudgetWarned) String() string {
@@ -354,13 +376,41 @@ func (w BudgetWarned) String() string {
 	return fmt.Sprintf("%d %% of the budget of %s is spent: %s of %s", w.Percent, w.Scope.words(), w.Spent, w.Limit)
 }
 
+// AskForAll blocks a task on a budget of everybody that is used up, and opens the request to raise it. The
+// task stays blocked while the request is open: a new day may bring room before a person does.
+func AskForAll(t Task, r Request, b BlockedData, at time.Time) (Move, error) {
+	m, err := BlockOn(t, b, at)
+	if err != nil {
+		return Move{}, err
+	}
+	m.Events = append([]Event{{Task: t.ID, At: at, Body: RequestOpened{Request: r}}}, m.Events...)
+	return m, nil
+}
+
+// withdraw takes back the requests to raise a budget of everybody: the task that asks goes on without.
+func withdraw(t Task, m Move, at time.Time) Move {
+	for _, r := range t.Requests {
+		if r.About == AboutBudget && r.Budget != nil && r.Budget.Scope.Everybodys() {
+			gone := RequestExpired{ID: r.ID, Why: "the task that asked goes on without it"}
+			m.Events = append([]Event{{Task: t.ID, At: at, Body: gone}}, m.Events...)
+		}
+	}
+	return m
+}
+
 // answerBudget decides what a person's word on a budget does: yes raises it as the request says, an amount
-// raises it to that, no stops the task.
+// raises it to that, no stops the task. No to a budget of everybody stops nobody for good: all who wait for
+// it go on waiting, and are not asked about again.
 func answerBudget(t Task, r Request, c Command, at time.Time) (Move, error) {
 	if r.Budget == nil {
 		return Move{}, Errorf(Invalid, "request %s does not say which budget it is about", r.Handle())
 	}
 	answered := Event{Task: t.ID, At: at, Body: RequestAnswered{Answer: *c.Answer}}
+	if c.Answer.Choice == No && r.Budget.Scope.Everybodys() {
+		m, err := TakeAnswer(t, *c.Answer, at)
+		m.Events = append(m.Events, Event{Task: t.ID, At: at, Body: BudgetKept{Cap: r.Budget.Cap, By: c.By}})
+		return m, err
+	}
 	if c.Answer.Choice == No {
 		m, err := Pause(t, c.By, "the budget was not raised", at)
 		m.Events = append([]Event{answered}, m.Events...)

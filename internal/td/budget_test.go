@@ -86,6 +86,26 @@ func TestBalance(t *testing.T) {
 func TestAnswerBudget(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	short := &Shortage{Balance: Balance{Cap: Cap{OfTask, "k", 5_000_000}, Spent: 4_900_000}, Want: 300_000}
+	all := *short
+	all.Scope = OfDay
+	for choice, want := range map[string]string{"no": "request_answered budget_kept", "yes": "request_answered budget_raised"} {
+		// Of everybody's budget the task that asks is blocked, and stays so until it sees that there is room.
+		task := NewTask(Spec{ID: "t"})
+		m, err := AskForAll(task, Request{ID: "q", Kind: AskQuestion, About: AboutBudget, Budget: &all}, BlockedData{Budget: &all}, at)
+		for i, ev := range m.Events {
+			ev.Seq = uint64(i + 1)
+			if task, err = task.Apply(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err = obey(task, Command{Type: CmdAnswer, Answer: &Answer{Request: "q", Choice: choice}}, at)
+		if got := typesOf(m); err != nil || got != want {
+			t.Errorf("%s for everybody: %s, %v; want %s", choice, got, err, want)
+		}
+		if m, err = Unblock(task, "a new day", at); err != nil || typesOf(m) != "request_expired moved" {
+			t.Errorf("going on: %s, %v", typesOf(m), err)
+		}
+	}
 	for _, c := range []struct{ choice, want, err string }{
 		{"yes", "request_answered budget_raised($10.00) moved", ""},
 		{"7.5", "request_answered budget_raised($7.50) moved", ""},
@@ -120,6 +140,14 @@ func TestAnswerBudget(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %s", c.choice, got, err, c.want)
 		}
 	}
+}
+
+func typesOf(m Move) string {
+	var types []string
+	for _, ev := range m.Events {
+		types = append(types, string(ev.Body.Type()))
+	}
+	return strings.Join(types, " ")
 }
 
 func FuzzParseDollars(f *testing.F) {

@@ -121,9 +121,10 @@ type (
 	RequestAnswered struct {
 		Answer Answer `json:"answer"`
 	}
-	// RequestExpired closes a request that nobody answered in time.
+	// RequestExpired closes a request that nobody answered in time, or that is of no use any more.
 	RequestExpired struct {
-		ID RequestID `json:"id"`
+		ID  RequestID `json:"id"`
+		Why string    `json:"why,omitempty"` // if it is not that time is up
 	}
 	// JobsEnded records background jobs that are no more.
 	JobsEnded struct {
@@ -297,7 +298,7 @@ func (t Trimmed) Type() EventType { return t.Was }
 func (t EventType) Audited() bool {
 	switch t {
 	case "created", "moved", "decided", "request_opened", "request_answered", "request_expired",
-		"model_chosen", "budget_raised", "rules_kept", "permissions_chosen", "anomaly_found", "daemon_started", "daemon_stopped", "recovered":
+		"model_chosen", "budget_raised", "budget_kept", "rules_kept", "permissions_chosen", "anomaly_found", "daemon_started", "daemon_stopped", "recovered":
 		return true
 	}
 	return false

@@ -78,10 +78,11 @@ type Move struct {
 
 // Start lets a queued task run.
 func Start(t Task, run RunID, at time.Time) (Move, error) {
-	return move(t, VerbStart, Status{
+	m, err := move(t, VerbStart, Status{
 		State:   Running,
 		Running: &RunningData{Run: run, Phase: Initializing, StartedAt: at, Iteration: max(t.Iteration, 1)},
 	}, "", at)
+	return withdraw(t, m, at), err
 }
 
 // Interrupt gives a running task back unharmed: a shutdown is not a failure, so it costs no attempt.
@@ -142,7 +143,8 @@ func BlockOn(t Task, b BlockedData, at time.Time) (Move, error) {
 
 // Unblock queues a blocked task again.
 func Unblock(t Task, reason string, at time.Time) (Move, error) {
-	return move(t, VerbUnblock, Status{State: Queued}, reason, at)
+	m, err := move(t, VerbUnblock, Status{State: Queued}, reason, at)
+	return withdraw(t, m, at), err
 }
 
 // Pause stops a task until a person resumes it.

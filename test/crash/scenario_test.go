@@ -246,6 +246,20 @@ turns:
 `,
 	},
 	{
+		name: "over the budget of the day", yes: true, person: answerForAll,
+		points: []string{
+			"engine.budget.before_stop", "engine.ask.before", "engine.ask.asked", "engine.inbox.taken", "engine.inbox.obeyed",
+		},
+		config: "prices: {file: PRICES}\nmax_tokens: 1000\nwindow: {tokens: 50000}\nbudget: {day: 0.40}\n",
+		script: `
+turns:
+  - {usage: {output: 500}, tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]}
+  - {repeat: 7, usage: {output: 500}, tools: [{name: Glob, input: {pattern: "{{turn}}.none"}}]}
+  - {usage: {output: 500}, tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]}
+  - tools: [{name: Complete, input: {summary: paid for by all}}]
+`,
+	},
+	{
 		name: "leases", yes: true,
 		points: []string{
 			"engine.lease.granted", "engine.lease.before_block", "engine.lease.blocked", "engine.lease.returned",

@@ -14,10 +14,17 @@ import (
 type ledger struct {
 	lines map[store.SpendLine]*store.SpendLine // by the line without its sums
 	caps  map[td.Cap]*td.Balance               // by the cap without its limit
+	asked map[td.Cap]request                   // likewise: the newest request to raise it
+}
+
+// request names a request of a task.
+type request struct {
+	task td.TaskID
+	id   td.RequestID
 }
 
 func newLedger() ledger {
-	return ledger{map[store.SpendLine]*store.SpendLine{}, map[td.Cap]*td.Balance{}}
+	return ledger{map[store.SpendLine]*store.SpendLine{}, map[td.Cap]*td.Balance{}, map[td.Cap]request{}}
 }
 
 func (l ledger) capOf(k td.Cap) *td.Balance {
@@ -46,11 +53,20 @@ func (l ledger) settle(t td.Task, a rule.Account) {
 	}
 	for _, r := range a.Raised {
 		k := l.capOf(r.Cap)
-		k.Limit, k.Warned = max(k.Limit, r.Limit), 0
+		if r.Limit > k.Limit {
+			k.Limit, k.Warned = r.Limit, 0
+		}
 	}
 	for _, w := range a.Warned {
 		k := l.capOf(td.Cap{Scope: w.Scope, Key: w.Key})
 		k.Warned = max(k.Warned, w.Percent)
+	}
+	for _, k := range a.Kept {
+		l.capOf(k.Cap).Kept = k.Limit
+	}
+	for _, r := range a.Asked {
+		l.capOf(r.Budget.Cap)
+		l.asked[td.Cap{Scope: r.Budget.Scope, Key: r.Budget.Key}] = request{t.ID, r.ID}
 	}
 }
 
@@ -82,7 +98,10 @@ func (d *data) balance(k td.Cap) (td.Balance, error) {
 	}
 	k.Limit = 0
 	if said := d.ledger.caps[k]; said != nil {
-		b.Limit, b.Warned = max(b.Limit, said.Limit), said.Warned
+		b.Limit, b.Warned, b.Kept = max(b.Limit, said.Limit), said.Warned, said.Kept
+		if asked := d.ledger.asked[k]; d.tasks[asked.task] != nil {
+			_, b.Asked = d.tasks[asked.task].Request(asked.id)
+		}
 	}
 	return b, nil
 }

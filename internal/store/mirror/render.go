@@ -36,6 +36,9 @@ func (s *state) render(ev td.Event) *draft {
 	case td.RequestAnswered:
 		return s.answered(b.Answer)
 	case td.RequestExpired:
+		if b.Why != "" {
+			return s.closed(b.ID, "taken back", "Taken back: "+b.Why+".")
+		}
 		return s.closed(b.ID, "nobody answered in time", "Nobody answered in time, which counts as no.")
 	case td.Moved:
 		return s.moved(b)

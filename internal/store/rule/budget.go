@@ -12,6 +12,8 @@ type Account struct {
 	Booked []td.Booking
 	Raised []td.BudgetRaised
 	Warned []td.BudgetWarned
+	Kept   []td.BudgetKept
+	Asked  []td.Request // to raise a budget of everybody
 
 	was  []td.Reservation
 	asks []ask
@@ -42,6 +44,12 @@ func AccountOf(open []td.Reservation, evs []Prepared) Account {
 			a.Raised = append(a.Raised, b)
 		case td.BudgetWarned:
 			a.Warned = append(a.Warned, b)
+		case td.BudgetKept:
+			a.Kept = append(a.Kept, b)
+		case td.RequestOpened:
+			if k := b.Request.Budget; k != nil && k.Scope.Everybodys() {
+				a.Asked = append(a.Asked, b.Request)
+			}
 		}
 		a.Open = next
 	}
@@ -50,7 +58,7 @@ func AccountOf(open []td.Reservation, evs []Prepared) Account {
 
 // Idle reports whether the events leave the ledger as it is.
 func (a Account) Idle() bool {
-	return len(a.Booked) == 0 && len(a.Raised) == 0 && len(a.Warned) == 0 && slices.Equal(a.was, a.Open)
+	return len(a.Booked)+len(a.Raised)+len(a.Warned)+len(a.Kept)+len(a.Asked) == 0 && slices.Equal(a.was, a.Open)
 }
 
 // Reserves reports whether the open reservations change.

@@ -40,7 +40,7 @@ func (t *tx) settle(n int64, task *td.Task, a rule.Account) error {
 	}
 	for _, r := range a.Raised {
 		if err := t.exec(`INSERT INTO caps (scope, key, raised, warned) VALUES (?, ?, ?, 0)
-			ON CONFLICT DO UPDATE SET raised = max(raised, excluded.raised), warned = 0`,
+			ON CONFLICT DO UPDATE SET raised = max(raised, excluded.raised), warned = iif(excluded.raised > raised, 0, warned)`,
 			string(r.Scope), r.Key, int64(r.Limit)); err != nil {
 			return err
 		}
@@ -49,6 +49,19 @@ func (t *tx) settle(n int64, task *td.Task, a rule.Account) error {
 		if err := t.exec(`INSERT INTO caps (scope, key, raised, warned) VALUES (?, ?, 0, ?)
 			ON CONFLICT DO UPDATE SET warned = max(warned, excluded.warned)`,
 			string(w.Scope), w.Key, w.Percent); err != nil {
+			return err
+		}
+	}
+	for _, k := range a.Kept {
+		if err := t.exec(`INSERT INTO caps (scope, key, raised, warned, kept) VALUES (?, ?, 0, 0, ?)
+			ON CONFLICT DO UPDATE SET kept = excluded.kept`, string(k.Scope), k.Key, int64(k.Limit)); err != nil {
+			return err
+		}
+	}
+	for _, r := range a.Asked {
+		if err := t.exec(`INSERT INTO caps (scope, key, raised, warned, asker, asked) VALUES (?, ?, 0, 0, ?, ?)
+			ON CONFLICT DO UPDATE SET asker = excluded.asker, asked = excluded.asked`,
+			string(r.Budget.Scope), r.Budget.Key, n, string(r.ID)); err != nil {
 			return err
 		}
 	}
@@ -113,8 +126,10 @@ func balance(c *conn, k td.Cap) (td.Balance, error) {
 	}
 	_, err := c.one(func(r *sqlite3.Stmt) error {
 		b.Limit, b.Warned = max(b.Limit, td.Money(r.ColumnInt64(0))), r.ColumnInt(1)
+		b.Kept, b.Asked = td.Money(r.ColumnInt64(2)), r.ColumnInt(3) > 0
 		return nil
-	}, "SELECT raised, warned FROM caps WHERE scope = ? AND key = ?", string(k.Scope), k.Key)
+	}, `SELECT raised, warned, kept, EXISTS (SELECT 1 FROM requests WHERE task = asker AND id = asked)
+		FROM caps WHERE scope = ? AND key = ?`, string(k.Scope), k.Key)
 	return b, err
 }
 

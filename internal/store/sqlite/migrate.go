@@ -30,12 +30,16 @@ var schema2 string
 //go:embed schema/0003.sql
 var schema3 string
 
+//go:embed schema/0004.sql
+var schema4 string
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
 	{sql: schema1, then: insertDaemonStream},
 	{sql: schema2}, // leases
 	{sql: schema3}, // the ledger
+	{sql: schema4}, // who asks to raise a budget
 }
 
 func insertDaemonStream(c *conn) error {

@@ -191,6 +191,45 @@ func budgetRaised(t *testing.T, f *fixture) {
 	wantKind(t, err, td.OverBudget)
 }
 
+// budgetAsked: who asks to raise a cap is known to all as long as the request is open, and so is a no.
+func budgetAsked(t *testing.T, f *fixture) {
+	k := dayCap(10)
+	look := func(when string, asked bool, kept td.Money) {
+		t.Helper()
+		f.again()
+		b := f.balance(k)
+		equal(t, when+": asked", b.Asked, asked)
+		equal(t, when+": kept", b.Kept, kept)
+	}
+	ask := func(c td.Claim, task td.Task, id td.RequestID) td.Task {
+		short := &td.Shortage{Balance: td.Balance{Cap: k}, Want: 11}
+		return f.append(c, task.Head, td.Event{At: f.tick(), Body: td.RequestOpened{Request: td.Request{
+			ID: id, Kind: td.AskQuestion, About: td.AboutBudget, Budget: short,
+		}}})
+	}
+	task, c := f.running("asks")
+	look("nobody", false, 0)
+	c = f.claim(task.ID, 1)
+	task = ask(c, task, "q1")
+	look("the first", true, 0)
+	c = f.claim(task.ID, 1)
+	task = f.append(c, task.Head, td.Event{At: f.tick(), Body: td.RequestExpired{ID: "q1"}})
+	look("taken back", false, 0)
+	c = f.claim(task.ID, 1)
+	task = ask(c, task, "q2")
+	task = f.append(c, task.Head, td.Event{At: f.tick(), Body: td.RequestAnswered{Answer: td.Answer{Request: "q2", Choice: td.No}}},
+		td.Event{At: f.tick(), Body: td.BudgetKept{Cap: k}})
+	look("answered", false, 10)
+	c = f.claim(task.ID, 1)
+	task = ask(c, task, "q3")
+	look("asked again", true, 10)
+	m, err := td.Cancel(task, "", f.tick())
+	must(t, err)
+	f.append(f.claim(task.ID, 1), task.Head, m.Events...)
+	look("cancelled", false, 10)
+	f.sound()
+}
+
 // budgetTogether: fifty loops that reserve at once stay below the cap together.
 func budgetTogether(t *testing.T, f *fixture) {
 	const loops, each, limit = 50, 7, 100

@@ -65,6 +65,7 @@ func Run(t *testing.T, open Open) {
 		"budget/trees":                        budgetTree,
 		"budget/below":                        budgetBelow,
 		"budget/raised":                       budgetRaised,
+		"budget/asked":                        budgetAsked,
 		"budget/fifty at once":                budgetTogether,
 		"close/refuses all":                   closed,
 	}
