@@ -40,6 +40,9 @@ func (d *Daemon) Plan(ctx context.Context, in api.Plan) ([]api.Planned, error) {
 		if tasks[i], err = refs.task(ctx, i, t, in.By); err != nil {
 			return nil, fmt.Errorf("plan %q: %w", oneLine(t.Title, 60), err)
 		}
+		if err := d.validates(s.Root(), t.Validator); err != nil {
+			return nil, fmt.Errorf("plan %q: %w", oneLine(t.Title, 60), err)
+		}
 	}
 	added, err := s.Add(ctx, tasks...)
 	if err != nil {

@@ -37,7 +37,12 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 	}
 	switch in.Verb {
 	case api.PlanUpdate:
-		err = updatePlan(ctx, once, r, id, in)
+		if in.Validator != nil {
+			err = d.validates(s.Root(), *in.Validator)
+		}
+		if err == nil {
+			err = updatePlan(ctx, once, r, id, in)
+		}
 	case api.PlanDone:
 		err = d.endPlanned(ctx, once, before, graph.Verdict{State: td.Completed, Summary: in.Words, By: in.By})
 	case api.PlanFail:

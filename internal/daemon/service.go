@@ -74,6 +74,9 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	if err != nil {
 		return td.Task{}, err
 	}
+	if err := d.validates(spec.Dir, spec.Validator); err != nil {
+		return td.Task{}, err
+	}
 	key := in.Key
 	if key == "" {
 		key = string(spec.ID)
@@ -90,6 +93,19 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	d.projects.note(t.ID)
 	d.sched.Wake(ctx, t, false)
 	return t, nil
+}
+
+// validates refuses a validator that would never be run: the agent could do nothing about that.
+func (d *Daemon) validates(dir, command string) error {
+	p, err := d.book.Policy(dir, nil)
+	if command == "" || err != nil { // rules that cannot be read are told of where they are needed
+		return nil
+	}
+	if why, is := p.Forbids(command, dir); is {
+		return td.Errorf(td.Invalid, "the validator %q is forbidden (%s): %s", command, why.Rule, why.Why).
+			WithHint("taskdaemon policy explain %q", command)
+	}
+	return nil
 }
 
 func (d *Daemon) accepting() error {

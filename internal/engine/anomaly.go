@@ -3,20 +3,24 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/transcript"
 )
 
 var fpAnomaly = failpoint.New("engine.anomaly.recorded")
 
-// odd looks before each call of the model whether the task did something it does not usually do (G-7). It is
-// recorded and told; the config or a hook may have the task paused. It reports whether there was something.
+// odd looks, after each call of a tool and before each of the model, whether the task did something it does not
+// usually do (G-7). It is recorded and told; the config or a hook may have the task paused. It reports whether
+// there was something.
 func (r *run) odd(ctx context.Context) (bool, error) {
 	script := r.log.Transcript()
-	if script.Model.Intent != nil {
+	begun := func(c transcript.Call) bool { return c.Intent != nil && c.Outcome == nil || c.Validation.Intent != nil }
+	if script.Model.Intent != nil || slices.ContainsFunc(script.Calls, begun) {
 		return false, nil // a call that was begun is carried through first
 	}
 	sign, found := script.Anomaly(r.Anomalies)

@@ -340,6 +340,9 @@ func (r *run) next(ctx context.Context) error {
 	case t.Context == nil:
 		return r.assemble(ctx)
 	case t.Open():
+		if odd, err := r.odd(ctx); err != nil || odd {
+			return err
+		}
 		return r.useTools(ctx)
 	case !t.Ended || t.Stop == td.PauseTurn:
 		if odd, err := r.odd(ctx); err != nil || odd {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"taskdaemon/internal/durable"
@@ -127,6 +128,12 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 	if task.Validator == "" {
 		return nil, true, nil
 	}
+	if v.Intent == nil && v.Outcome == nil {
+		if why := r.forbidden(task); why != "" {
+			return nil, false, r.reject(ctx, n, fmt.Sprintf(
+				"Not accepted: the validator `%s` may not be run. %s Nobody but a person can change that: call Fail and say so.", task.Validator, why))
+		}
+	}
 	if v.Outcome == nil {
 		if err := r.runValidator(ctx, v); err != nil {
 			return nil, false, err
@@ -150,6 +157,19 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 		return nil, false, fmt.Errorf("read the validator's evidence: %w", err)
 	}
 	return &ev, true, nil
+}
+
+// forbidden says why the task's validator may not be run: what the floor and deny rules forbid is not run for
+// anybody, whoever wrote it into the task or the graph.
+func (r *run) forbidden(task td.Task) string {
+	p, err := r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
+	if err != nil {
+		return fmt.Sprintf("The rules cannot be read: %v.", err)
+	}
+	if d, is := p.Forbids(task.Validator, r.root.Dir()); is {
+		return fmt.Sprintf("It is forbidden (%s). %s", d.Rule, d.Why)
+	}
+	return ""
 }
 
 func (r *run) runValidator(ctx context.Context, v transcript.Check) error {

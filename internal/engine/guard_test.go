@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskdaemon/internal/hook"
@@ -213,6 +214,49 @@ func TestAnomalies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is unusual is found after the call that made it so, not at the end of the turn: the rest of the turn waits.
+func TestAnomaliesWithinATurn(t *testing.T) {
+	bash := calls("Bash", "{}", "Bash", "{}", "Bash", "{}", "Bash", "{}")
+	play(t, []any{bash}, func(s *td.Spec, o *Options) {
+		s.Yes = true
+		o.More, o.Anomalies, o.AnomalyAction = with(command("shuf -eo x")), transcript.AnomalyLimits{Commands: 1}, td.AnomalyPause
+	}, func(b *bench, id td.TaskID) {
+		for _, ran := range []int{2, 4} { // the count begins anew
+			b.until(id, td.Paused)
+			n := 0
+			for _, in := range intents(b, id) {
+				if in.Name == "Bash" {
+					n++
+				}
+			}
+			if n != ran {
+				t.Errorf("paused after %d commands, want %d", n, ran)
+			}
+			b.post(id, td.Command{Type: td.CmdResume})
+			synctest.Wait()
+		}
+		b.until(id, td.Completed)
+	})
+}
+
+// A validator that the floor or a deny rule forbids is run for nobody: the nomination is refused, and why is said.
+func TestValidatorThatIsForbidden(t *testing.T) {
+	deny := []policy.Rule{{Verdict: policy.Deny, Match: "Bash(make deploy*)"}}
+	for command, g := range map[string]*guard{
+		"cat ~/.ssh/id_rsa": {}, "make deploy": {rules: deny}, "true": {err: errors.New("no rules")},
+	} {
+		play(t, []any{calls("Complete", `{"summary":"done"}`), calls("Fail", `{"reason":"it may not be checked"}`)}, func(s *td.Spec, o *Options) {
+			s.Yes, s.Validator, o.Guard, o.Spool = true, command, g, atOnce{}
+		}, func(b *bench, id td.TaskID) {
+			b.until(id, td.Failed)
+			b.wantSaid(id, "the validator `"+command+"` may not be run")
+		})
+	}
+	play(t, []any{calls("Complete", `{"summary":"done"}`)}, func(s *td.Spec, o *Options) {
+		s.Validator, o.Guard, o.Spool = "make test", &guard{rules: deny}, atOnce{} // nobody was asked, and need not be
+	}, func(b *bench, id td.TaskID) { b.until(id, td.Completed) })
 }
 
 // A no stands, even if the rules have come to allow the call by the time it is looked at again.

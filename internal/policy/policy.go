@@ -281,3 +281,10 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 func writesFiles(tool string) bool {
 	return slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool)
 }
+
+// Forbids says why a command that a person gave may not be run all the same, if a rule or the floor denies it. What
+// would be asked about is not forbidden: who gave the command was the one to ask.
+func (p *Policy) Forbids(command, dir string) (Decision, bool) {
+	d := p.Decide(Action{Tool: "Bash", Command: command, Dir: dir, Mode: ModeAuto})
+	return d, d.Verdict == Deny
+}
