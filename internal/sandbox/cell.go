@@ -25,6 +25,7 @@ type cell struct {
 	gone chan struct{}
 	temp string // where the command's temp folder is, as it sees it
 
+	repos     []string // of the workspace, that must stay what they are
 	intruders []string // what must not be there when the command has ended
 }
 
@@ -37,7 +38,10 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 	}
 	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp}
 	if p.Files == WorkspaceWrite {
-		c.intruders = intrudersOf(p.Workspace)
+		c.repos = append([]string{p.Workspace}, nestedRepos(p.Workspace)...)
+		for _, repo := range c.repos {
+			c.intruders = append(c.intruders, intrudersOf(repo)...)
+		}
 	}
 	ready := make(chan error)
 	go func() {
@@ -87,7 +91,7 @@ func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 	var hidden []string
 	if files {
 		hidden = expand(p.Hide)
-		if bare, err := p.mount(hidden); err != nil {
+		if bare, err := p.mount(hidden, c.repos); err != nil {
 			missing = append(missing, err)
 		} else {
 			hidden, mounted = bare, true

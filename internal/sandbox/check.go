@@ -121,7 +121,7 @@ func checkScopes() Finding {
 
 func checkMounts() Finding {
 	f := Finding{Name: "mount namespace", OK: true, Detail: ".git/hooks and .git/config are sealed, /tmp is private, sockets in /run and /tmp are out of reach"}
-	if err := onThread(func() error { _, err := Profile{Files: ReadOnly}.mount(nil); return err }); err != nil {
+	if err := onThread(func() error { _, err := Profile{Files: ReadOnly}.mount(nil, nil); return err }); err != nil {
 		f.OK, f.Detail = false, ".git/hooks can be written, and no unix socket be opened: "+err.Error()
 		f.Hint = userNamespaceHint()
 	}

@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -259,6 +261,49 @@ func hostileToGit(t *testing.T) {
 		y.fails(script)
 	}
 	y.works("echo 4 > f && " + gitAs + "commit -qam four && git gc -q")
+	hostileToNested(t, y)
+	y.works("rm .git/HEAD") // which makes nothing else of it
+	evil(y, ".git")
+}
+
+// hostileToNested is hostileToGit for repositories that lie in the workspace, and are not its own.
+func hostileToNested(t *testing.T, y *yard) {
+	y.works("git init -q libs/one && git init -q two && mkdir -p three && echo gitdir: ../two/.git > three/.git")
+	dots := []string{"libs/one/.git", "two/.git"}
+	for _, dot := range dots {
+		y.works("cd " + dot + "/.. && echo 1 >> f && git add f && " + gitAs + "commit -qm one && git gc -q && mkdir lead && echo ../lead > .git/commondir")
+		if exists(y.work, dot+"/commondir") {
+			t.Errorf("git is led elsewhere by %s", dot)
+		}
+	}
+	for _, dot := range dots {
+		inside := []string{
+			"echo x > " + dot + "/hooks/pre-commit", "echo x >> " + dot + "/config", "git config -f " + dot + "/config core.fsmonitor 'touch /tmp/x'",
+			"echo x > " + dot + "/info/attributes", "rm -r " + dot + "/hooks", "mv " + dot + "/hooks x",
+			"echo gitdir: /tmp > three/.git", "rm three/.git",
+		}
+		for _, script := range slices.Concat(inside, []string{"mv libs x", "mv two x", "mv " + dot + " x", "rm -rf libs two", "rm -rf " + dot}, inside) {
+			y.fails(script) // the last, of what removing the rest has left
+		}
+	}
+	y.works("mkdir -p libs && echo x > libs/file && mv libs/file file && git init -q four && echo x > four/.git/hooks/x && rm -rf four")
+	// What lies deeper, and what there is too much of, is left to the rules on calls.
+	deep := filepath.Join(y.work, "a/b/c/d/e")
+	if err := os.MkdirAll(deep+"/.git", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if found := nestedRepos(y.work); slices.Contains(found, deep) || !slices.Contains(found, y.work+"/libs/one") {
+		t.Errorf("found %v", found)
+	}
+	for i := range nestedFolders {
+		if err := os.Mkdir(filepath.Join(y.work, fmt.Sprintf("many%d", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := nestedRepos(y.work); len(found) > 4 {
+		t.Errorf("found %v", found)
+	}
+	y.works("true")
 }
 
 func hostileToNetwork(t *testing.T) {

@@ -77,7 +77,7 @@ func gitWritable(workspace string) []string {
 	return []string{own, filepath.Join(common, "objects"), filepath.Join(common, "refs"), filepath.Join(common, "logs")}
 }
 
-// gitProtected is what a command must not change of the repository of its workspace, because git, run by
+// gitProtected is what a command must not change of the repository in a folder of its workspace, because git, run by
 // somebody else, would run it or be led elsewhere. pins must stay where they are; sealed may not be
 // changed at all.
 func gitProtected(workspace string) (pins, sealed []string) {
@@ -93,7 +93,8 @@ func gitProtected(workspace string) (pins, sealed []string) {
 		}
 		return []string{own}, append([]string{dot}, existing(own, "commondir", "gitdir", "config.worktree")...)
 	}
-	if _, err := os.Stat(filepath.Join(dot, "HEAD")); err != nil {
+	// One that lost its HEAD was a repository, and may be one again: who can remove it can bring it back.
+	if len(existing(dot, "HEAD", "config", "hooks")) == 0 {
 		return nil, nil // no repository
 	}
 	// A folder that is not there could be made; then it is made here, and empty.
@@ -140,9 +141,9 @@ func above(root string, paths []string) []string {
 // removed when the command that made them has ended.
 var gitIntruders = []string{"commondir", "config.worktree", "objects/info/alternates"}
 
-// intrudersOf are those that the repository of a workspace does not have.
-func intrudersOf(workspace string) []string {
-	dot := filepath.Join(workspace, ".git")
+// intrudersOf are those that the repository in a folder does not have.
+func intrudersOf(repo string) []string {
+	dot := filepath.Join(repo, ".git")
 	if info, err := os.Lstat(dot); err != nil || !info.IsDir() {
 		return nil
 	}

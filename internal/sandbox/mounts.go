@@ -39,9 +39,9 @@ func (p Profile) ownTemps() []string {
 }
 
 // mount gives the calling thread a view of the files of its own: private temp folders, nobody's sockets, nothing where hidden
-// things are, and the parts of .git that git runs or believes sealed. It returns what of hidden is there and
-// could not be covered.
-func (p Profile) mount(hidden []string) (bare []string, err error) {
+// things are, and the parts of the repositories' .git that git runs or believes sealed. It returns what of hidden is
+// there and could not be covered.
+func (p Profile) mount(hidden, repos []string) (bare []string, err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return nil, fmt.Errorf("make mount namespace: %w", err)
 	}
@@ -71,18 +71,7 @@ func (p Profile) mount(hidden []string) (bare []string, err error) {
 	if p.Files != WorkspaceWrite {
 		return bare, nil
 	}
-	pins, sealed := gitProtected(p.Workspace)
-	for _, path := range pins {
-		if err := pin(path); err != nil {
-			return nil, err
-		}
-	}
-	for _, path := range sealed {
-		if err := seal(path); err != nil {
-			return nil, err
-		}
-	}
-	return bare, nil
+	return bare, p.protect(repos)
 }
 
 // sealOwn makes what the profile seals read-only where the command could change it, before anything in it is
