@@ -365,10 +365,16 @@ func (b *syncBuffer) readFrom(r io.Reader) {
 
 func (b *syncBuffer) wait(t *testing.T, text string) {
 	t.Helper()
+	b.waitCount(t, text, 1)
+}
+
+// waitCount waits until the text has come n times.
+func (b *syncBuffer) waitCount(t *testing.T, text string, n int) {
+	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.After(30 * time.Second)
-	for !strings.Contains(b.String(), text) {
+	for strings.Count(b.String(), text) < n {
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"taskdaemon/internal/api"
@@ -36,7 +37,12 @@ func (r *runner) interrupted(ctx context.Context, t td.Task) (goOn bool, err err
 	if err != nil {
 		return false, nil
 	}
-	return answer == "" || strings.HasPrefix(strings.ToLower(answer), "y"), nil
+	if answer != "" && !strings.HasPrefix(strings.ToLower(answer), "y") {
+		return false, nil
+	}
+	rest := watch{app: a, service: r.svc, task: t, out: io.Discard, untilRest: true}
+	_, err = rest.run(ctx) // what was in flight comes to its end first
+	return true, err
 }
 
 // prompt asks on the terminal for a line.

@@ -42,6 +42,12 @@ func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, erro
 	}
 	d.starting.Lock()
 	defer d.starting.Unlock()
+	// First who is at work, then what the graph says: one that ends in between is taken for at work once more, and
+	// whoever follows it sees that it has ended.
+	live, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	if err != nil {
+		return api.RunStep{}, err
+	}
 	if err := d.projects.catchUp(ctx); err != nil {
 		return api.RunStep{}, err
 	}
@@ -53,7 +59,7 @@ func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, erro
 	if in.Look {
 		return out, nil
 	}
-	t, err := d.atWork(ctx, s, v, in)
+	t, err := d.atWork(ctx, s, v, live, in)
 	if err != nil {
 		return api.RunStep{}, err
 	}
@@ -171,13 +177,9 @@ func (v scoped) next() (td.TaskID, bool) {
 
 // atWork is the task of the scope that was started and has not ended, if there is one. A task that a run let go of is
 // taken up again; one that a person paused is left alone, and one that is blocked cannot go on.
-func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, in api.RunNext) (*td.Task, error) {
-	all, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
-	if err != nil {
-		return nil, err
-	}
+func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, live []td.Task, in api.RunNext) (*td.Task, error) {
 	var let *td.TaskID
-	for _, t := range all {
+	for _, t := range live {
 		if _, about := v.states[t.ID]; !about || t.Project != s.Root() {
 			continue
 		}
@@ -194,8 +196,8 @@ func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, in api.Ru
 		return nil, nil
 	}
 	t, err := d.journal.Task(ctx, *let)
-	if err != nil {
-		return nil, err
+	if err != nil || t.Status.State != td.Paused { // somebody was faster
+		return &t, err
 	}
 	return d.order(ctx, t, in)
 }

@@ -265,7 +265,11 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 			return task, fmt.Errorf("out of time: the task is %s (%+v)", task.Status.State, task.Status)
 		}
 		var err error
-		if !added {
+		if w.s.run != nil {
+			if task, err = w.plannedWork(ctx, script, task); err != nil {
+				continue
+			}
+		} else if !added {
 			task, err = w.person.svc.AddTask(ctx, api.AddTask{
 				Key: "the task", Prompt: "do it", Dir: w.path("work"), Yes: w.s.yes, Validator: w.s.valid, Rehearsal: script,
 				Permission: w.s.limit,
@@ -294,6 +298,24 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 			}
 		}
 	}
+}
+
+// plannedWork plans the task once and has the run take its next step.
+func (w *crashRun) plannedWork(ctx context.Context, script string, task td.Task) (td.Task, error) {
+	if task.ID == "" {
+		planned, err := w.person.svc.Plan(ctx, api.Plan{Dir: w.path("work"), Tasks: []api.PlanTask{{Key: "the task", Title: "do it", Validator: w.s.valid}}})
+		if err != nil {
+			return task, err
+		}
+		task.ID = planned[0].ID
+	}
+	next := *w.s.run
+	next.Dir, next.Rehearsal = w.path("work"), script
+	step, err := w.person.svc.RunNext(ctx, next)
+	if err == nil && step.Task != nil {
+		task = *step.Task
+	}
+	return task, err
 }
 
 // fired are the points in the log of hooks. A line that is torn says so.

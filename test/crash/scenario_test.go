@@ -24,6 +24,7 @@ type scenario struct {
 	valid  string
 	git    bool          // the workspace is under git
 	plan   bool          // the workspace has a graph
+	run    *api.RunNext  // the task is planned, and this run works on it
 	config string        // settings of its own
 	limit  time.Duration // of permission requests
 	stops  bool          // the person stops the daemon on the way
@@ -138,6 +139,25 @@ turns:
 turns:
   - tools: [{name: Bash, input: {command: "echo planned >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: as planned}}]
+`},
+	{name: "run", yes: true, plan: true, run: &api.RunNext{Run: "r", Left: 1, Yes: true, Strategy: td.Escalate}, points: []string{
+		"daemon.run.before_start", "daemon.run.started", "engine.iteration.before_over", "engine.iteration.over", "engine.iteration.limit",
+		"daemon.graph.before_close", "daemon.command.posted", "engine.finish.nominated",
+	}, script: `
+scenes:
+  - when: "iteration 3 of this task"
+    turns:
+      - text: "The third time. <task-done>{{task}}</task-done>"
+  - when: "iteration 2 of this task"
+    turns:
+      - tools: [{name: Bash, input: {command: "echo second >> COUNTER"}}]
+      - text: "<task-done>t-00000000</task-done>"
+turns:
+  - tools:
+      - {name: Bash, input: {command: "echo first >> COUNTER"}}
+      - {name: Write, input: {path: made.txt, content: "by the first\n"}}
+  - text: I do not know.
+    repeat: 2
 `},
 	{name: "expired", limit: 30 * time.Millisecond, script: `
 turns:

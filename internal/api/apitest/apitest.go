@@ -61,6 +61,7 @@ func Run(t *testing.T, svc api.Service) {
 		{"ChangePlan with the same key changes once", testChangeKey},
 		{"A planned task that was not started says so", testNotStarted},
 		{"How planned tasks end frees and blocks others", testEndPlanned},
+		{"A run is given one task after the other", testRunNext},
 		{"Checkpoint, Recovery and Doctor answer", testUpkeep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

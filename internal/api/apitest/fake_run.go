@@ -52,8 +52,9 @@ func (f *Fake) RunNext(_ context.Context, in api.RunNext) (api.RunStep, error) {
 		return out, nil
 	}
 	for _, id := range open {
-		if t := f.task(id); t != nil && !t.Status.State.Terminal() {
-			task := *t
+		at := slices.IndexFunc(f.tasks, func(t td.Task) bool { return t.ID == id })
+		if at >= 0 && !f.tasks[at].Status.State.Terminal() {
+			task := f.tasks[at]
 			out.Task = &task
 			return out, nil
 		}
