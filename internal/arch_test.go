@@ -34,6 +34,7 @@ var floors = [][]string{
 	{"store/sqlite", "store/mem", "store/mirror", "store/clean"},
 	// 3: durable work
 	{"durable", "coord", "memory", "graph", "tool/mcp"},
+	{"rebuild"},   // the journal, made again from what is kept beside it
 	{"knowledge"}, // the learnings of a project, lent to runners and tools
 	// 4: runners, and before them the scheduler whose contract they fulfil
 	{"scheduler"},

@@ -10,19 +10,30 @@ import (
 )
 
 type doctorOptions struct {
-	app *app
-	fix bool
+	app     *app
+	fix     bool
+	rebuild bool
 }
 
 func newDoctorCmd(a *app) *cobra.Command {
 	o := doctorOptions{app: a}
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Prove that journal, mirrors and processes agree", Args: args(cobra.NoArgs, "no arguments"),
-		Long:    "Prove that journal, mirrors and processes agree, and say what --fix would repair.",
+		Long: `Prove that journal, mirrors and processes agree, and say what --fix would repair.
+
+--rebuild makes the journal again when it was lost or damaged, while no daemon runs: tasks and what they said from the
+repository of conversations, how planned ones ended from the graphs of their projects. What was there is kept under another
+name. Nothing goes on by itself: what had not ended is paused. It says what it could not restore.`,
 		Example: "  taskdaemon doctor --fix", Annotations: talks(exitStorage),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.rebuild {
+				return runRebuild(cmd.Context(), o)
+			}
+			return runDoctor(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().BoolVar(&o.fix, "fix", false, "repair what can be repaired")
+	cmd.Flags().BoolVar(&o.rebuild, "rebuild", false, "make a journal again that was lost or damaged")
 	return cmd
 }
 

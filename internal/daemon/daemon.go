@@ -102,6 +102,12 @@ type Daemon struct {
 // SocketPath is where a daemon on this state folder listens.
 func SocketPath(stateDir string) string { return filepath.Join(stateDir, "run", "sock") }
 
+// RepoPath is where the conversations of a state folder are mirrored.
+func RepoPath(stateDir string) string { return filepath.Join(stateDir, "conversations.git") }
+
+// GraphsPath is where the indexes of the graphs that a state folder knows are.
+func GraphsPath(stateDir string) string { return filepath.Join(stateDir, "graphs") }
+
 // Run serves until ctx ends or Stop is called, then shuts down gracefully, and returns when all it
 // started has ended.
 func Run(ctx context.Context, o Options) (err error) {
@@ -204,7 +210,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	return nil
 }
 
-func (d *Daemon) repo() string { return filepath.Join(d.o.StateDir, "conversations.git") }
+func (d *Daemon) repo() string { return RepoPath(d.o.StateDir) }
 
 // serve runs everything until it is time to stop. The scheduler ends first, so that every run can
 // record where it stands; the rest ends when nothing more can happen.

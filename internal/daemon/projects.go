@@ -2,12 +2,9 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -81,9 +78,8 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 	if s := p.open[root]; s != nil {
 		return s, nil
 	}
-	sum := sha256.Sum256([]byte(root))
 	s, err := graph.Open(ctx, graph.Options{
-		Root: root, Index: filepath.Join(p.indexes(), hex.EncodeToString(sum[:8])+".db"), Secrets: secretsOf(p.o), Log: p.o.Log,
+		Root: root, Index: graph.IndexPath(p.indexes(), root), Secrets: secretsOf(p.o), Log: p.o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -139,7 +135,7 @@ func (p *projects) begin(ctx context.Context) error {
 	return err
 }
 
-func (p *projects) indexes() string { return filepath.Join(p.o.StateDir, "graphs") }
+func (p *projects) indexes() string { return GraphsPath(p.o.StateDir) }
 
 // cursorEvery is how many records may be followed again after a restart.
 const cursorEvery = 512

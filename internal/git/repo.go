@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,32 @@ func (r *Repo) Tip(ctx context.Context, ref string) (string, error) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(out)), err
+}
+
+// Branches are the tips of all branches by their full names.
+func (r *Repo) Branches(ctx context.Context) (map[string]string, error) {
+	out, err := r.run(ctx, false, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/")
+	if err != nil {
+		return nil, err
+	}
+	tips := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if tip, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			tips[name] = tip
+		}
+	}
+	return tips, nil
+}
+
+// Files are the names of all files in a folder of a commit, sorted.
+func (r *Repo) Files(ctx context.Context, commit, dir string) ([]string, error) {
+	out, err := r.run(ctx, false, "ls-tree", "-r", "-z", "--name-only", commit, "--", dir+"/")
+	if err != nil {
+		return nil, err
+	}
+	names := strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 })
+	slices.Sort(names)
+	return names, nil
 }
 
 // Rename moves a ref to another name. A ref whose commit is lost has nothing to keep and goes.

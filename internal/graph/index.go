@@ -1,7 +1,9 @@
 package graph
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +32,29 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 type index struct {
 	db    *sqlite3.Conn
 	stmts map[string]*sqlite3.Stmt
+}
+
+// IndexPath is where the index of a project's graph is among others in a folder.
+func IndexPath(folder, root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(folder, hex.EncodeToString(sum[:8])+".db")
+}
+
+// ProjectOf is the project that an index is of, if it can be read and the project is still there.
+func ProjectOf(path string) (root string, ok bool) {
+	x, err := dialIndex(path)
+	if err != nil {
+		return "", false
+	}
+	defer x.close()
+	log, err := x.get("log")
+	if err != nil || filepath.Base(string(log)) != LogFile {
+		return "", false
+	}
+	if _, err := os.Stat(string(log)); err != nil {
+		return "", false
+	}
+	return filepath.Dir(filepath.Dir(string(log))), true
 }
 
 // openIndex opens the index of a log, or makes an empty one. One that cannot be read, is of another version or

@@ -83,6 +83,7 @@ var unreached = map[string]string{
 	"memory.file.after_remove":   "the same",
 	"mirror.heal.before_aside":   "a branch of the mirror that somebody damaged: tested beside the mirror",
 	"mirror.tidy.before_start":   "twenty idle seconds: the mirror's own kill test passes it",
+	"rebuild.":                   "no daemon is at work while a journal is made again: who does it is killed at each of them in internal/rebuild (TestKilledAtEveryPoint)",
 	"sandbox.orphan.before_kill": "a process that outlived its shim: a death there leaves it to the next start, as now",
 }
 

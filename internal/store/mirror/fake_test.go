@@ -110,6 +110,8 @@ func (j *journal) SetCursor(_ context.Context, _ string, at uint64) error {
 	return nil
 }
 
+func (j *journal) Last(context.Context) (uint64, error) { return j.last(), nil }
+
 func (j *journal) last() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

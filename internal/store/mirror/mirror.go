@@ -3,7 +3,8 @@
 //
 // One bare repository holds a branch per task, named by its handle, and on it a commit per checkpoint:
 // the task as it was created, its context, each message, answer and tool result, each request and what
-// became of it, and the end. The mirror follows the journal by a cursor and is never waited for by a
+// became of it, and the end. Beside what people read it holds the records themselves, from which a journal that
+// was lost can be made again (Reader). The mirror follows the journal by a cursor and is never waited for by a
 // loop. It answers no query: the journal is the truth.
 //
 // A commit depends on nothing but the task's events up to it, so a mirror that was killed anywhere and
@@ -123,6 +124,14 @@ func (m *Mirror) follow(ctx context.Context) (moved bool, err error) {
 		return false, err
 	}
 	cursor := readCursor(repo)
+	last, err := m.o.Journal.Last(ctx)
+	if err != nil {
+		return false, err
+	}
+	if cursor > last {
+		m.o.Log.Warn("the journal is another than the one that was mirrored here; it is followed from its beginning", "mirrored", cursor, "journal", last)
+		cursor = 0
+	}
 	m.mirrored.Store(cursor)
 	ctx, cancel := context.WithCancel(ctx)
 	events, ended := make(chan td.Event), make(chan error, 1)

@@ -29,6 +29,9 @@ type state struct {
 	Calls   []toolUse `json:"calls,omitempty"` // of the last answer, not ended yet
 	Since   []string  `json:"since,omitempty"` // files written since the last answer, with it
 
+	kept     []string // records since the last commit, in parts
+	keptFrom uint64   // the number of the first
+
 	tip string // the branch's newest commit; empty: there is no branch
 	in  *batch // the batch that last wrote to it
 }
@@ -74,6 +77,9 @@ func (s *state) branch() string {
 // take folds an event in and returns the commit it makes, or nil when it is no checkpoint.
 func (s *state) take(ev td.Event) (*git.Commit, error) {
 	ev.At = ev.At.UTC() // the clock's zone must not show in a commit
+	if err := s.keep(ev); err != nil {
+		return nil, err
+	}
 	d := s.render(ev)
 	s.apply(ev)
 	s.Seq = ev.Seq
@@ -90,7 +96,7 @@ func (s *state) take(ev td.Event) (*git.Commit, error) {
 		Message: fmt.Sprintf("%s\n\nTaskdaemon-Seq: %d\nTaskdaemon-Task: %s\n",
 			subject(d.subject), ev.Seq, oneLine(string(s.Task), 64)),
 		Removed: d.removed,
-		Files: append(d.files,
+		Files: append(d.files, s.records(),
 			git.File{Path: "task.md", Parts: []string{s.page()}},
 			git.File{Path: stateFile, Parts: []string{string(raw), "\n"}}),
 	}, nil

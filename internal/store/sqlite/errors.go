@@ -78,7 +78,7 @@ func isErrno(err error) bool {
 // corrupt is the error of a database that cannot be trusted. It is left exactly as it is.
 func corrupt(path string, err error) error {
 	return td.Errorf(td.Corrupt, "the journal %s is damaged: %w", path, err).WithHint(
-		"it was left as it is. Copy %[1]s and %[1]s-wal to another folder and save there what can be read: "+
+		"it was left as it is. taskdaemon doctor --rebuild makes it again from the conversations, and keeps it aside. To save more of it, copy %[1]s and %[1]s-wal to another folder and save there what can be read: "+
 			"sqlite3 journal.db '.clone fixed.db' && sqlite3 fixed.db 'PRAGMA application_id=%[2]d; PRAGMA user_version=%[3]d'; "+
 			"docs/journal.md says how to go on", path, applicationID, len(steps))
 }
@@ -86,7 +86,7 @@ func corrupt(path string, err error) error {
 // foreign is the error of a file that is no journal.
 func foreign(path, why string) error {
 	return td.Errorf(td.Corrupt, "%s is not a taskdaemon journal: %s", path, why).
-		WithHint("it was left as it is. Move it away, or choose another folder with --state")
+		WithHint("it was left as it is. Choose another folder with --state, or let taskdaemon doctor --rebuild move it aside")
 }
 
 // notWritten reports whether a failed COMMIT certainly left nothing behind: the write of a frame was

@@ -39,6 +39,15 @@ func (s *Store) lockDir() error {
 	return nil
 }
 
+// Lock takes a state folder as a journal that is open in it does: for who works on its files while nobody has them open.
+func Lock(dir string) (release func(), err error) {
+	s := &Store{dir: dir, path: filepath.Join(dir, "journal.db")}
+	if err := s.lockDir(); err != nil {
+		return nil, err
+	}
+	return func() { _ = s.lock.Unlock() }, nil
+}
+
 // inheritance is how long the lock of a dead process is waited for: a child that it was just starting
 // when it was killed has the lock until it becomes another program.
 const inheritance = 5 * time.Second
