@@ -25,6 +25,7 @@ const followEvery = 200 * time.Millisecond
 type daemonLogsOptions struct {
 	app    *app
 	follow bool
+	crash  bool
 	lines  int
 }
 
@@ -38,6 +39,7 @@ func newDaemonLogsCmd(a *app) *cobra.Command {
 		RunE:        func(cmd *cobra.Command, _ []string) error { return runDaemonLogs(cmd.Context(), o) },
 	}
 	cmd.Flags().BoolVarP(&o.follow, "follow", "f", false, "stay and show what comes")
+	cmd.Flags().BoolVar(&o.crash, "crash", false, "show what daemons that crashed said outside of the log")
 	cmd.Flags().IntVarP(&o.lines, "lines", "n", 50, "lines to begin with; 0 is all")
 	return cmd
 }
@@ -49,6 +51,9 @@ func runDaemonLogs(ctx context.Context, o daemonLogsOptions) error {
 	dir, err := o.app.stateDir()
 	if err != nil {
 		return err
+	}
+	if o.crash {
+		return o.printCrash(dir)
 	}
 	path := logPath(dir)
 	f, err := os.Open(path)
@@ -74,6 +79,24 @@ func runDaemonLogs(ctx context.Context, o daemonLogsOptions) error {
 		}
 	}
 	return nil
+}
+
+// printCrash prints the last words of daemons, without secrets.
+func (o daemonLogsOptions) printCrash(dir string) error {
+	said, err := lastWords(errPath(dir), o.app.secrets(nil))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return td.Errorf(td.Storage, "read the log: %w", err)
+	}
+	if len(said) == 0 {
+		o.app.say("no daemon crashed here")
+		return nil
+	}
+	lines := slices.Collect(strings.Lines(plainText(string(said))))
+	if o.lines > 0 {
+		lines = lines[max(0, len(lines)-o.lines):]
+	}
+	_, err = io.WriteString(o.app.stdout, strings.Join(lines, ""))
+	return written(err)
 }
 
 // begin prints the last lines of the file and leaves it at its end.

@@ -97,11 +97,8 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	if err != nil {
 		return 0, td.Errorf(td.Internal, "find this program: %w", err)
 	}
-	secrets := redact.New()
-	if cfg, _, err := a.loadConfig(set); err == nil { // if not, the daemon says what is wrong with it
-		secrets = daemon.Secrets(cfg, a.getenv)
-	}
-	errFile, from, err := openErrFile(filepath.Join(dir, "logs", "daemon.err"), secrets)
+	secrets := a.secrets(set)
+	errFile, from, err := openErrFile(errPath(dir), secrets)
 	if err != nil {
 		return 0, err
 	}
@@ -147,6 +144,35 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	return msg.Pid, nil
 }
 
+// secrets takes out what this process knows to be secret, as far as the config can be read: if not, the daemon says
+// what is wrong with it.
+func (a *app) secrets(set []string) *redact.Redactor {
+	cfg, _, err := a.loadConfig(set)
+	if err != nil {
+		return redact.New()
+	}
+	return daemon.Secrets(cfg, a.getenv)
+}
+
+// errPath is the file in a state folder that catches what a daemon says outside of its log.
+func errPath(stateDir string) string { return filepath.Join(stateDir, "logs", "daemon.err") }
+
+// lastWords reads what daemons said that crashed, and takes secrets out of the file for good.
+func lastWords(path string, secrets *redact.Redactor) ([]byte, error) {
+	said, err := os.ReadFile(path)
+	if err != nil || len(said) > maxErrFile {
+		return nil, err
+	}
+	clean := secrets.Bytes(said)
+	if bytes.Equal(clean, said) {
+		return said, nil
+	}
+	if err := os.WriteFile(path, clean, 0o600); err != nil {
+		return nil, td.Errorf(td.Storage, "take secrets out of the log: %w", err)
+	}
+	return clean, nil
+}
+
 func readStarted(r io.Reader) (started, error) {
 	var msg started
 	err := json.NewDecoder(io.LimitReader(r, 1<<20)).Decode(&msg)
@@ -157,7 +183,7 @@ func readStarted(r io.Reader) (started, error) {
 }
 
 // openErrFile opens the file that catches what a daemon says outside of its log, a panic for one. Nobody can keep
-// secrets out of what a dying daemon says, so they are taken out of it as soon as somebody comes by.
+// secrets out of what a dying daemon says, so they are taken out of it as soon as somebody comes by (ADR 11).
 func openErrFile(path string, secrets *redact.Redactor) (f *os.File, from int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, 0, td.Errorf(td.Storage, "make the log folder: %w", err).WithHint("taskdaemon --state DIR …")
@@ -166,12 +192,8 @@ func openErrFile(path string, secrets *redact.Redactor) (f *os.File, from int64,
 	if info, err := os.Stat(path); err == nil && info.Size() > maxErrFile {
 		flags |= os.O_TRUNC
 	}
-	if said, err := os.ReadFile(path); err == nil && len(said) <= maxErrFile {
-		if clean := secrets.Bytes(said); !bytes.Equal(clean, said) {
-			if err := os.WriteFile(path, clean, 0o600); err != nil {
-				return nil, 0, td.Errorf(td.Storage, "take secrets out of the log: %w", err)
-			}
-		}
+	if _, err := lastWords(path, secrets); td.IsKind(err, td.Storage) {
+		return nil, 0, err
 	}
 	f, err = os.OpenFile(path, flags, 0o600)
 	if err != nil {

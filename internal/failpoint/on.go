@@ -24,6 +24,8 @@ var (
 	// trace, if set, is a file that gets a line for each hit: the suite learns from it which points a
 	// scenario reaches and how often.
 	trace = openTrace(os.Getenv("TASKDAEMON_FAILPOINT_TRACE"))
+	// words, if set, are what the process panics with, instead of being killed.
+	words = os.Getenv("TASKDAEMON_FAILPOINT_PANIC")
 )
 
 func parse(s string) (string, int64) {
@@ -57,7 +59,11 @@ func (p *Point) Hit() {
 		fmt.Fprintln(trace, p.name)
 	}
 	if target == p.name && n == at || target == "*" && all == at {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal may take a moment to arrive
+		if words != "" {
+			go func() { panic(words) }() // where nobody recovers
+		} else {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		select {} // it may take a moment
 	}
 }

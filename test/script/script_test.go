@@ -43,12 +43,14 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	for name, pkg := range map[string]string{
-		"taskdaemon": "taskdaemon/cmd/taskdaemon",
+	for name, args := range map[string][]string{
+		"taskdaemon": {"taskdaemon/cmd/taskdaemon"},
+		// One that can be made to panic.
+		"taskdaemon-failpoint": {"-tags", "failpoint", "taskdaemon/cmd/taskdaemon"},
 		// An MCP server that somebody else wrote. Its module is one of ours already.
-		"memory-server": "github.com/modelcontextprotocol/go-sdk/examples/server/memory",
+		"memory-server": {"github.com/modelcontextprotocol/go-sdk/examples/server/memory"},
 	} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), pkg)
+		cmd := exec.Command("go", append([]string{"build", "-o", filepath.Join(dir, name)}, args...)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)
