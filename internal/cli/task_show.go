@@ -120,6 +120,12 @@ func taskRows(a *app, t td.Task) [][]string {
 		add("labels", "%s", strings.Join(t.Labels, ", "))
 	}
 	add("work", "%s, iteration %d", plural(t.Turns, "turn"), max(t.Iteration, 1))
+	if n := len(t.Tries); n > 0 {
+		add("last try", "%s: %s", t.Tries[n-1].Ending, plainLine(t.Tries[n-1].Reason, 300))
+	}
+	if o := t.Ordered; o != nil {
+		add("run", "%s, %s", o.Strategy, map[bool]string{true: "verified", false: "not verified"}[o.Verify])
+	}
 	add("cost", "%s", costWords(t.Cost, t.TreeSpent()))
 	for _, row := range budgetWords(t) {
 		add("budget", "%s", row)

@@ -3,7 +3,9 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/graph"
@@ -26,6 +28,17 @@ func (d *Daemon) plannedAround(ctx context.Context, t td.Task) (out engine.Plann
 	}
 	p, err := s.Task(ctx, t.ID)
 	if err != nil {
+		return out, err
+	}
+	if err := s.View(ctx, func(g *workgraph.Graph) {
+		if why, by := g.InTheWay(t.ID); why != workgraph.Free {
+			names := make([]string, len(by))
+			for i, id := range by {
+				names[i] = s.Name(id).Handle
+			}
+			out.InTheWay = fmt.Sprintf("it has to wait (%s): %s", why, strings.Join(names, ", "))
+		}
+	}); err != nil {
 		return out, err
 	}
 	if p.Parent != "" {

@@ -96,7 +96,7 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 		p.runs[t.ID] = true
 		// Of what has ended the graph itself tells, or will when the journal has been followed to there.
 		if !t.Status.State.Terminal() {
-			s.SetState(t.ID, t.Status.State)
+			s.SetState(t.ID, stateInGraph(t.Status))
 		}
 	}
 	p.open[root] = s
@@ -233,7 +233,7 @@ func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
 		if m.From.Terminal() {
 			err = s.Reopen(ctx, t.ID)
 		}
-		s.SetState(t.ID, m.Status.State)
+		s.SetState(t.ID, stateInGraph(m.Status))
 		p.touch(t.Project)
 		return gone(err)
 	}
@@ -243,6 +243,14 @@ func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
 	s.SetState(t.ID, "")
 	p.touch(t.Project)
 	return gone(err)
+}
+
+// stateInGraph is how a task stands for the graph. One that a run let go of is there for the next.
+func stateInGraph(s td.Status) td.State {
+	if s.Paused != nil && s.Paused.By == td.ByRun {
+		return td.Queued
+	}
+	return s.State
 }
 
 // gone makes nothing of a task that somebody deleted from its graph.

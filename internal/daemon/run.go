@@ -59,7 +59,7 @@ func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, erro
 	if in.Look {
 		return out, nil
 	}
-	t, err := d.atWork(ctx, s, v, live, in)
+	t, err := d.atWork(ctx, s, v, live)
 	if err != nil {
 		return api.RunStep{}, err
 	}
@@ -175,36 +175,29 @@ func (v scoped) next() (td.TaskID, bool) {
 	return v.ready[0], true
 }
 
-// atWork is the task of the scope that was started and has not ended, if there is one. A task that a run let go of is
-// taken up again; one that a person paused is left alone, and one that is blocked cannot go on.
-func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, live []td.Task, in api.RunNext) (*td.Task, error) {
-	var let *td.TaskID
+// atWork is the task of the scope that was started and neither rests nor has ended, if there is one. One that a person
+// paused is left alone, one that is blocked cannot go on, and one that a run let go of is ready again.
+func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, live []td.Task) (*td.Task, error) {
 	for _, t := range live {
 		if _, about := v.states[t.ID]; !about || t.Project != s.Root() {
 			continue
 		}
-		switch st := t.Status; {
-		case st.State == td.Paused && st.Paused.By == td.ByRun:
-			let = &t.ID
-		case st.State == td.Paused, st.State == td.Blocked && !st.Blocked.Passes():
-		default:
-			whole, err := d.journal.Task(ctx, t.ID)
-			return &whole, err
+		if st := t.Status; st.State == td.Paused || st.State == td.Blocked && !st.Blocked.Passes() {
+			continue
 		}
+		whole, err := d.journal.Task(ctx, t.ID)
+		return &whole, err
 	}
-	if let == nil {
-		return nil, nil
-	}
-	t, err := d.journal.Task(ctx, *let)
-	if err != nil || t.Status.State != td.Paused { // somebody was faster
-		return &t, err
-	}
-	return d.order(ctx, t, in)
+	return nil, nil
 }
 
-// startPlanned starts a task that is ready. One that ran before, and was reset, begins anew.
+// startPlanned starts a task that is ready. One that a run let go of is taken up again; one that ran before, and was reset,
+// begins anew.
 func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID, in api.RunNext) (*td.Task, error) {
 	t, err := d.journal.Task(ctx, id)
+	if err == nil && !t.Status.State.Terminal() && t.Status.State != td.Paused {
+		return &t, nil // somebody was faster
+	}
 	if err == nil {
 		return d.order(ctx, t, in)
 	}
@@ -230,7 +223,6 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 	}
 	fpPlannedStarted.Hit()
 	d.projects.note(t.ID)
-	s.SetState(t.ID, t.Status.State)
 	d.sched.Wake(ctx, t, false)
 	return &t, nil
 }

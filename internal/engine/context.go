@@ -32,14 +32,16 @@ var basePrompt string
 // prefix of every later call is the same bytes, also after a restart; what changes from task to task
 // or from day to day stands in the opening message, behind everything that can be cached.
 func (r *run) assemble(ctx context.Context) error {
-	if ok, err := r.mayIterate(ctx); err != nil || !ok {
+	t := r.log.Task()
+	plan := r.plannedOf(ctx, t)
+	if ok, err := r.mayIterate(ctx, plan); err != nil || !ok {
 		return err
 	}
 	words, ok, err := r.beforeContext(ctx)
 	if err != nil || !ok {
 		return err
 	}
-	t := r.log.Task()
+	t = r.log.Task()
 	if err := r.equipAnew(ctx); err != nil {
 		return err
 	}
@@ -53,7 +55,6 @@ func (r *run) assemble(ctx context.Context) error {
 		system.add("instructions", f.name, fmt.Sprintf("\n\n# Instructions from %s\n\n%s", f.name, f.text))
 	}
 	r.addSkills(t, &system, &opening)
-	plan := r.plannedOf(ctx, t)
 	tier, why := r.tierFor(t, plan)
 	if tier != "" {
 		t.Chosen, t.Raised = tier, ""

@@ -20,10 +20,13 @@ var (
 
 // mayIterate looks before an iteration begins whether it may: a run is told how many there may be, and however many
 // that is, a person is asked when they lead nowhere (L-12). It reports whether the task goes on.
-func (r *run) mayIterate(ctx context.Context) (bool, error) {
+func (r *run) mayIterate(ctx context.Context, plan Planned) (bool, error) {
 	t := r.log.Task()
 	if t.Ordered == nil {
 		return true, nil
+	}
+	if plan.InTheWay != "" {
+		return false, r.pause(ctx, td.ByRun, plan.InTheWay)
 	}
 	if until := t.Ordered.Until; until > 0 && t.Iteration >= until {
 		defer fpIterationLimit.Hit()

@@ -15,6 +15,8 @@ type Planned struct {
 	Blockers []Neighbour // completed: what was done before
 	// Documents are those of the PRD that the task is part of.
 	Documents []Document
+	// InTheWay says why the task may not begin anything new: it waits for another one, since somebody said so.
+	InTheWay string
 	// Siblings is what became of the tasks beside it, the newest first.
 	Siblings []strategy.Outcome
 }

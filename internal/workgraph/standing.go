@@ -47,6 +47,15 @@ func (g *Graph) Standing(id td.TaskID) (Standing, bool) {
 	return s, true
 }
 
+// InTheWay is what would be in the way of a task if it were to begin now, whatever it is doing.
+func (g *Graph) InTheWay(id td.TaskID) (Obstacle, []td.TaskID) {
+	i, ok := g.at[id]
+	if !ok || !g.nodes[i].there {
+		return Free, nil
+	}
+	return g.obstacle(i)
+}
+
 // obstacle is the worst that is in the way of a node or of what it is in.
 func (g *Graph) obstacle(i int) (Obstacle, []td.TaskID) {
 	found := map[Obstacle][]td.TaskID{}
