@@ -27,6 +27,7 @@ type Journal interface {
 	Leases
 	Ledger
 	Views
+	Notes
 	Upkeep
 
 	// Close flushes and lets go of the journal. Calls after it fail with td.Unavailable.

@@ -102,6 +102,9 @@ func (j *Journal) shapes(b td.Body) td.Body {
 	case td.Said:
 		b.Text = text(b.Text)
 		return b
+	case td.IterationEnded: // other tasks are told of it
+		b.Reason, b.Notes = text(b.Reason), text(b.Notes)
+		return b
 	case td.RequestOpened:
 		b.Request.Prompt, b.Request.Detail = text(b.Request.Prompt), text(b.Request.Detail)
 		return b

@@ -67,10 +67,10 @@ func (s *Store) Trim(ctx context.Context, p store.Retention) (out store.Trimmed,
 	return out, nil
 }
 
-// blank removes the bodies that are not audited.
+// blank removes the bodies that are not to stay.
 func (t *task) blank(upTo uint64) (n int) {
 	for i, r := range t.stream {
-		if _, gone := r.Body.(td.Trimmed); gone || r.Cursor > upTo || r.Body.Type().Audited() {
+		if _, gone := r.Body.(td.Trimmed); gone || r.Cursor > upTo || rule.KeepsBody(r.Body.Type()) {
 			continue
 		}
 		t.stream[i].Body, t.stream[i].Raw = td.Trimmed{Was: r.Body.Type()}, nil

@@ -28,3 +28,9 @@ func RecordsBefore(p store.Retention) time.Time { return p.Now.Add(-p.Audit) }
 func KeepsRecord(t td.EventType) bool {
 	return t == td.Created{}.Type() || t == td.Moved{}.Type()
 }
+
+// KeepsBody reports whether a record keeps its body for as long as it stays: audited ones, and the notes that
+// iterations leave.
+func KeepsBody(t td.EventType) bool {
+	return t.Audited() || t == td.IterationEnded{}.Type()
+}

@@ -44,7 +44,7 @@ func (s *Store) Check(ctx context.Context) ([]store.Problem, error) {
 
 // checkTask folds a task's events and compares the result with what is kept beside them.
 func (s *Store) checkTask(ctx context.Context, id td.TaskID) ([]store.Problem, error) {
-	f := folding{s: s, id: id}
+	f := folding{s: s, id: id, noted: map[uint64]td.IterationEnded{}}
 	err := s.pool.with(ctx, func(c *conn) error {
 		return c.inTxn(func() error { return f.run(c) })
 	})
@@ -58,6 +58,8 @@ type folding struct {
 	found []store.Problem
 
 	task    td.Task
+	cursor  uint64 // of the record
+	noted   map[uint64]td.IterationEnded
 	began   bool
 	booked  td.Money
 	partial bool // records were trimmed or cannot be read: there is no fold to compare
@@ -94,10 +96,13 @@ func (f *folding) run(c *conn) error {
 		f.problem("its newest record is missing")
 		return nil
 	}
-	for _, cursor := range cursors {
-		if err := c.query(f.event, "SELECT seq, at, type, blob, size, body, prev FROM events WHERE cursor = ?", cursor); err != nil {
+	for _, f.cursor = range cursors {
+		if err := c.query(f.event, "SELECT seq, at, type, blob, size, body, prev FROM events WHERE cursor = ?", f.cursor); err != nil {
 			return err
 		}
+	}
+	if err := f.notes(c, e); err != nil {
+		return err
 	}
 	if f.partial {
 		return nil
@@ -138,13 +143,15 @@ func (f *folding) columns(c *conn, e entry) error {
 func (f *folding) event(r *sqlite3.Stmt) error {
 	ev := td.Event{Seq: uint64(r.ColumnInt64(0)), Task: f.id, At: rule.FromNanos(r.ColumnInt64(1))}
 	was, blob, size := td.EventType(r.ColumnText(2)), r.ColumnBlob(3, nil), r.ColumnInt64(4)
-	ev.Body = f.s.body(was, blob, size, r.ColumnBlob(5, nil))
+	ev.Body = f.s.blobs.body(was, blob, size, r.ColumnBlob(5, nil))
 	if prev := r.ColumnInt64(6); !f.began && prev != 0 {
 		f.problem("the record before its record %d is missing", ev.Seq)
 		f.partial = true
 	}
 	f.began = true
 	switch b := ev.Body.(type) {
+	case td.IterationEnded:
+		f.noted[f.cursor] = b
 	case td.Unreadable:
 		f.problem("record %d (%s) cannot be read: %s", ev.Seq, b.Was, b.Err)
 		f.partial = true

@@ -95,6 +95,11 @@ func (w *scribbler) run(ctx context.Context) error {
 				return err
 			}
 			w.report(ack{Task: id, Cursor: uint64(n)})
+		case 3:
+			note := td.IterationEnded{Iteration: n, Ending: td.EndedUnclear, Notes: fmt.Sprint("note ", n), Run: "r"}
+			if t, err = w.s.Append(ctx, c, t.Head, td.Event{At: time.Now(), Body: note}); err != nil {
+				return err
+			}
 		default:
 			word := fmt.Sprint("word ", n)
 			pad := strings.Repeat("x", []int{10, 500, 5000, blobOver + n}[min(w.rnd.IntN(30)/9, 3)])
@@ -327,7 +332,8 @@ func retire(ctx context.Context, s *Store) error {
 		return err
 	}
 	big := td.Event{At: old, Body: td.Said{Text: strings.Repeat("old ", blobOver)}}
-	if _, err := s.Append(ctx, c, t.Head, append([]td.Event{big}, m.Events...)...); err != nil {
+	note := td.Event{At: old, Body: td.IterationEnded{Iteration: 1, Ending: td.EndedFailed, Notes: "old"}}
+	if _, err := s.Append(ctx, c, t.Head, append([]td.Event{big, note}, m.Events...)...); err != nil {
 		return err
 	}
 	for _, audit := range []time.Duration{2000 * time.Hour, 500 * time.Hour} {

@@ -18,7 +18,7 @@ const applicationID = 0x74646d6e
 // step is one forward migration, run in a transaction of its own.
 type step struct {
 	sql  string
-	then func(*conn) error
+	then func(*Store, *conn) error
 }
 
 //go:embed schema/0001.sql
@@ -33,6 +33,9 @@ var schema3 string
 //go:embed schema/0004.sql
 var schema4 string
 
+//go:embed schema/0005.sql
+var schema5 string
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
@@ -40,9 +43,10 @@ var steps = []step{
 	{sql: schema2}, // leases
 	{sql: schema3}, // the ledger
 	{sql: schema4}, // who asks to raise a budget
+	{sql: schema5, then: fillNotes},
 }
 
-func insertDaemonStream(c *conn) error {
+func insertDaemonStream(_ *Store, c *conn) error {
 	return insertTask(c, rule.Daemon(), 0, 0)
 }
 
@@ -64,7 +68,7 @@ func (s *Store) version(c *conn) (int64, error) {
 // migrate brings the database from a version to the newest.
 func (s *Store) migrate(c *conn, have int64) error {
 	for v := have; v < int64(len(steps)); v++ {
-		if err := runStep(c, steps[v], v+1); err != nil {
+		if err := s.runStep(c, steps[v], v+1); err != nil {
 			return fmt.Errorf("migrate %s to version %d: %w", s.path, v+1, err)
 		}
 		fpMigrated.Hit()
@@ -72,7 +76,7 @@ func (s *Store) migrate(c *conn, have int64) error {
 	return nil
 }
 
-func runStep(c *conn, st step, version int64) (err error) {
+func (s *Store) runStep(c *conn, st step, version int64) (err error) {
 	tx, err := c.BeginImmediate()
 	if err != nil {
 		return err
@@ -86,7 +90,7 @@ func runStep(c *conn, st step, version int64) (err error) {
 		return err
 	}
 	if st.then != nil {
-		if err := st.then(c); err != nil {
+		if err := st.then(s, c); err != nil {
 			return err
 		}
 	}

@@ -355,7 +355,7 @@ func TestMigrate(t *testing.T) {
 	if err := openTest(t, Options{Dir: dir}).Close(); err != nil { // nothing of it stayed
 		t.Fatal(err)
 	}
-	steps = append(steps[:len(steps):len(steps)], step{sql: "CREATE TABLE fresh (x)", then: func(c *conn) error {
+	steps = append(steps[:len(steps):len(steps)], step{sql: "CREATE TABLE fresh (x)", then: func(_ *Store, c *conn) error {
 		return c.exec("INSERT INTO fresh SELECT count(*) FROM tasks")
 	}})
 	if err := openTest(t, Options{Dir: dir}).Close(); err != nil {

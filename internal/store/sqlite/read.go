@@ -69,20 +69,20 @@ func (s *Store) chunk(ctx context.Context, query func(c *conn, each func(*sqlite
 	evs := make([]td.Event, len(rows))
 	for i, x := range rows {
 		evs[i] = x.Event
-		evs[i].Body = s.body(x.was, x.blob, x.size, x.raw)
+		evs[i].Body = s.blobs.body(x.was, x.blob, x.size, x.raw)
 	}
 	return evs, nil
 }
 
 // body decodes what a record says, from its blob if it has one.
-func (s *Store) body(was td.EventType, blob []byte, size int64, raw []byte) td.Body {
+func (b *blobs) body(was td.EventType, blob []byte, size int64, raw []byte) td.Body {
 	if blob == nil {
 		return td.DecodeBody(was, raw)
 	}
 	if len(blob) != len(hash{}) {
 		return td.Unreadable{Was: was, Err: fmt.Sprintf("%x is no hash of a blob", blob)}
 	}
-	raw, err := s.blobs.get(hash(blob), size)
+	raw, err := b.get(hash(blob), size)
 	if err != nil {
 		return td.Unreadable{Was: was, Err: err.Error()}
 	}

@@ -310,6 +310,11 @@ func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
 				return err
 			}
 		}
+		if b, is := r.Body.(td.IterationEnded); is {
+			if err := t.note(e.n, e.task.Spec, r.Cursor, b); err != nil {
+				return err
+			}
+		}
 		t.last, e.newest = r.Cursor, r.Cursor
 		t.publish = append(t.publish, bus.Entry{Event: r.Event, Size: len(r.Raw) + eventOverhead})
 	}

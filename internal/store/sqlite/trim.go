@@ -149,7 +149,7 @@ func (t *tx) stream(e entry) ([]brief, error) {
 	return out, nil
 }
 
-// dropBodies removes the bodies that are not audited, and the text of consumed commands.
+// dropBodies removes the bodies that are not to stay, and the text of consumed commands.
 func (t *tx) dropBodies(e entry, upTo uint64) (removed int, err error) {
 	records, err := t.stream(e)
 	if err != nil {
@@ -157,7 +157,7 @@ func (t *tx) dropBodies(e entry, upTo uint64) (removed int, err error) {
 	}
 	fpTrimBodies.Hit()
 	for _, r := range records {
-		if r.cursor > upTo || r.bare || r.was.Audited() {
+		if r.cursor > upTo || r.bare || rule.KeepsBody(r.was) {
 			continue
 		}
 		if err := t.exec("UPDATE events SET body = NULL, blob = NULL, size = 0 WHERE cursor = ?", r.cursor); err != nil {
@@ -180,7 +180,7 @@ func (t *tx) dropRecords(e *entry, upTo uint64, old func(brief) bool) (removed i
 		switch {
 		case r.cursor <= upTo && old(r):
 			removed++
-			err = t.exec("DELETE FROM events WHERE cursor = ?", r.cursor)
+			err = t.dropRecord(r)
 		case r.prev != prev:
 			err = t.exec("UPDATE events SET prev = ? WHERE cursor = ?", prev, r.cursor)
 			prev = r.cursor
@@ -200,6 +200,15 @@ func (t *tx) dropRecords(e *entry, upTo uint64, old func(brief) bool) (removed i
 		return 0, err
 	}
 	return removed, t.exec("DELETE FROM inbox WHERE task = ? AND consumed <= ?", e.n, upTo)
+}
+
+func (t *tx) dropRecord(r brief) error {
+	if r.was == (td.IterationEnded{}).Type() {
+		if err := t.exec("DELETE FROM notes WHERE cursor = ?", r.cursor); err != nil {
+			return err
+		}
+	}
+	return t.exec("DELETE FROM events WHERE cursor = ?", r.cursor)
 }
 
 // sweep removes blobs that no record refers to: those of trimmed records, and those of calls that a

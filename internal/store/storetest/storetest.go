@@ -52,6 +52,10 @@ func Run(t *testing.T, open Open) {
 		"views/tasks and counts":              viewTasks,
 		"views/resolve":                       viewResolve,
 		"views/resolve requests":              viewResolveRequests,
+		"notes/newest first":                  notesNewest,
+		"notes/best first":                    notesBest,
+		"notes/any text may be asked for":     notesHostile,
+		"notes/outlive bodies":                notesTrimmed,
 		"follow/gapless beside a stuck one":   followGapless,
 		"follow/filters":                      followFilters,
 		"follow/ends":                         followEnds,
@@ -75,6 +79,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("claim/expires by the clock", func(t *testing.T) { claimExpires(t, open) })
 	t.Run("budget/model", func(t *testing.T) { budgetModel(t, open) })
 	t.Run("lease/model", func(t *testing.T) { leaseModel(t, open) })
+	t.Run("notes/model", func(t *testing.T) { notesModel(t, open) })
 	t.Run("model", func(t *testing.T) { model(t, open) })
 }
 
