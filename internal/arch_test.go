@@ -33,7 +33,7 @@ var floors = [][]string{
 	{"llm/gateway"},                 // before all models
 	{"store/sqlite", "store/mem", "store/mirror", "store/clean"},
 	// 3: durable work
-	{"durable", "coord", "memory", "graph", "tool/mcp"},
+	{"durable", "coord", "memory", "notes", "graph", "tool/mcp"},
 	{"rebuild"},   // the journal, made again from what is kept beside it
 	{"knowledge"}, // the learnings of a project, lent to runners and tools
 	// 4: runners, and before them the scheduler whose contract they fulfil

@@ -64,6 +64,7 @@ func (r *run) assemble(ctx context.Context) error {
 	if err := r.addLearnings(ctx, t, &opening); err != nil {
 		return err
 	}
+	untrusted := r.addNotes(ctx, t, &opening)
 	hookParts(&opening, hook.TaskStarted, r.startWords)
 	hookParts(&opening, hook.PreContextAssembly, words)
 	r.addHistory(t, &opening)
@@ -85,6 +86,7 @@ func (r *run) assemble(ctx context.Context) error {
 		More:      r.more.Record,
 		Tier:      tier,
 		Why:       why,
+		Untrusted: untrusted,
 	})
 	if err != nil || !ok {
 		return err

@@ -153,7 +153,8 @@ type run struct {
 	more  More            // made with it
 	tools []llm.Tool      // as recorded in the context, decoded once
 
-	learned int // the turn after which what the conversation gives away was kept
+	learned  int // the turn after which what the conversation gives away was kept
+	searched int // the turn whose answer was searched for what it wants to be kept
 
 	begun      bool                       // the hooks of its beginning were asked
 	startWords []string                   // what they add to the opening
@@ -328,6 +329,9 @@ func (r *run) next(ctx context.Context) error {
 		return r.pause(ctx, hookName+" "+said.Hook, said.Reason)
 	}
 	if changed, err := r.afterCall(ctx); err != nil || changed {
+		return err
+	}
+	if err := r.keepSaid(ctx); err != nil {
 		return err
 	}
 	t := r.log.Transcript()

@@ -14,6 +14,7 @@ import (
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 var (
@@ -30,6 +31,9 @@ const (
 	ExtractAll     Extract = "keep"   // each is kept as it stands
 	ExtractRefined Extract = "refine" // the small model makes learnings of them, or none
 )
+
+// mostToldTokens bounds what a task is told of learnings.
+const mostToldTokens = 2000
 
 const (
 	mostTold    = 5 // learnings that a task is told
@@ -59,6 +63,11 @@ func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) error
 	if found, err = r.telling(ctx, about, found); err != nil {
 		return err
 	}
+	told := memory.Render(found, maxInstructions)
+	for len(found) > 0 && window.Tokens(told) > mostToldTokens {
+		found = found[:len(found)-1] // the best come first
+		told = memory.Render(found, maxInstructions)
+	}
 	var sources []string
 	for _, m := range found {
 		source := hookName
@@ -70,7 +79,7 @@ func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) error
 		}
 		sources = append(sources, source)
 	}
-	if told := memory.Render(found, maxInstructions); told != "" {
+	if told != "" {
 		opening.add("learnings", strings.Join(sources, ", "), told+"\n")
 	}
 	return nil

@@ -209,6 +209,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 		if b.Tier != "" {
 			t.Chosen, t.Raised = b.Tier, "" // an earlier escalation was another iteration's
 		}
+		t.Untrusted = t.Untrusted || b.Untrusted
 		t.phase(AssemblingContext, "")
 	case IterationEnded:
 		t.iterationEnded(b)
