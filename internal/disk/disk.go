@@ -1,5 +1,5 @@
-// Package disk makes and removes what must still be so after the host has lost its power. All of it happens within a
-// root, so that a symlink cannot lead elsewhere.
+// Package disk makes and removes what must still be so after the host has lost its power. All of that happens within a
+// root, so that a symlink cannot lead elsewhere. RemoveAll alone is for what nobody will miss.
 package disk
 
 import (
@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 
 	"taskdaemon/internal/td"
 )
@@ -44,4 +45,19 @@ func Remove(root *os.Root, name string) error {
 		return err
 	}
 	return nil
+}
+
+// RemoveAll removes a folder and all in it, also where folders in it were made read-only, as module caches are.
+func RemoveAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }

@@ -33,6 +33,8 @@ func TestWorkspacesCommandsDoNotRun(t *testing.T) {
 		_, _ = TreeHash(t.Context(), dir)
 		_, _ = Describe(t.Context(), dir)
 		_, _, _ = Snapshot(t.Context(), dir, "hostile", "message")
+		tree, _ := TreeHash(t.Context(), dir)
+		_ = Checkout(t.Context(), dir, tree, filepath.Join(t.TempDir(), "checkout"))
 		if _, err := os.Stat(mark); err == nil {
 			t.Error("a command of the workspace ran")
 		}

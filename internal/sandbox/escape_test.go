@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/disk"
 )
 
 // nobodyUser is the unprivileged user that the escape suite runs as a second time.
@@ -84,7 +86,7 @@ func newYardIn(t *testing.T, dir string) *yard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = removeAll(base) })
+	t.Cleanup(func() { _ = disk.RemoveAll(base) })
 	y := &yard{t: t, home: base + "/home", work: base + "/home/work", out: base + "/outside", priv: base + "/home/.ssh"}
 	for _, dir := range []string{y.work, y.out, y.priv} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

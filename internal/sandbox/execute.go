@@ -152,7 +152,7 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *
 	deadline := time.NewTimer(s.spec.Timeout)
 	defer deadline.Stop()
 	var limits Limits
-	var disks []disk
+	var disks []volume
 	if p := s.spec.Profile; p != nil {
 		limits = p.Limits
 		disks = limits.disks(append([]string{p.Workspace, p.Temp}, p.Write...))

@@ -75,15 +75,15 @@ func (l Limits) exceeded() (why string, held int64) {
 	return "", held
 }
 
-// disk is one that a command can write to, by a folder on it.
-type disk struct {
+// volume is a disk that a command can write to, by a folder on it.
+type volume struct {
 	path string
 	id   unix.Fsid
 }
 
 // disks are those that the paths are on and that have more room than a command must leave. Of one that has less the
 // command is not to blame.
-func (l Limits) disks(paths []string) (out []disk) {
+func (l Limits) disks(paths []string) (out []volume) {
 	if l.Free == 0 {
 		return nil
 	}
@@ -92,15 +92,15 @@ func (l Limits) disks(paths []string) (out []disk) {
 		if path == "" || unix.Statfs(path, &st) != nil || room(st) < l.Free {
 			continue
 		}
-		if !slices.ContainsFunc(out, func(d disk) bool { return d.id == st.Fsid }) {
-			out = append(out, disk{path, st.Fsid})
+		if !slices.ContainsFunc(out, func(d volume) bool { return d.id == st.Fsid }) {
+			out = append(out, volume{path, st.Fsid})
 		}
 	}
 	return out
 }
 
 // crowded says which disk has too little room by now, or nothing.
-func (l Limits) crowded(disks []disk) string {
+func (l Limits) crowded(disks []volume) string {
 	for _, d := range disks {
 		var st unix.Statfs_t
 		if unix.Statfs(d.path, &st) == nil && room(st) < l.Free {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/td"
 )
 
@@ -142,24 +143,9 @@ func (s *Spool) Forget(keep func(td.TaskID) bool) error {
 		if keep(td.TaskID(e.Name())) {
 			continue
 		}
-		if err := removeAll(filepath.Join(s.temps(), e.Name())); err != nil {
+		if err := disk.RemoveAll(filepath.Join(s.temps(), e.Name())); err != nil {
 			return td.Errorf(td.Storage, "remove temp folder: %w", err)
 		}
 	}
 	return nil
-}
-
-// removeAll removes a tree even where folders in it were made read-only, as module caches are.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !os.IsPermission(err) {
-		return err
-	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

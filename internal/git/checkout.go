@@ -1,0 +1,158 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/disk"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpCheckoutFill   = failpoint.New("git.checkout.before_files")
+	fpCheckoutRename = failpoint.New("git.checkout.before_rename")
+	fpCheckoutDone   = failpoint.New("git.checkout.after_rename")
+	fpCheckoutGone   = failpoint.New("git.checkout.removed")
+)
+
+// CheckoutBranch is the branch that a checkout made by Checkout is on.
+const CheckoutBranch = "taskdaemon/checkout"
+
+// draft is the end of the name under which a checkout is made.
+const draft = ".making"
+
+// Checkout makes the folder into a checkout of exactly tree, which the checkout around dir must hold: tracked and
+// untracked files, not ignored ones. Conflict when it holds something else by now.
+//
+// It is a repository of its own, with one commit of that tree on top of HEAD: it borrows the objects of the one it
+// is made from, and shares no ref, no setting and no hook with it, so that nothing done in it reaches the other.
+// No filter runs: files are what the workspace has, large files of LFS included, but for line endings that git's
+// attributes or settings make others. Repositories in the checkout, submodules among them, are empty folders.
+//
+// It is made beside its place and moved there whole, and is on disk by then: what stands at into is taken for one
+// that was made before, and what a crash left half-made is made anew.
+func Checkout(ctx context.Context, dir, tree, into string) error {
+	switch _, err := os.Lstat(into); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return td.Errorf(td.Storage, "look for the checkout: %w", err)
+	}
+	making := into + draft
+	if err := disk.RemoveAll(making); err != nil {
+		return td.Errorf(td.Storage, "clear half-made checkout: %w", err)
+	}
+	if err := os.MkdirAll(making, 0o700); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	if err := fill(ctx, dir, tree, making); err != nil {
+		return errors.Join(err, disk.RemoveAll(making))
+	}
+	if err := syncDisk(making); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	fpCheckoutRename.Hit()
+	if err := os.Rename(making, into); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	fpCheckoutDone.Hit()
+	if err := syncPath(filepath.Dir(into)); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	return nil
+}
+
+// RemoveCheckout removes what Checkout made, or began to make. It is no error if there is nothing.
+func RemoveCheckout(into string) error {
+	for _, path := range []string{into + draft, into} {
+		if err := disk.RemoveAll(path); err != nil {
+			return td.Errorf(td.Storage, "remove checkout: %w", err)
+		}
+	}
+	fpCheckoutGone.Hit()
+	return nil
+}
+
+// fill makes the repository in the empty folder at, and its files.
+func fill(ctx context.Context, dir, tree, at string) error {
+	w, err := openWork(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	format, err := line(ctx, call{dir: w.top, args: []string{"rev-parse", "--show-object-format"}})
+	if err != nil {
+		return err
+	}
+	own := func(args ...string) call {
+		return call{dir: at, own: true, set: []string{"checkout.workers=0"}, args: args}
+	}
+	if _, err := run(ctx, own("init", "--quiet", "--template=", "--object-format="+format, "--initial-branch="+CheckoutBranch, ".")); err != nil {
+		return err
+	}
+	lent, objects := filepath.Join(w.common, "objects"), filepath.Join(at, ".git", "objects")
+	if err := borrow(w.common, lent, at); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(lent))
+	switch holds, err := w.writeTree(ctx, false); {
+	case err != nil:
+		return err
+	case holds != tree:
+		return td.Errorf(td.Conflict, "%s holds the tree %s by now, not %s", w.top, holds, tree)
+	}
+	head, err := resolve(ctx, w.top, "HEAD^{commit}")
+	if err != nil {
+		return err
+	}
+	commit := []string{"commit-tree", "--no-gpg-sign", tree, "-m", "The workspace as it stands"}
+	if head != "" {
+		commit = append(commit, "-p", head)
+	}
+	made, err := line(ctx, own(commit...))
+	if err != nil {
+		return err
+	}
+	fpCheckoutFill.Hit()
+	_, err = run(ctx, own("reset", "--quiet", "--hard", made))
+	return err
+}
+
+// borrow lets the repository at have the objects of another, and end where that one's history is cut off.
+func borrow(common, lent, at string) error {
+	info := filepath.Join(at, ".git", "objects", "info")
+	if err := os.MkdirAll(info, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(info, "alternates"), []byte(quoteAlternate(lent)+"\n"), 0o600); err != nil {
+		return err
+	}
+	shallow, err := os.ReadFile(filepath.Join(common, "shallow"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(at, ".git", "shallow"), shallow, 0o600)
+}
+
+// syncDisk makes all that was written to the disk that path is on last: one call for thousands of files.
+func syncDisk(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	return nil
+}
