@@ -61,7 +61,7 @@ func (a *app) book() (*rulebook.Book, error) {
 	}
 	dir := filepath.Dir(file)
 	temps := daemon.Temps(daemon.Options{UserDir: dir, StateDir: state, Config: c, Getenv: os.Getenv})
-	return rulebook.New(rulebook.Options{UserDir: dir, StateDir: state, Home: home(), Config: c, Temps: temps}), nil
+	return rulebook.New(rulebook.Options{UserDir: dir, StateDir: state, Checkouts: daemon.CheckoutsDir(state), Home: home(), Config: c, Temps: temps}), nil
 }
 
 // home is the person's home folder, or nothing.

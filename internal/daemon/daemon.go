@@ -193,7 +193,9 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.rates, err = Rates(d.o.Config); err != nil {
 		return err
 	}
-	d.book = rulebook.New(rulebook.Options{UserDir: d.o.UserDir, StateDir: d.o.StateDir, Home: d.o.Home, Config: d.o.Config, Temps: Temps(d.o)})
+	d.book = rulebook.New(rulebook.Options{
+		UserDir: d.o.UserDir, StateDir: d.o.StateDir, Checkouts: CheckoutsDir(d.o.StateDir), Home: d.o.Home, Config: d.o.Config, Temps: Temps(d.o),
+	})
 	if d.o.Config.Sandbox.Mode != config.SandboxOff {
 		sandbox.MakeCaches(d.o.Getenv)
 	}

@@ -7,16 +7,19 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// tempsEvery is how often the temp folders of tasks that have ended are removed.
+// tempsEvery is how often the temp folders and checkouts of tasks that have ended are removed.
 const tempsEvery = 10 * time.Minute
 
-// temps removes the temp folders of tasks that have ended, at the start and from time to time.
+// temps removes the temp folders and checkouts of tasks that have ended, at the start and from time to time.
 func (d *Daemon) temps(ctx context.Context) error {
 	ticker := time.NewTicker(tempsEvery)
 	defer ticker.Stop()
 	for {
 		if err := d.spool.Forget(func(id td.TaskID) bool { return d.needsTemp(ctx, id) }); err != nil {
 			d.o.Log.Warn("remove temp folders", "err", err)
+		}
+		if err := d.sweepCheckouts(ctx); err != nil && ctx.Err() == nil {
+			d.o.Log.Warn("remove checkouts", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -40,6 +40,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Planned:       d.plannedAround,
 		Knowledge:     d.shelf,
 		Extract:       engine.Extract(c.Knowledge.Extract),
+		Checkouts:     checkouts{CheckoutsDir(d.o.StateDir)},
 		Spawn:         d.spawn,
 		CancelChild:   d.cancelChild,
 		Raised:        d.wakeSpenders,

@@ -71,6 +71,10 @@ func (r *run) conclude(ctx context.Context, n nomination) error {
 	if err != nil || !passed {
 		return err
 	}
+	evidence, passed, err = r.verify(ctx, n, evidence)
+	if err != nil || !passed {
+		return err
+	}
 	if err := r.learn(ctx); err != nil {
 		return err
 	}

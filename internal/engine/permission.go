@@ -94,7 +94,7 @@ func refused(c *transcript.Call) bool {
 // unforced is permitted for a call that speaks to the loop alone: it needs no permission unless a rule or a
 // hook says so, until it has begun. The model's own questions are asked of a person in any case.
 func (r *run) unforced(ctx context.Context, c *transcript.Call) (allowed bool, err error) {
-	if c.Intent != nil || c.Validation.Intent != nil {
+	if c.Intent != nil || c.Validation.Intent != nil || c.Verification.Intent != nil {
 		return true, nil
 	}
 	d := r.decide(c, tool.Call{Free: true})

@@ -146,16 +146,27 @@ func childResult(t td.Task) *td.ToolResult {
 	return out
 }
 
-// cancelChildren lets the end of a task flow down to the subtasks it waits for.
-func (r *run) cancelChildren(ctx context.Context, why string) error {
-	for _, c := range r.log.Transcript().Calls {
+// sent are the steps in flight that a subtask or a verifier carries out.
+func (r *run) sent() (out []td.Intent) {
+	script := r.log.Transcript()
+	for _, c := range append(slices.Clone(script.Calls), script.InWords) {
+		if v := c.Verification; v.Intent != nil && v.Outcome == nil {
+			out = append(out, *v.Intent)
+		}
 		if c.Intent == nil || c.Outcome != nil {
 			continue
 		}
-		if t, known := r.toolbox().Get(c.Use.Name); !known || t.Control != tool.TaskControl && t.Control != tool.ExploreControl {
-			continue
+		if t, known := r.toolbox().Get(c.Use.Name); known && (t.Control == tool.TaskControl || t.Control == tool.ExploreControl) {
+			out = append(out, *c.Intent)
 		}
-		named, err := childOf(*c.Intent)
+	}
+	return out
+}
+
+// cancelChildren lets the end of a task flow down to the subtasks and the verifier it waits for.
+func (r *run) cancelChildren(ctx context.Context, why string) error {
+	for _, in := range r.sent() {
+		named, err := childOf(in)
 		if err != nil {
 			continue
 		}

@@ -25,8 +25,8 @@ var (
 // CheckoutBranch is the branch that a checkout made by Checkout is on.
 const CheckoutBranch = "taskdaemon/checkout"
 
-// draft is the end of the name under which a checkout is made.
-const draft = ".making"
+// Draft is the end of the name under which a checkout is made, beside its place.
+const Draft = ".making"
 
 // Checkout makes the folder into a checkout of exactly tree, which the checkout around dir must hold: tracked and
 // untracked files, not ignored ones. Conflict when it holds something else by now.
@@ -45,7 +45,7 @@ func Checkout(ctx context.Context, dir, tree, into string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return td.Errorf(td.Storage, "look for the checkout: %w", err)
 	}
-	making := into + draft
+	making := into + Draft
 	if err := disk.RemoveAll(making); err != nil {
 		return td.Errorf(td.Storage, "clear half-made checkout: %w", err)
 	}
@@ -71,7 +71,7 @@ func Checkout(ctx context.Context, dir, tree, into string) error {
 
 // RemoveCheckout removes what Checkout made, or began to make. It is no error if there is nothing.
 func RemoveCheckout(into string) error {
-	for _, path := range []string{into + draft, into} {
+	for _, path := range []string{into + Draft, into} {
 		if err := disk.RemoveAll(path); err != nil {
 			return td.Errorf(td.Storage, "remove checkout: %w", err)
 		}

@@ -216,9 +216,9 @@ func TestCheckoutAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	into := filepath.Join(t.TempDir(), "one")
-	write(t, into+draft+"/.git/HEAD", "half")
-	write(t, into+draft+"/old", "half")
-	if err := os.Chmod(into+draft+"/.git", 0o500); err != nil {
+	write(t, into+Draft+"/.git/HEAD", "half")
+	write(t, into+Draft+"/old", "half")
+	if err := os.Chmod(into+Draft+"/.git", 0o500); err != nil {
 		t.Fatal(err)
 	}
 	if err := Checkout(t.Context(), dir, tree, into); err != nil {

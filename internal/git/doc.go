@@ -7,8 +7,8 @@
 //
 // A user's repository is only read, except by Snapshot, which adds objects and one private ref, and by
 // Graph, which keeps a branch and a worktree of its own in it. The index, HEAD and the files of a user's
-// checkout are never touched. Checkout makes a throw-away copy of one that is a repository of its own. Repo is a bare repository that belongs to taskdaemon alone; its caller makes
-// sure that one process at a time writes to it.
+// checkout are never touched. Checkout makes a throw-away copy of one, which is a repository of its own. Repo is
+// a bare repository that belongs to taskdaemon alone; its caller makes sure that one process at a time writes to it.
 //
 // Errors carry a td.Kind: Unavailable (no git, or a remote that does not answer), NotFound (no such
 // repository), Locked, Storage, Corrupt, Conflict, Auth, Refused, Interrupted, and quote what git said.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -71,7 +72,7 @@ var rawDevices = []string{
 }
 
 // gitRuns are the files of a repository from which git runs commands, or that lead it to those of another one.
-var gitRuns = split([]string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"})
+var gitRuns = split([]string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir", "objects/info/alternates"})
 
 // The lists above, split once.
 var (
@@ -174,17 +175,26 @@ func floorDevices(ps parts, consider considering) {
 
 func (p *Policy) floorOwned(path string, destroys bool, consider considering) {
 	const why = "%s belongs to taskdaemon, which watches over this run."
+	lent := p.inCheckout() && under(path, p.place.Workspace) == yes
 	for _, own := range p.place.Own {
+		if lent && under(p.place.Workspace, own) == yes {
+			continue
+		}
 		consider(under(path, own), floorOwn, why)
 		if destroys {
 			consider(above(path, own), floorOwn, why)
 		}
 	}
-	if p.inWorkspace(path) && under(p.place.Workspace, p.place.State) == yes {
-		return // worktrees may lie in the state folder
+	if lent {
+		return
 	}
 	consider(under(path, p.place.State), floorOwn, why)
 	if destroys {
 		consider(above(path, p.place.State), floorOwn, why)
 	}
+}
+
+// inCheckout reports whether the workspace is one of taskdaemon's own checkouts, and not more than one.
+func (p *Policy) inCheckout() bool {
+	return p.place.Checkouts != "" && filepath.Dir(p.place.Workspace) == p.place.Checkouts
 }

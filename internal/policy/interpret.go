@@ -48,9 +48,29 @@ func (w *walker) mentions(text string) {
 			w.r.add(Deny, floorCredentials, "The program names %s, which holds secrets of this machine.", cred)
 		}
 	}
+	lent := w.p.inCheckout()
+	if lent {
+		text = cutPath(text, w.p.place.Workspace)
+	}
 	for _, own := range append([]string{w.p.place.State}, w.p.place.Own...) {
-		if own != "" && under(w.p.place.Workspace, own) == no && strings.Contains(text, own) {
+		if own != "" && (lent || under(w.p.place.Workspace, own) == no) && strings.Contains(text, own) {
 			w.r.add(Deny, floorOwn, "The program names %s, which belongs to taskdaemon.", own)
+		}
+	}
+}
+
+// cutPath is text without a path, where it stands as a whole.
+func cutPath(text, path string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, path)
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:i])
+		if text = text[i+len(path):]; !ends(text) {
+			b.WriteString(path)
 		}
 	}
 }

@@ -77,6 +77,7 @@ type Place struct {
 	Workspace string
 	Home      string
 	State     string
+	Checkouts string   // folder in State whose folders may be workspaces: a task may use its own of them
 	Own       []string // further files of taskdaemon: config, socket
 	Temp      []string // folders that may be written like the workspace
 	Branches  []string // protected branches, as globs; nil: DefaultBranches
@@ -139,6 +140,9 @@ func New(place Place, rules []Rule) (*Policy, error) {
 	p.place.Home = p.resolved(place.Home)
 	if place.State != "" {
 		p.place.State = p.resolved(place.State)
+	}
+	if place.Checkouts != "" {
+		p.place.Checkouts = p.resolved(place.Checkouts)
 	}
 	p.place.Own = p.resolvedAll(place.Own)
 	p.place.Temp = p.resolvedAll(place.Temp)

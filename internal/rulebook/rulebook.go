@@ -34,6 +34,8 @@ type Options struct {
 	StateDir string
 	Home     string
 	Config   config.Config
+	// Checkouts is the folder in StateDir whose folders may be workspaces; empty: there is none.
+	Checkouts string
 	// Temps are the folders that a command in a workspace has for itself; nil: none.
 	Temps func(workspace string) []string
 }
@@ -56,7 +58,7 @@ func New(o Options) *Book {
 	}
 	b := &Book{
 		file:  filepath.Join(o.UserDir, "permissions.yaml"),
-		place: policy.Place{Home: o.Home, State: o.StateDir, Own: []string{o.UserDir}, Resolve: ResolveLinks, Git: LookAtGit},
+		place: policy.Place{Home: o.Home, State: o.StateDir, Checkouts: o.Checkouts, Own: []string{o.UserDir}, Resolve: ResolveLinks, Git: LookAtGit},
 		temps: o.Temps,
 	}
 	if o.Config.Git.Protected != "" {

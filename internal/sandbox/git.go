@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,49 @@ func gitWorktree(workspace string) (own, common string) {
 		return "", ""
 	}
 	return own, common
+}
+
+// maxLenders is how many repositories objects are borrowed from, one from the other: as many as git follows.
+const maxLenders = 5
+
+// gitLenders are the folders of objects that the repository of a workspace borrows, which git must see. A command
+// cannot make it borrow others: what says so is sealed, or removed where there was nothing before.
+func gitLenders(workspace string) []string {
+	var out []string
+	at := filepath.Join(workspace, ".git", "objects")
+	if _, common := gitWorktree(workspace); common != "" {
+		at = filepath.Join(common, "objects")
+	}
+	for next := []string{at}; len(next) > 0 && len(out) < maxLenders; next = next[1:] {
+		raw, err := readSmall(filepath.Join(next[0], "info", "alternates"))
+		if err != nil {
+			continue
+		}
+		for _, path := range alternates(raw) {
+			if path = beside(next[0], path); !slices.Contains(out, path) && len(out) < maxLenders {
+				out, next = append(out, path), append(next, path)
+			}
+		}
+	}
+	return out
+}
+
+// alternates are the paths in a file of that name: one in a line, some quoted.
+func alternates(raw string) []string {
+	var out []string
+	for line := range strings.SplitSeq(raw, "\n") {
+		if strings.HasPrefix(line, `"`) {
+			plain, err := strconv.Unquote(line)
+			if err != nil {
+				continue
+			}
+			line = plain
+		}
+		if line != "" && !strings.HasPrefix(line, "#") && !strings.ContainsRune(line, 0) {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 func readSmall(path string) (string, error) {

@@ -112,6 +112,9 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 	for _, path := range without("/", append(slices.Clone(hidden), "/dev")) {
 		r.allow(path, rightsRead)
 	}
+	if covered(p.Workspace, hidden) {
+		r.allow(p.Workspace, rightsRead) // a checkout in taskdaemon's own folder
+	}
 	for _, path := range devices {
 		r.allow(path, rightsDevice)
 	}

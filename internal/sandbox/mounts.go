@@ -31,7 +31,7 @@ func (p Profile) PrivateTemps() []string {
 }
 
 func (p Profile) ownTemps() []string {
-	needed := append(slices.Concat(p.Write, p.See, filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
+	needed := append(slices.Concat(p.Write, p.See, gitLenders(p.Workspace), filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
 	return slices.DeleteFunc(slices.Clone(tempFolders), func(t string) bool {
 		info, err := os.Lstat(t)
 		return err != nil || !info.IsDir() || holds(t, needed) || slices.Contains(needed, t)

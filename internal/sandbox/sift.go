@@ -37,6 +37,7 @@ func (p Profile) needed() []string {
 	if own, common := gitWorktree(p.Workspace); own != "" {
 		paths = append(paths, own, common)
 	}
+	paths = append(paths, gitLenders(p.Workspace)...)
 	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
 }
 

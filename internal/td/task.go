@@ -71,6 +71,9 @@ type Spec struct {
 	Tainted bool `json:"tainted,omitempty"`
 	// Tools are the only ones it may use; empty: all.
 	Tools []string `json:"tools,omitempty"`
+	// Source is the workspace that Dir is a throw-away checkout of, for the verifier of what was done there; empty: Dir
+	// is the workspace.
+	Source string `json:"source,omitempty"`
 	// Project is the folder whose graph it is planned in; empty: it lives in the journal alone.
 	Project string `json:"project,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
