@@ -75,8 +75,6 @@ type Options struct {
 	Extract Extract
 	// Checkouts are where verifiers work.
 	Checkouts Checkouts
-	// Brief is what a verifier is told besides the task: documents of what it is part of; nil: nothing.
-	Brief func(ctx context.Context, t td.Task) string
 	// Spawn creates a subtask, or finds the one that was created, and lets it run.
 	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
 	// Raised is told that a person raised a budget of everybody; nil: nobody.

@@ -237,7 +237,8 @@ func keepOut(top string) td.KeptRule {
 }
 
 func (r *run) verifierPrompt(ctx context.Context, t td.Task, claim, top string) string {
-	var b strings.Builder
+	b, known := prose{}, r.plannedOf(ctx, t)
+	known.Blockers = nil
 	b.WriteString(verifierText)
 	if sub, err := filepath.Rel(top, t.Dir); err == nil && sub != "." {
 		fmt.Fprintf(&b, "\nThe agent worked in the folder %s of it.\n", sub)
@@ -245,12 +246,9 @@ func (r *run) verifierPrompt(ctx context.Context, t td.Task, claim, top string) 
 	if t.Validator != "" {
 		fmt.Fprintf(&b, "\nThe validator of the task has passed: %s\n", t.Validator)
 	}
-	fmt.Fprintf(&b, "\n# The task: %s\n\n%s\n", t.Title, t.Prompt)
-	if r.Brief != nil {
-		if brief := strings.TrimSpace(r.Brief(ctx, t)); brief != "" {
-			b.WriteString("\n" + brief + "\n")
-		}
-	}
+	b.WriteString("\n")
+	r.addPlanned(t, known, &b)
+	fmt.Fprintf(&b, "# The task: %s\n\n%s\n", t.Title, t.Prompt)
 	fmt.Fprintf(&b, "\n# What the agent claims\n\n%s\n", fence.Text("What the agent says of its work", fence.Visible(claim)))
 	return b.String()
 }

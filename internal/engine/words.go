@@ -16,6 +16,8 @@ func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 	said := sigil.Parse(text)
 	n := nomination{call: &script.InWords, inWords: true, text: clip(sigil.Rest(text), maxNote)}
 	switch {
+	case t.Source != "":
+		return r.verdictInWords(ctx, n, said.Verdict)
 	case said.GivenUp:
 		return true, r.giveUp(ctx, n)
 	case said.Done != "" && !names(t, said.Done), said.Done == "" && said.Failed != "" && !names(t, said.Failed):
@@ -33,6 +35,21 @@ func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 		return true, r.conclude(ctx, n)
 	}
 	return false, nil
+}
+
+// verdictInWords is what becomes of the answer of a verifier.
+func (r *run) verdictInWords(ctx context.Context, n nomination, v *sigil.Verdict) (bool, error) {
+	if v == nil {
+		return false, nil // it is reminded, and without a verdict nothing passes
+	}
+	n.failed = !v.Pass
+	if n.failed {
+		n.text = v.Reason
+	}
+	if n.text == "" {
+		n.text = "the verifier gave no reason"
+	}
+	return true, r.conclude(ctx, n)
 }
 
 // names reports whether a word in an answer means this task.
