@@ -130,6 +130,9 @@ func taskRows(a *app, t td.Task) [][]string {
 	for _, row := range budgetWords(t) {
 		add("budget", "%s", row)
 	}
+	if t.Source != "" {
+		add("verifies", "%s, in a checkout that is thrown away", t.Source)
+	}
 	if t.Parent != "" {
 		add("parent", "%s", td.Handle(td.TaskHandle, string(t.Parent), td.HandleLength))
 	}
@@ -158,9 +161,7 @@ func statusRows(st td.Status) [][]string {
 		add("holder", st.Blocked.Holder)
 	case st.Completed != nil:
 		add("summary", st.Completed.Summary)
-		if ev := st.Completed.Evidence; ev != nil && ev.Command != "" {
-			add("evidence", fmt.Sprintf("%s ended with %d on tree %s", ev.Command, ev.Exit, cmp.Or(ev.Tree, "(no git)")))
-		}
+		evidenceRows(st.Completed.Evidence, add)
 	case st.Failed != nil:
 		add("error", st.Failed.Error)
 		add("hint", st.Failed.Hint)

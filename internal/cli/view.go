@@ -24,6 +24,7 @@ type view struct {
 	task     td.Task
 	calls    map[td.StepKey]td.Block // tool calls, by the step that carries them out
 	names    map[td.StepKey]string
+	verifies map[td.StepKey]bool   // steps in which another agent looks whether the work is done
 	streamed map[td.StepKey]string // what was shown live of each step
 	current  piece                 // what is being streamed
 	fresh    bool                  // the cursor is at the beginning of a line
@@ -39,6 +40,7 @@ type piece struct {
 func newView(a *app, w io.Writer, s style) *view {
 	return &view{
 		app: a, w: w, s: s, fresh: true, calls: map[td.StepKey]td.Block{}, names: map[td.StepKey]string{},
+		verifies: map[td.StepKey]bool{},
 		streamed: map[td.StepKey]string{},
 	}
 }
@@ -126,6 +128,7 @@ func (v *view) event(ev td.Event, t td.Task, shown bool) {
 	switch b := ev.Body.(type) {
 	case td.StepIntended:
 		v.names[b.Key] = b.Name
+		v.verifies[b.Key] = b.Kind == td.VerifyStep
 	case td.StepEnded:
 		if b.Model != nil {
 			v.learnCalls(b.Key, b.Model.Message)
@@ -169,7 +172,9 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.line(v.s.warn(fmt.Sprintf("↺ iteration %d %s: ", b.Iteration, words)) + plainLine(b.Reason, 300))
 		}
 	case td.StepIntended:
-		if b.Attempt > 0 {
+		if b.Kind == td.VerifyStep {
+			v.line(v.s.dim("  verifying " + verificationWords(b.Intent)))
+		} else if b.Attempt > 0 {
 			v.line(v.s.dim(fmt.Sprintf("  %s, attempt %d", plainLine(b.Name, 60), b.Attempt+1)))
 		}
 	case td.StepEnded:
@@ -265,6 +270,8 @@ func (v *view) ended(o td.Outcome) {
 		delete(v.streamed, o.Key) // the next attempt begins anew
 	case o.Hook != nil:
 		v.hook(o)
+	case o.Tool != nil && v.verifies[o.Key]:
+		v.verdict(o.Tool)
 	case o.Tool != nil:
 		v.result(o)
 	}

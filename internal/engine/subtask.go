@@ -30,7 +30,7 @@ const maxDepth = 3
 var exploring = []string{"Read", "Glob", "Grep", "Complete", "Fail"}
 
 // child is the evidence of a subtask's call: its id is on disk before the subtask is, so that it is
-// created once however often that is tried.
+// created once however often that is tried. A td.Verification names a verifier in the same way.
 type child struct {
 	Task td.TaskID `json:"task"`
 }

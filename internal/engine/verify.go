@@ -43,12 +43,6 @@ var verifying = []string{"Read", "Glob", "Grep", "Bash", "BashOutput", "BashKill
 // verdict void.
 const mostTrees = 3
 
-// verifier is the evidence of a verification: who is to look, and at what. It begins like child.
-type verifier struct {
-	Task td.TaskID `json:"task"`
-	Tree string    `json:"tree"`
-}
-
 // verify has another agent find out whether the work is done, where the task's order wants that (A-5). It looks at a
 // throw-away checkout of exactly what the workspace holds; meanwhile the task rests without holding anything. The
 // verdict counts as long as the workspace holds that very tree. seen is what the validator saw.
@@ -101,7 +95,7 @@ func (r *run) nameVerifier(ctx context.Context, c *transcript.Call, seen *td.Evi
 	case seen != nil && seen.Tree != tree:
 		return r.validateAgain(ctx, c)
 	}
-	evidence, err := json.Marshal(verifier{td.NewTaskID(), tree})
+	evidence, err := json.Marshal(td.Verification{Task: td.NewTaskID(), Tree: tree})
 	if err != nil {
 		return fmt.Errorf("name the verifier: %w", err)
 	}
@@ -127,7 +121,7 @@ func (r *run) validateAgain(ctx context.Context, c *transcript.Call) error {
 // sendVerifier brings the verifier on its way, waits for it, and records what it found.
 func (r *run) sendVerifier(ctx context.Context, c *transcript.Call, claim string, seen *td.Evidence) error {
 	t, in := r.log.Task(), *c.Verification.Intent
-	var named verifier
+	var named td.Verification
 	if err := json.Unmarshal(in.Evidence, &named); err != nil || named.Task == "" {
 		return r.unverified(ctx, "The record of the verifier cannot be read: "+clip(string(in.Evidence), 100))
 	}
@@ -231,7 +225,7 @@ func (r *run) verifierSpec(ctx context.Context, t td.Task, claim string, id td.T
 func keepOut(top string) td.KeptRule {
 	literal := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`).Replace(top)
 	return td.KeptRule{
-		Verdict: string(policy.Deny), Match: "Write(" + literal + "/**)", By: "taskdaemon",
+		Verdict: string(policy.Deny), Match: "Write(" + literal + "/**)",
 		Why: "A verifier changes nothing but its own checkout.",
 	}
 }

@@ -110,7 +110,11 @@ func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
 	}
 	rules := slices.Clone(c.rules)
 	for _, r := range own {
-		rules = append(rules, policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match, Why: r.Why, From: "an answer of " + r.By, Untrusted: r.Untrusted})
+		from := policy.FromTask
+		if r.By != "" {
+			from = "an answer of " + r.By
+		}
+		rules = append(rules, policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match, Why: r.Why, From: from, Untrusted: r.Untrusted})
 	}
 	return policy.New(b.at(dir), rules)
 }

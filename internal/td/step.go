@@ -216,3 +216,9 @@ type Evidence struct {
 	Verifier TaskID `json:"verifier,omitempty"`
 	Cost     Money  `json:"cost,omitempty"`
 }
+
+// Verification is the evidence of a verify step's intent: who is to look, and at what.
+type Verification struct {
+	Task TaskID `json:"task"` // the verifier
+	Tree string `json:"tree"` // hash of what it gets a checkout of
+}
