@@ -242,7 +242,11 @@ func (r *run) verifierPrompt(ctx context.Context, t td.Task, claim, top string) 
 	}
 	b.WriteString("\n")
 	r.addPlanned(t, known, &b)
-	fmt.Fprintf(&b, "# The task: %s\n\n%s\n", t.Title, t.Prompt)
+	b.WriteString("# The task\n\n")
+	if !strings.HasPrefix(t.Prompt, t.Title) {
+		b.WriteString(t.Title + "\n\n")
+	}
+	b.WriteString(t.Prompt + "\n")
 	fmt.Fprintf(&b, "\n# What the agent claims\n\n%s\n", fence.Text("What the agent says of its work", fence.Visible(claim)))
 	return b.String()
 }

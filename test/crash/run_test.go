@@ -50,6 +50,7 @@ type ending struct {
 	Files    map[string]string // the workspace
 	Fired    []string          // what the log of hooks says, sorted
 	Plan     []string          // what the graph of the workspace says
+	Children []string          // how its verifiers ended
 }
 
 type plan struct {
@@ -387,6 +388,11 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (_ ending, err erro
 			return ending{}, err
 		}
 	}
+	if w.s.run != nil && w.s.run.Verify {
+		if e.Children, err = w.children(ctx, task.ID); err != nil {
+			return ending{}, err
+		}
+	}
 	err = filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Name() == ".git" {
 			return filepath.SkipDir
@@ -414,6 +420,21 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (_ ending, err erro
 	}
 	e.Messages = w.anonymous(h.Messages, task)
 	return e, nil
+}
+
+// children is how the subtasks of a task stand, sorted.
+func (w *crashRun) children(ctx context.Context, of td.TaskID) (out []string, _ error) {
+	all, err := w.person.svc.Tasks(ctx, api.TaskQuery{})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if t.Parent == of {
+			out = append(out, fmt.Sprintf("%s: %s", t.Title, t.Status.State))
+		}
+	}
+	sort.Strings(out)
+	return out, nil
 }
 
 // anonymous leaves out what is different in every run: where it was and what it was called.
@@ -466,6 +487,9 @@ func (w *crashRun) checkHouse() {
 		if !strings.HasPrefix(e.Name(), ".") {
 			w.errorf("left in the spool: %s", e.Name())
 		}
+	}
+	if left, err := filepath.Glob(w.path("state/checkouts/*")); err != nil || len(left) > 0 {
+		w.errorf("left of checkouts: %v, %v", left, err)
 	}
 	if w.noMirror {
 		return

@@ -159,6 +159,31 @@ turns:
   - text: I do not know.
     repeat: 2
 `},
+	{
+		name: "verified", yes: true, git: true, plan: true, run: &api.RunNext{Run: "r", Strategy: td.Fixed, Verify: true, Yes: true}, valid: "test -f done.txt", points: []string{
+			"git.checkout.before_files", "git.checkout.before_rename", "git.checkout.after_rename", "git.checkout.removed",
+			"engine.verify.named", "engine.verify.placed", "engine.verify.spawned", "engine.verify.ended", "engine.verify.cleared",
+			"engine.finish.validated", "engine.finish.before_end", "engine.iteration.before_over", "engine.iteration.over",
+			"durable.append.after", "scheduler.run.ended",
+		}, script: `
+scenes:
+  - when: "(?s)You are the verifier.*half of it"
+    turns:
+      - tools: [{name: Bash, input: {command: "test -f done.txt && echo first-look >> COUNTER; echo x > written.txt"}}]
+      - tools: [{name: Fail, input: {reason: half is missing}}]
+  - when: You are the verifier
+    turns:
+      - tools: [{name: Bash, input: {command: "grep -q whole done.txt && echo second-look >> COUNTER"}}]
+      - tools: [{name: Complete, input: {summary: it is whole}}]
+  - when: half is missing
+    turns:
+      - tools: [{name: Bash, input: {command: "echo whole > done.txt; echo second >> COUNTER"}}]
+      - tools: [{name: Complete, input: {summary: all of it}}]
+turns:
+  - tools: [{name: Bash, input: {command: "echo half > done.txt; echo first >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: half of it}}]
+`,
+	},
 	{name: "expired", limit: 30 * time.Millisecond, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo never >> COUNTER"}}]
