@@ -198,8 +198,11 @@ func (r *runner) count(step api.RunStep) {
 func (r *runner) follow(ctx context.Context, step api.RunStep) (td.Task, error) {
 	a, t := r.app, *step.Task
 	how := "started"
-	if !step.Started {
+	switch {
+	case !step.Started:
 		how = "at work"
+	case t.Iteration > 0:
+		how = "taken up again"
 	}
 	a.say("%s %s %s", a.talk.bold(t.Handle), plainLine(t.Title, 100), a.talk.dim("("+how+")"))
 	w := watch{app: a, service: r.svc, task: t, out: a.stderr, style: a.talk, answers: true, untilRest: true, thoughts: true}

@@ -51,7 +51,7 @@ func TestRunIsInterrupted(t *testing.T) {
 	say("use the other tool\n")
 	seen.wait(t, "go on with the run? [Y/n]")
 	say("y\n")
-	seen.waitCount(t, "(at work)", 1)
+	seen.wait(t, "(taken up again)")
 	task := p.plannedTask(t, td.Running)
 	wantIn(t, "the conversation", p.must(t, "loop", "history", task.Handle), "use the other tool")
 	if task.Ordered == nil || task.Iteration != 1 {

@@ -331,6 +331,9 @@ func (v *view) result(o td.Outcome) {
 	}
 	_, streamed := v.streamed[o.Key]
 	delete(v.streamed, o.Key)
+	if !o.Tool.IsError && (name == "Complete" || name == "Fail") {
+		return // the end of the task says it
+	}
 	mark := v.s.green("  ✓ ")
 	if o.Tool.IsError {
 		mark = v.s.red("  ✗ ")

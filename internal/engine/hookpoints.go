@@ -81,9 +81,12 @@ func injected(key td.StepKey, said hook.Result) td.Said {
 	return td.Said{By: hookName, Why: td.Inject, Step: key, Text: strings.Join(said.Inject, "\n\n")}
 }
 
-// pause stops the task until a person lets it go on.
-func (r *run) pause(ctx context.Context, by, reason string) error {
+// pause stops the task until a person lets it go on. What with holds is recorded together with that.
+func (r *run) pause(ctx context.Context, by, reason string, with ...td.Body) error {
 	if err := r.pausing(ctx, by, reason); err != nil {
+		return err
+	}
+	if err := r.log.Stage(with...); err != nil {
 		return err
 	}
 	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Pause(t, by, reason, at) })

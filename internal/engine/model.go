@@ -72,15 +72,7 @@ func (r *run) callModel(ctx context.Context) error {
 	t, script := r.log.Task(), r.log.Transcript()
 	if limit := r.turnLimit(t); t.Turns-t.TurnsAtResume >= limit {
 		why := fmt.Sprintf("%d turns without an end; resume to allow as many again", limit)
-		if err := r.pausing(ctx, "taskdaemon", why); err != nil {
-			return err
-		}
-		if err := r.log.Stage(td.Drifted{Signal: td.DriftTurns, Action: td.DriftStuck, Detail: fmt.Sprintf("%d turns", limit)}); err != nil {
-			return err
-		}
-		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-			return td.Pause(t, "taskdaemon", why, at)
-		})
+		return r.pause(ctx, "taskdaemon", why, td.Drifted{Signal: td.DriftTurns, Action: td.DriftStuck, Detail: fmt.Sprintf("%d turns", limit)})
 	}
 	if n := len(script.Model.Failures); n > 0 && !script.Model.InFlight {
 		// A clock that was set back must not make the wait longer than it was meant to be.

@@ -86,8 +86,5 @@ func (r *run) giveUp(ctx context.Context, n nomination) error {
 	if err := r.reap(ctx, "the agent gave up"); err != nil {
 		return err
 	}
-	if err := r.log.Stage(r.note(td.EndedGivenUp, why)); err != nil {
-		return err
-	}
-	return r.pause(ctx, td.ByRun, "given up: "+why)
+	return r.pause(ctx, td.ByRun, "given up: "+why, r.note(td.EndedGivenUp, why))
 }
