@@ -112,6 +112,18 @@ var mutants = []mutant{
 		"if len(held) >= limit {", "if len(held) > limit {", sim,
 	},
 	{
+		"a crash gives leases back", "internal/td/lease.go",
+		"\ton := b.Status.Blocked\n", "\ton := b.Status.Blocked\n\tif b.Verb == VerbRecover {\n\t\tfor _, s := range t.InFlight {\n\t\t\tt.giveBack(s.Key)\n\t\t}\n\t}\n", sim,
+	},
+	{
+		"who waits for a lease is not woken", "internal/engine/lease.go",
+		"if r.Leases.Freed != nil {", "if r.Leases.Freed != nil && false {", sim,
+	},
+	{
+		"everybody asks for everybody's budget", "internal/td/budget.go",
+		"return !b.Asked && b.Kept < b.Limit", "return true", budgets,
+	},
+	{
 		"a lost claim goes unnoticed", "internal/coord/keeper.go",
 		"h.cancel(ErrClaimLost)", "_ = h",
 		[]string{"./internal/coord"},

@@ -17,17 +17,21 @@ import (
 // fails, which no call of a seed may.
 const leaseWait = 30 * time.Minute
 
+// never is longer than a seed lasts, by far: on a host that looks at nothing by itself before that, a task whose wake-up is
+// lost stays where it is.
+const never = 1000 * time.Hour
+
 // anvil is what every act needs, whichever folder it works in.
 const anvil = "anvil"
 
 // leases are those of a host whose tasks share folders.
-func (h *host) leases() engine.Leases {
+func (h *host) leases(wait time.Duration) engine.Leases {
 	resources, err := coord.NewResources([]coord.Resource{{Name: anvil, Capacity: 1, Match: "Act"}}, 0)
 	if err != nil {
 		panic(err)
 	}
 	return engine.Leases{
-		Resources: resources, Wait: leaseWait,
+		Resources: resources, Wait: wait,
 		Shares: func(td.TaskID, string) bool { return true },
 		Freed:  func() { h.sched.Freed() },
 	}

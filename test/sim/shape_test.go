@@ -12,6 +12,7 @@ import (
 type shape struct {
 	hosts, tasks, crashes int
 	shared                bool // two tasks work in each folder, and there is one anvil for all
+	alone                 bool // there is one host, which never looks at a task that nobody wakes
 }
 
 const crowd = 100
@@ -25,7 +26,11 @@ func shapeOf(seed uint64, rnd *rand.Rand) shape {
 	case seed%50 == 0:
 		return shape{hosts: 3 + rnd.IntN(3), tasks: crowd, crashes: 4 + rnd.IntN(9)}
 	}
-	return shape{hosts: 2, tasks: 2 + rnd.IntN(8), crashes: 1 + rnd.IntN(6), shared: seed%8 == 1}
+	sh := shape{hosts: 2, tasks: 2 + rnd.IntN(8), crashes: 1 + rnd.IntN(6), shared: seed%8 == 1 || seed%8 == 5, alone: seed%8 == 5}
+	if sh.alone {
+		sh.hosts = 1
+	}
+	return sh
 }
 
 // tally is what all seeds came to.
@@ -33,6 +38,7 @@ type tally struct {
 	mu      sync.Mutex
 	crowds  int // seeds with that many tasks or more
 	shared  int // seeds whose tasks share folders
+	alone   int // of these, with one host that has to be woken
 	tasks   int
 	crashes int
 }
@@ -46,10 +52,13 @@ func (s *tally) add(sh shape) {
 	if sh.shared {
 		s.shared++
 	}
+	if sh.alone {
+		s.alone++
+	}
 	s.tasks += sh.tasks
 	s.crashes += sh.crashes
 }
 
 func (s *tally) String() string {
-	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts, %d with shared folders; %d tasks, %d crashes in all", s.crowds, crowd, s.shared, s.tasks, s.crashes)
+	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts, %d with shared folders, %d of them on one host that must be woken; %d tasks, %d crashes in all", s.crowds, crowd, s.shared, s.alone, s.tasks, s.crashes)
 }

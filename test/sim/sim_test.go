@@ -69,7 +69,7 @@ func simulate(t *testing.T, dir string, seed uint64) (sh shape) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		sh = shapeOf(seed, rnd)
 		w := newWorld(dir, rnd)
-		w.shared = sh.shared
+		w.shared, w.alone = sh.shared, sh.alone
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var hosts []*host

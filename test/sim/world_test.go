@@ -38,6 +38,7 @@ type world struct {
 	written map[string]int
 	active  map[td.TaskID]string // which host is in an effect of the task
 	shared  bool                 // tasks need leases
+	alone   bool                 // nobody looks at a task again by itself
 	uses    map[string][]use     // of what is leased
 	sent    map[string][]byte    // the newest call of each task, encoded
 	faults  []string
@@ -133,15 +134,18 @@ func (w *world) start(ctx context.Context, name string) *host {
 	w.alive[name] = true
 	w.mu.Unlock()
 	h := &host{world: w, name: name, done: make(chan struct{})}
-	leases := engine.Leases{}
+	leases, retry, wait := engine.Leases{}, 5*time.Second, leaseWait
+	if w.alone {
+		retry, wait = never, never
+	}
 	if w.shared {
-		leases = h.leases()
+		leases = h.leases(wait)
 	}
 	j := &journal{Journal: w.journal, host: h}
 	log := slog.New(slog.DiscardHandler)
 	keeper := coord.NewKeeper(j, td.Holder{Host: name}, log)
 	h.sched = scheduler.New(scheduler.Options{
-		Journal: j, Keeper: keeper, Loops: 8, Log: log, Retry: 5 * time.Second, Wait: leaseWait,
+		Journal: j, Keeper: keeper, Loops: 8, Log: log, Retry: retry, Wait: wait,
 		Runner: engine.New(engine.Options{
 			Journal: j, Model: &model{h}, Tools: tool.NewRegistry(h.tools()...), Spool: &spool{h},
 			Models:      map[td.Tier]string{td.Worker: "sim"},
