@@ -25,8 +25,8 @@ var floors = [][]string{
 	{"td", "failpoint", "redact", "typo", "words", "schema", "sse", "yamltree", "fence"},
 	{"frontmatter", "disk"}, // YAML inside Markdown; folders and files that last
 	// 1: single crafts, and contracts
-	{"window"}, // the transcript applies what it decided
-	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "sigil", "strategy"},
+	{"window", "sigil"}, // the transcript applies what was decided, and knows what was said
+	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy"},
 	// 2: the store, what tools and models are, and the edges
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule", "hook/hooksdoc"}, // what all stores decide alike; a page of the documentation

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"taskdaemon/internal/failpoint"
-	"taskdaemon/internal/sigil"
 	"taskdaemon/internal/td"
 )
 
@@ -96,16 +95,8 @@ func (r *run) note(ending td.Ending, reason string, notes ...string) td.Iteratio
 		}
 		out.Files = append(out.Files, f)
 	}
-	for _, m := range script.Messages {
-		if m.Role != td.Assistant {
-			continue
-		}
-		said := sigil.Parse(m.Text())
-		notes = append(notes, said.Notes...)
-		if said.Next != "" {
-			out.Hint = said.Next
-		}
-	}
+	said, next := script.Said()
+	notes, out.Hint = append(notes, said...), next
 	out.Notes = clip(strings.TrimSpace(strings.Join(notes, "\n\n")), maxNote)
 	return out
 }

@@ -39,6 +39,36 @@ func TestDiscardStopsAtTheSummary(t *testing.T) {
 	}
 }
 
+// What answers noted is not lost when they are summarised, and is of their iteration alone.
+func TestNotesOutliveCompaction(t *testing.T) {
+	answer := func(text string) td.StepEnded {
+		return td.StepEnded{Outcome: td.Outcome{Model: &td.ModelResult{Message: message(td.Assistant, text)}}}
+	}
+	tr, at := play(
+		td.ContextSet{Iteration: 1, Opening: message(td.User, "do it; <journal>not an answer</journal>")},
+		answer("<journal>first</journal><next-model>expert</next-model>"),
+		td.Said{Text: "go on", By: "me"},
+		answer("`<journal>in code</journal>`"),
+		td.Said{Text: "and on", By: "me"},
+		td.Compacted{Compaction: td.Compaction{
+			Strategy: td.Summarised, From: 1, To: 3, With: []td.Message{message(td.Assistant, "It said <journal>first</journal>"), message(td.User, "go on")},
+		}},
+		answer("<journal>second</journal>"),
+	)
+	notes, next := tr.Said()
+	if tr.Bad != 0 || strings.Join(notes, "|") != "first|second" || next != td.Expert {
+		t.Errorf("%q, %q; %d records of no use", notes, next, tr.Bad)
+	}
+	tr.Apply(td.Event{At: at, Body: td.Discarded{}})
+	if notes, _ := tr.Said(); strings.Join(notes, "|") != "first" {
+		t.Errorf("after the newest answer was discarded: %q", notes)
+	}
+	tr.Apply(td.Event{At: at, Body: td.ContextSet{Iteration: 2, Opening: message(td.User, "again")}})
+	if notes, next := tr.Said(); len(notes) > 0 || next != "" {
+		t.Errorf("the next iteration has said %q, %q", notes, next)
+	}
+}
+
 // What a person says to a task that has not begun is heard when it does.
 func TestSaidBeforeTheContext(t *testing.T) {
 	tr, _ := play(

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"taskdaemon/internal/sigil"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/window"
 )
@@ -57,6 +58,7 @@ type Transcript struct {
 	drift   drift
 	floor   int // messages before this one stand for what was compacted, and are not discarded
 	hooks   hooks
+	noted   sigil.Sigils // notes, and the wish for a model, of answers that a compaction took away
 
 	learning  learning
 	anomalies anomalies
@@ -452,6 +454,7 @@ func (t *Transcript) compact(c td.Compaction) {
 		t.Wanted = 0
 		return
 	}
+	t.noted = join(t.noted, t.Messages[c.From:c.To])
 	replaces := c.To > 0
 	if !replaces && len(c.Edits) == 0 {
 		t.Wanted = 0 // there was nothing to leave out

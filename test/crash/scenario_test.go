@@ -375,7 +375,8 @@ turns:
 		script: `
 turns:
   - tools: [{name: Learn, input: {title: Alpha, text: There is one alpha., tags: [greek], files: [a.txt]}}]
-  - tools: [{name: Bash, input: {command: "echo between >> COUNTER"}}]
+  - text: '<knowledge title="Delta" tags="letters">Deltas are told in words alone.</knowledge>'
+    tools: [{name: Bash, input: {command: "echo between >> COUNTER"}}]
   - text: The root cause was a beta in the wrong place. Turns out nobody looks for gammas either.
     tools: [{name: Learn, input: {title: Alpha, text: And it is alone.}}]
   - tools: [{name: Complete, input: {summary: learned}}]
