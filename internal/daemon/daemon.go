@@ -235,6 +235,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("temps", d.temps)
 	start("graphs", d.projects.run)
 	start("graphs' commits", d.projects.commits)
+	start("graphs' watch", d.projects.watch)
 	start("sandbox", d.weigh)
 	// A person is answered first: a thousand runs that take up their work leave little of the machine.
 	ready, begin := context.WithCancel(work)

@@ -108,8 +108,7 @@ func updatePlan(ctx context.Context, once graph.Once, r *refs, id td.TaskID, in 
 }
 
 // endPlanned writes down a person's verdict, and stops a run that is still at it. The verdict stands first: if the
-// daemon dies in between, the run is stopped when the person says so again, and what it says of itself counts no
-// more.
+// daemon dies in between, the next one stops the run, and what it says of itself counts no more.
 func (d *Daemon) endPlanned(ctx context.Context, once graph.Once, p api.Planned, v graph.Verdict) error {
 	v.At = time.Now().UTC().Round(0)
 	if err := once.End(ctx, p.ID, v); err != nil {
@@ -122,6 +121,6 @@ func (d *Daemon) endPlanned(ctx context.Context, once graph.Once, p api.Planned,
 	if err != nil {
 		return err
 	}
-	_, err = d.Command(ctx, string(p.ID), api.Command{Type: td.CmdCancel, By: v.By, Text: "closed by hand: " + string(v.State)})
+	_, err = d.Command(ctx, string(p.ID), closing(v))
 	return err
 }

@@ -87,6 +87,7 @@ func (d *Daemon) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, erro
 	if err != nil {
 		return api.PlanSynced{}, fmt.Errorf("sync the graph of %s: %w", s.Root(), err)
 	}
+	d.projects.stopClosed(ctx, s.Root())
 	out := api.PlanSynced{Pulled: rep.Pulled, Pushed: rep.Pushed, Conflicts: rep.Conflicts}
 	health, err := s.Health(ctx)
 	if err != nil {

@@ -30,9 +30,10 @@ type projects struct {
 	inGraph   map[td.TaskID]bool // whether a task is planned in a graph
 	seen      int                // records, since the start
 
-	mu   sync.Mutex
-	open map[string]*graph.Store // by the project's folder
-	runs map[td.TaskID]bool      // planned tasks that the journal has, of the graphs that are open
+	opening sync.Mutex // one graph at a time; those that are open wait for none
+	mu      sync.Mutex
+	open    map[string]*graph.Store // by the project's folder
+	runs    map[td.TaskID]bool      // planned tasks that the journal has, of the graphs that are open
 
 	touched chan string // projects with something to commit
 }
@@ -70,12 +71,12 @@ func (p *projects) of(ctx context.Context, dir string) (*graph.Store, error) {
 
 // at opens the graph of a project, or finds it open.
 func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.open == nil {
-		return nil, td.Errorf(td.Unavailable, "the daemon is stopping").WithHint("try again in a moment")
+	if s := p.known(root); s != nil {
+		return s, nil
 	}
-	if s := p.open[root]; s != nil {
+	p.opening.Lock() // it may take long: to read it, or to wait for somebody who has it locked
+	defer p.opening.Unlock()
+	if s := p.known(root); s != nil {
 		return s, nil
 	}
 	s, err := graph.Open(ctx, graph.Options{
@@ -88,6 +89,12 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 	if err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open the graph of %s: %w", root, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		s.Close()
+		return nil, td.Errorf(td.Unavailable, "the daemon is stopping").WithHint("try again in a moment")
 	}
 	for _, t := range known {
 		if t.Project != root {
@@ -274,6 +281,55 @@ func verdictOf(t td.Task, s td.Status) graph.Verdict {
 		v.Reason = s.Failed.Error
 	}
 	return v
+}
+
+// lookEvery is how often it is looked whether somebody else has closed a task that is at work.
+const lookEvery = 10 * time.Second
+
+// watch looks for such tasks, at once and then now and again, until ctx ends.
+func (p *projects) watch(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		p.stopClosed(ctx, "")
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// stopClosed stops runs of tasks that were closed while they ran, in another clone or just before the daemon died; of one
+// project, or of all that have tasks at work. What cannot be asked now is left to the next time.
+func (p *projects) stopClosed(ctx context.Context, root string) {
+	live, err := p.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	if err != nil {
+		p.o.Log.Error("look for tasks that were closed meanwhile", "err", err)
+		return
+	}
+	live = slices.DeleteFunc(live, func(t td.Task) bool { return t.Project == "" || root != "" && t.Project != root })
+	if len(live) == 0 || p.catchUp(ctx) != nil { // one that was opened again would count as closed; who follows the journal says what is wrong
+		return
+	}
+	for _, t := range live {
+		s, err := p.at(ctx, t.Project)
+		if err != nil {
+			continue
+		}
+		planned, err := s.Task(ctx, t.ID)
+		if err != nil || planned.Verdict == nil {
+			continue
+		}
+		if _, err := p.Command(ctx, string(t.ID), closing(*planned.Verdict)); err != nil {
+			p.o.Log.Error("stop a task that was closed meanwhile", "task", t.Handle, "err", err)
+		}
+	}
+}
+
+// closing is the command to a task that somebody closed.
+func closing(v graph.Verdict) api.Command {
+	return api.Command{Type: td.CmdCancel, By: v.By, Text: "closed by hand: " + string(v.State)}
 }
 
 // plan writes a task that is to run at once into the graph of its project, if it is in one.

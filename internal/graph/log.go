@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -59,7 +60,7 @@ func openLog(path string, write bool) (*log, error) {
 			return nil, errors.Join(td.Errorf(td.Invalid, "%s is no file", path), f.Close())
 		}
 		if err := lock(f, how); err != nil {
-			return nil, errors.Join(fileError("lock", path, err), f.Close())
+			return nil, errors.Join(err, f.Close())
 		}
 		now, err := os.Lstat(path)
 		mine, err2 := f.Stat()
@@ -73,11 +74,28 @@ func openLog(path string, write bool) (*log, error) {
 	}
 }
 
+// How long the lock of a log is waited for. Whoever writes has it for milliseconds; who has it for longer hangs, or is
+// no friend, and must not take everybody with them.
+const (
+	lockLimit   = 10 * time.Second
+	lockLongest = 100 * time.Millisecond // between two tries
+)
+
+// lock takes the lock of a file, trying again and again for a while.
 func lock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
-			return err
+	end := time.Now().Add(lockLimit)
+	for wait := time.Millisecond; ; wait = min(2*wait, lockLongest) {
+		switch err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return fileError("lock", f.Name(), err)
+		case time.Now().After(end):
+			return td.Errorf(td.Locked, "another program has had %s locked for %s", f.Name(), lockLimit).
+				WithHint("fuser -v %s names it; end it, or let it come to its end", f.Name())
 		}
+		time.Sleep(wait)
 	}
 }
 
