@@ -76,7 +76,7 @@ func (r *refs) one(ctx context.Context, ref string) (td.TaskID, error) {
 	}
 	meant := rule.Meant(ref)
 	for _, f := range found {
-		meant.Add(rule.Candidate{Task: f.ID, ID: string(f.ID), Handle: f.Handle, Title: f.Title})
+		meant.Add(rule.Candidate{Task: f.ID, ID: string(f.ID), Handle: f.Handle, Title: f.Title, Slug: f.Slug})
 	}
 	return meant.One()
 }

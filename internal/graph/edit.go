@@ -100,6 +100,7 @@ func created(t Task) (c change, err error) {
 	set(fieldTier, string(t.Tier))
 	set(fieldCreatedBy, t.CreatedBy)
 	set(fieldKey, t.Key)
+	set(fieldSlug, t.Slug)
 	if t.Verdict != nil {
 		err = errors.Join(err, c.set(fieldVerdict, t.Verdict))
 	}
@@ -115,6 +116,9 @@ func (s *Store) fitting(t *Task) error {
 		t.Kind = td.KindTask
 	}
 	if err := checkText(t); err != nil {
+		return err
+	}
+	if err := s.giveSlug(t); err != nil {
 		return err
 	}
 	if t.Parent != "" {

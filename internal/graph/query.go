@@ -94,6 +94,7 @@ func (s *Store) SetState(id td.TaskID, state td.State) []workgraph.Shift {
 type Named struct {
 	ID            td.TaskID
 	Handle, Title string
+	Slug          string // of a PRD: it may be called that, too
 }
 
 // Name is what people call a task; one that is not there has its handle only. It may be called by whoever looks at
@@ -101,22 +102,22 @@ type Named struct {
 func (s *Store) Name(id td.TaskID) Named {
 	n := Named{ID: id, Handle: s.name(id)}
 	if h := s.heads[id]; h != nil {
-		n.Title = h.title
+		n.Title, n.Slug = h.title, h.slug
 	}
 	return n
 }
 
-// Match are the tasks that a person may mean by ref; one that is meant exactly is alone.
+// Match are the tasks that a person may mean by ref; one that is meant exactly by id or handle is alone.
 func (s *Store) Match(ctx context.Context, ref string) (found []Named, err error) {
 	err = s.with(ctx, func() error {
 		for id, h := range s.heads {
 			exact, partial := td.MatchesRef(ref, string(id), h.handle)
-			n := Named{id, h.handle, h.title}
+			n := Named{id, h.handle, h.title, h.slug}
 			if exact {
 				found = []Named{n}
 				return nil
 			}
-			if partial {
+			if partial || td.MatchesSlug(ref, h.slug) {
 				found = append(found, n)
 			}
 		}
@@ -162,6 +163,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 				h.Problems = append(h.Problems, Problem{id, head.handle, fmt.Sprintf("it waits for %v, which is not in the graph", st.By)})
 			}
 		}
+		h.Problems = append(h.Problems, s.misplaced()...)
 		return nil
 	})
 	return h, err

@@ -118,6 +118,7 @@ type head struct {
 	handle, title string
 	state         td.State // by the file
 	key           string
+	slug          string // of a PRD
 	problems      int
 	related       []td.TaskID // that it names itself
 }
@@ -243,7 +244,7 @@ func (s *Store) state(id td.TaskID) td.State {
 
 func (s *Store) remember(t *Task) {
 	s.unname(t.ID)
-	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, len(t.Problems), t.Related}
+	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, t.Slug, len(t.Problems), t.Related}
 	for _, id := range t.Related {
 		s.named[id] = append(s.named[id], t.ID)
 	}

@@ -30,6 +30,8 @@ type Task struct {
 	CreatedBy string      `json:"created_by,omitempty"`
 	UpdatedAt time.Time   `json:"updated_at"`
 	Verdict   *Verdict    `json:"verdict,omitempty"`
+	// Slug names the folder of a PRD's documents.
+	Slug string `json:"slug,omitempty"`
 	// Key is what whoever added it knows it by: adding it again under the same key adds nothing.
 	Key string `json:"key,omitempty"`
 	// Problems are what is wrong with it in the file.
@@ -70,6 +72,7 @@ const (
 	fieldVerdict   = "verdict"
 	fieldCreatedBy = "created_by"
 	fieldKey       = "key"
+	fieldSlug      = "slug"
 
 	setBlockers = "blockers"
 	setRelated  = "related"
@@ -102,6 +105,7 @@ func taskOf(r *jsonl.Record) *Task {
 	read(fieldTier, (*string)(&t.Tier))
 	read(fieldCreatedBy, &t.CreatedBy)
 	read(fieldKey, &t.Key)
+	read(fieldSlug, &t.Slug)
 	read(fieldVerdict, &t.Verdict)
 	t.Blockers, t.Related, t.Labels = ids(r.Members(setBlockers)), ids(r.Members(setRelated)), r.Members(setLabels)
 	t.mend()
@@ -139,6 +143,24 @@ func (t *Task) mend() {
 	}
 	if t.Parent == t.ID {
 		t.problem("it is in itself")
+	}
+	t.mendSlug()
+}
+
+// mendSlug gives a PRD a folder that lies where it should, whatever the file says, and the rest none.
+func (t *Task) mendSlug() {
+	switch {
+	case t.Kind != td.KindPRD:
+		t.Slug = ""
+		return
+	case td.IsSlug(t.Slug):
+		return
+	case t.Slug != "":
+		t.problem("its slug %q is no name of a folder", t.Slug)
+	}
+	var err error
+	if t.Slug, err = td.Slug(t.Title); err != nil {
+		t.Slug = t.Handle
 	}
 }
 

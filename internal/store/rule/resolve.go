@@ -12,6 +12,7 @@ type Candidate struct {
 	Task       td.TaskID
 	ID, Handle string
 	Title      string
+	Slug       string // of a PRD: it may be called that, too
 	exact      bool
 }
 
@@ -27,8 +28,8 @@ func Meant(ref string) *Candidates { return &Candidates{ref: ref} }
 // Add offers a candidate; it is dropped if the reference does not match it.
 func (cs *Candidates) Add(c Candidate) {
 	exact, partial := td.MatchesRef(cs.ref, c.ID, c.Handle)
-	if partial {
-		c.exact = exact
+	if slug := td.MatchesSlug(cs.ref, c.Slug); partial || slug {
+		c.exact = exact || slug
 		cs.found = append(cs.found, c)
 	}
 }
