@@ -15,6 +15,7 @@ import (
 // unambiguous fragment of either.
 type Service interface {
 	Planner
+	Librarian
 	Status(ctx context.Context) (Status, error)
 	AddTask(ctx context.Context, in AddTask) (td.Task, error)
 	Tasks(ctx context.Context, q TaskQuery) ([]td.Task, error)

@@ -65,7 +65,8 @@ func (d *Daemon) more(ctx context.Context, t td.Task, set *td.ContextSet) engine
 	} else if err := r.read(*set); err != nil {
 		d.o.Log.Error("read what the tools were made of", "task", t.Handle, "err", err)
 	}
-	out := engine.More{Tools: d.pool.Bind(r.Offers), LeftOut: leftOut}
+	// What plans comes first: nothing else may be called by its name.
+	out := engine.More{Tools: append(d.planTools(t), d.pool.Bind(r.Offers)...), LeftOut: leftOut}
 	if r.Skills {
 		out.Skills = skills
 		out.Tools = append(out.Tools, builtin.SkillTools(skills)...)

@@ -28,6 +28,11 @@ func (d *Daemon) Plan(ctx context.Context, in api.Plan) ([]api.Planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	return d.planIn(ctx, s, in)
+}
+
+// planIn adds tasks to a graph.
+func (d *Daemon) planIn(ctx context.Context, s *graph.Store, in api.Plan) (_ []api.Planned, err error) {
 	if len(in.Tasks) == 0 || len(in.Tasks) > maxPlan {
 		return nil, td.Errorf(td.Invalid, "%d tasks: a call adds between one and %d", len(in.Tasks), maxPlan)
 	}

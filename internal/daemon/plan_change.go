@@ -52,6 +52,10 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 			err = once.Reopen(ctx, id)
 		}
 	case api.PlanDelete:
+		if before.Kind == td.KindPRD {
+			return before, td.Errorf(td.Conflict, "delete %s: it is a PRD, with documents and tasks of its own", before.Handle).
+				WithHint("taskdaemon prd delete %s", before.Handle)
+		}
 		if err = d.atRest(ctx, before); err == nil {
 			err = once.Delete(ctx, id)
 		}

@@ -59,7 +59,7 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		p.Workspace = workspace
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
 		if root, ok := graph.Find(workspace); ok {
-			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile))
+			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 		}
 		return &p
 	}

@@ -43,6 +43,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Checkouts:     checkouts{CheckoutsDir(d.o.StateDir)},
 		Spawn:         d.spawn,
 		CancelChild:   d.cancelChild,
+		Desk:          desk{d},
 		Raised:        d.wakeSpenders,
 		Tree:          tree,
 		UserDir:       d.o.UserDir,

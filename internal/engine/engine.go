@@ -81,6 +81,8 @@ type Options struct {
 	Raised func(ctx context.Context)
 	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
 	CancelChild func(ctx context.Context, id td.TaskID, why string) error
+	// Desk is where tasks that prepare a PRD work; nil: there are none.
+	Desk Desk
 	// Hooks are the hooks of the config; nil: none. HookDir is where those that are commands have their folders.
 	Hooks   *hook.Set
 	HookDir string

@@ -67,6 +67,11 @@ func (r *run) conclude(ctx context.Context, n nomination) error {
 			Hint: "taskdaemon task send, then taskdaemon resume " + r.log.Task().Handle,
 		}, r.taken(n, td.EndedFailed)...)
 	}
+	if why, err := r.lacks(ctx); err != nil {
+		return err
+	} else if why != "" {
+		return r.reject(ctx, n, "Not accepted: "+why)
+	}
 	evidence, passed, err := r.validate(ctx, n)
 	if err != nil || !passed {
 		return err

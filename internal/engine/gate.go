@@ -35,6 +35,9 @@ type Guard interface {
 // as it would run. Rules that cannot be read allow nothing that touches anything.
 func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	task := r.log.Task()
+	if d, decided := authored(task, call); decided {
+		return d
+	}
 	p, err := r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
 	switch {
 	case err != nil && call.Free:

@@ -223,6 +223,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	in := intent(c, call, attempt, r.Boot)
 	in.Wants = wants
 	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
+	call = r.atDesk(call)
 	_, err = r.log.Do(step, durable.Step{
 		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },

@@ -62,7 +62,7 @@ func (s *Store) WriteDocument(ctx context.Context, id td.TaskID, name td.DocName
 		return err
 	}
 	text = s.secrets.String(text)
-	return s.write(ctx, func() ([]change, error) {
+	return s.write(ctx, "", func() ([]change, error) {
 		prd, err := s.prd(id)
 		if err != nil {
 			return nil, err

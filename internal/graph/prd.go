@@ -51,7 +51,7 @@ func (s *Store) AddPRD(ctx context.Context, t Task) (_ Task, added bool, err err
 	if err != nil {
 		return Task{}, false, err
 	}
-	err = s.write(ctx, func() ([]change, error) {
+	err = s.write(ctx, "", func() ([]change, error) {
 		added = false
 		if found := s.slugged(slug); len(found) > 0 {
 			name := strings.Join(strings.Fields(t.Title), " ")
@@ -98,7 +98,7 @@ func (s *Store) PRDs(ctx context.Context) (ids []td.TaskID, err error) {
 //
 // The documents go first: whoever is cut off before the log is written finds the PRD, and deletes it again.
 func (s *Store) DeletePRD(ctx context.Context, id td.TaskID) error {
-	return s.write(ctx, func() ([]change, error) {
+	return s.write(ctx, "", func() ([]change, error) {
 		prd, err := s.prd(id)
 		if err != nil {
 			return nil, err

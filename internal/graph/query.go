@@ -107,6 +107,20 @@ func (s *Store) Name(id td.TaskID) Named {
 	return n
 }
 
+// Known are the tasks that were added under these keys; all is false unless every one was.
+func (s *Store) Known(ctx context.Context, keys []string) (ids []td.TaskID, all bool, err error) {
+	err = s.with(ctx, func() error {
+		for _, key := range keys {
+			if id, ok := s.keys[key]; ok {
+				ids = append(ids, id)
+			}
+		}
+		all = len(ids) == len(keys)
+		return nil
+	})
+	return ids, all, err
+}
+
 // Match are the tasks that a person may mean by ref; one that is meant exactly by id or handle is alone.
 func (s *Store) Match(ctx context.Context, ref string) (found []Named, err error) {
 	err = s.with(ctx, func() error {

@@ -127,7 +127,7 @@ func (b *Book) at(dir string) policy.Place {
 	}
 	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile))
 	if root, ok := graph.Find(dir); ok {
-		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile))
+		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 	}
 	return p
 }

@@ -111,6 +111,7 @@ func (s *server) routes() http.Handler {
 			return nil, nil
 		})
 	s.registerPlan(a)
+	s.registerPRDs(a)
 	s.registerEvents(a, get("events", "/v1/events", "Events as a stream (SSE), resumable by id"))
 	return mux
 }

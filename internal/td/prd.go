@@ -63,6 +63,14 @@ func (p AuthorPhase) Document() DocName {
 // Interview reports whether the phase needs a person.
 func (p AuthorPhase) Interview() bool { return p == AuthorSpec || p == AuthorPlan }
 
+// Author says what a task does for a PRD. The task itself is planned nowhere.
+type Author struct {
+	PRD   TaskID      `json:"prd"`
+	Phase AuthorPhase `json:"phase"`
+	// Document is the one file that it may write, absolute and free of symlinks; empty: none.
+	Document string `json:"document,omitempty"`
+}
+
 // maxSlug is how many characters a slug has at most: no more than 240 bytes, which every file system takes as a name.
 const maxSlug = 60
 

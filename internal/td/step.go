@@ -3,6 +3,7 @@ package td
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -58,6 +59,12 @@ func (k StepKey) Try(attempt int) StepKey {
 		return k
 	}
 	return StepKey(fmt.Sprintf("%s~%d", k, attempt))
+}
+
+// Base is the key of the step whose attempt this is.
+func (k StepKey) Base() StepKey {
+	base, _, _ := strings.Cut(string(k), "~")
+	return StepKey(base)
 }
 
 // Via says how an outcome came to be known. Values are on disk.

@@ -80,6 +80,8 @@ type Spec struct {
 	Rehearsal string `json:"rehearsal,omitempty"`
 	// Order is what the run over the graph that started it wants.
 	Order *Order `json:"order,omitempty"`
+	// Author is set for a task that prepares a PRD.
+	Author *Author `json:"author,omitempty"`
 }
 
 // Live is what changes while a task lives: the fold of its events.

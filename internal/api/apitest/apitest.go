@@ -62,6 +62,9 @@ func Run(t *testing.T, svc api.Service) {
 		{"A planned task that was not started says so", testNotStarted},
 		{"How planned tasks end frees and blocks others", testEndPlanned},
 		{"A run is given one task after the other", testRunNext},
+		{"CreatePRD makes a PRD once, and never replaces a document by itself", testCreatePRD},
+		{"The phase of a PRD follows from its documents and tasks", testPhasesOfPRD},
+		{"AuthorPRD starts one author at a time", testAuthorPRD},
 		{"Checkpoint, Recovery and Doctor answer", testUpkeep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -28,6 +28,8 @@ type fakeGraph struct {
 type fakeTask struct {
 	api.Planned
 	key               string
+	slug              string // of a PRD
+	docs              map[td.DocName]string
 	parent            td.TaskID
 	blockers, related []td.TaskID
 	log               []api.PlanChanged
@@ -161,7 +163,7 @@ func (g *fakeGraph) resolve(ref string, fresh []td.TaskID) (td.TaskID, error) {
 	var partial []td.TaskID
 	for id, t := range g.tasks {
 		exact, part := td.MatchesRef(ref, string(id), t.Handle)
-		if exact {
+		if exact || td.MatchesSlug(ref, t.slug) {
 			return id, nil
 		}
 		if part {
