@@ -113,21 +113,27 @@ func (p PRD) phase(begun bool) td.PRDPhase {
 	return td.PRDPlanned
 }
 
-// next is what authors have yet to do for a PRD. What a person wrote is not reviewed, and who cancels a review goes
-// on without it.
+// next is what authors have yet to do for a PRD: what one of them is at, else what is missing or came to nothing. What a
+// person wrote is not reviewed, and who cancels a review goes on without it.
 func (p PRD) next() td.AuthorPhase {
-	if p.Task.State.Terminal() || p.Tasks > 0 {
+	if p.Task.State.Terminal() {
 		return ""
 	}
-	ended := func(phase td.AuthorPhase, states ...td.State) bool {
-		return slices.ContainsFunc(p.Authors, func(a PRDAuthor) bool { return a.Phase == phase && slices.Contains(states, a.State) })
+	newest := map[td.AuthorPhase]td.State{}
+	for _, a := range p.Authors {
+		if newest[a.Phase] = a.State; !a.State.Terminal() {
+			return a.Phase
+		}
 	}
-	for i, phase := range td.AuthorPhases[:len(td.AuthorPhases)-1] {
-		at := slices.ContainsFunc(p.Authors, func(a PRDAuthor) bool { return a.Phase == phase && !a.State.Terminal() })
+	if work := newest[td.AuthorWork]; p.Tasks > 0 && work != td.Failed && work != td.Abandoned {
+		return ""
+	}
+	for i, phase := range td.AuthorPhases {
 		switch {
-		case at, phase.Interview() && !p.Document(phase.Document()).There:
+		case phase.Interview() && !p.Document(phase.Document()).There:
 			return phase
-		case !phase.Interview() && ended(td.AuthorPhases[i-1], td.Completed) && !ended(phase, td.Completed, td.Cancelled):
+		case phase.Interview() || phase == td.AuthorWork:
+		case newest[td.AuthorPhases[i-1]] == td.Completed && newest[phase] != td.Completed && newest[phase] != td.Cancelled:
 			return phase
 		}
 	}

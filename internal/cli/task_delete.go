@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -71,9 +70,8 @@ func (o taskDeleteOptions) ask(p api.Planned, why string) error {
 	if !isTerminal(a.stdin) || a.json {
 		return td.Errorf(td.Conflict, "delete %s: %s", p.Handle, why).WithHint("taskdaemon task delete %s --yes", p.Handle)
 	}
-	fmt.Fprintf(a.stderr, "%s  %s\n%s\nDelete it? [y/N] ", p.Handle, plainLine(p.Title, 80), why)
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+	fmt.Fprintf(a.stderr, "%s  %s\n%s\n", p.Handle, plainLine(p.Title, 80), why)
+	if !a.agrees("Delete it?", false) {
 		a.say("%s stays", p.Handle)
 		return outcome(exitConflict)
 	}
