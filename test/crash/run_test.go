@@ -266,6 +266,11 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 			return task, fmt.Errorf("out of time: the task is %s (%+v)", task.Status.State, task.Status)
 		}
 		var err error
+		if !added && w.s.submit != nil {
+			task, err = w.s.submit(ctx, w.person, w.path("work"), script)
+			added = err == nil
+			continue
+		}
 		if w.s.run != nil {
 			if task, err = w.plannedWork(ctx, script, task); err != nil {
 				continue
@@ -365,7 +370,7 @@ func (w *crashRun) planned(ctx context.Context) ([]string, error) {
 			}
 			out = append(out, fmt.Sprintf("%s: %s %s", slices.Sorted(maps.Keys(e.Change.Set)), v.State, v.Summary))
 		}
-		if ended {
+		if ended || w.s.submit != nil { // such a task is not planned itself
 			return out, nil
 		}
 		if _, err := w.person.svc.Status(ctx); err != nil {
@@ -444,6 +449,7 @@ func (w *crashRun) anonymous(messages []td.Message, task td.Task) []td.Message {
 		w.t.Fatal(err)
 	}
 	text := strings.NewReplacer(w.dir, "DIR", task.Handle, "TASK").Replace(string(raw))
+	text = regexp.MustCompile(`t-[0-9a-z]{8}\b`).ReplaceAllString(text, "OTHER")
 	var out []td.Message
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		w.t.Fatal(err)

@@ -39,6 +39,8 @@ type scenario struct {
 	// person does what a person does, called again and again with the task as it stands. It remembers
 	// in memory, which outlives the daemon.
 	person func(ctx context.Context, p *person, t td.Task) error
+	// submit, if there is one, makes the task instead of adding it. It is called until it succeeds.
+	submit func(ctx context.Context, p *person, dir, script string) (td.Task, error)
 }
 
 func chosen() []scenario {
@@ -184,6 +186,29 @@ turns:
   - tools: [{name: Complete, input: {summary: half of it}}]
 `,
 	},
+`},
+	{name: "prd", plan: true, submit: submitPRD, points: []string{
+		"graph.document.before_write", "graph.document.before_rename", "graph.document.after_rename", "graph.document.after_remove",
+		"graph.log.before_append", "graph.log.after_sync", "daemon.author.created", "builtin.plan.before_add", "builtin.plan.added",
+		"engine.finish.before_end",
+	}, script: `
+turns:
+  - tools: [{name: Read, input: {path: .taskdaemon/prds/login/plan.md}}]
+  - tools: [{name: PlanTasks, input: {tasks: [{title: refused, text: x}, {title: refused, text: x, after: [nothing]}]}}]
+  - tools: [{name: PlanTasks, input: {tasks: [{title: first, text: x}, {title: second, text: x, after: ["@1"]}]}}]
+  - tools: [{name: PlanTasks, input: {tasks: [{title: third, text: x}]}}]
+  - tools: [{name: Complete, input: {summary: three tasks}}]
+`},
+	{name: "prd author", plan: true, submit: submitAuthor, points: []string{
+		"builtin.change.before_temp", "builtin.change.before_rename", "builtin.change.after_rename", "engine.finish.nominated",
+	}, script: `
+turns:
+  - tools: [{name: Write, input: {path: a.txt, content: "never\n"}}]
+  - tools: [{name: Complete, input: {summary: too early}}]
+  - tools: [{name: Write, input: {path: .taskdaemon/prds/login/spec.md, content: "first\n"}}]
+  - tools: [{name: Edit, input: {path: .taskdaemon/prds/login/spec.md, old_string: first, new_string: second}}]
+  - tools: [{name: Complete, input: {summary: a spec}}]
+`},
 	{name: "expired", limit: 30 * time.Millisecond, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo never >> COUNTER"}}]
@@ -490,6 +515,34 @@ turns:
   - tools: [{name: Bash, input: {command: "echo begun >> COUNTER; sleep 60"}}]
   - tools: [{name: Complete, input: {summary: never}}]
 `},
+}
+
+// submitPRD deletes one PRD and has tasks made of another.
+func submitPRD(ctx context.Context, p *person, dir, script string) (td.Task, error) {
+	if !p.done["made"] {
+		if _, err := p.svc.CreatePRD(ctx, api.CreatePRD{Dir: dir, Name: "Gone", Spec: "spec\n"}); err != nil {
+			return td.Task{}, err
+		}
+		p.done["made"] = true
+	}
+	if !p.done["deleted"] {
+		if _, err := p.svc.DeletePRD(ctx, dir, "gone"); err != nil && !td.IsKind(err, td.NotFound) {
+			return td.Task{}, err
+		}
+		p.done["deleted"] = true
+	}
+	if _, err := p.svc.CreatePRD(ctx, api.CreatePRD{Dir: dir, Name: "Login", Spec: "spec\n", Plan: "plan\n"}); err != nil {
+		return td.Task{}, err
+	}
+	return p.svc.AuthorPRD(ctx, api.AuthorPRD{Dir: dir, Ref: "login", Phase: td.AuthorWork, Rehearsal: script})
+}
+
+// submitAuthor has the spec of a PRD written.
+func submitAuthor(ctx context.Context, p *person, dir, script string) (td.Task, error) {
+	if _, err := p.svc.CreatePRD(ctx, api.CreatePRD{Dir: dir, Name: "Login"}); err != nil {
+		return td.Task{}, err
+	}
+	return p.svc.AuthorPRD(ctx, api.AuthorPRD{Dir: dir, Ref: "login", Phase: td.AuthorSpec, Rehearsal: script})
 }
 
 // checkpointOnce takes a checkpoint as soon as something was done, until it was acknowledged.
