@@ -186,7 +186,6 @@ turns:
   - tools: [{name: Complete, input: {summary: half of it}}]
 `,
 	},
-`},
 	{name: "prd", plan: true, submit: submitPRD, points: []string{
 		"graph.document.before_write", "graph.document.before_rename", "graph.document.after_rename", "graph.document.after_remove",
 		"graph.log.before_append", "graph.log.after_sync", "daemon.author.created", "builtin.plan.before_add", "builtin.plan.added",
