@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"taskdaemon/internal/td"
 )
@@ -28,7 +29,8 @@ var own = map[string]struct{ key, url string }{
 // KeyEnv names the variable that holds the key of the default provider; empty: it needs none.
 func (c Config) KeyEnv() string { return cmp.Or(c.APIKeyEnv, own[c.Provider].key) }
 
-// ProviderIn is the provider that will be used in this environment: never Auto.
+// ProviderIn is the provider that will be used in this environment: never Auto. Where the key of Anthropic is not set, it
+// is the one of `providers:` whose model does the work.
 func (c Config) ProviderIn(getenv func(string) string) string {
 	if c.Provider != Auto {
 		return c.Provider
@@ -36,14 +38,37 @@ func (c Config) ProviderIn(getenv func(string) string) string {
 	if getenv(c.KeyEnv()) != "" {
 		return Anthropic
 	}
+	if name, _, named := strings.Cut(c.Models.Worker, "/"); named && c.listed(name) {
+		return name
+	}
 	return RehearsalProvider
+}
+
+// listed reports whether `providers:` has a provider of this name.
+func (c Config) listed(name string) bool {
+	return slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.Name == name })
+}
+
+// ModelsIn are the models of the tiers in this environment. Those that nobody chose are Anthropic's: where a
+// provider of the file is the default, its worker does their work, too.
+func (c Config) ModelsIn(getenv func(string) string) Models {
+	m, standard := c.Models, Default().Models
+	if c.listed(c.ProviderIn(getenv)) {
+		if m.Small == standard.Small {
+			m.Small = m.Worker
+		}
+		if m.Expert == standard.Expert {
+			m.Expert = m.Worker
+		}
+	}
+	return m
 }
 
 // ProvidersIn are the APIs that a daemon in this environment calls: the default one and those of the file.
 // Every variable that a person named for a key must be set.
 func (c Config) ProvidersIn(getenv func(string) string) ([]Provider, error) {
 	all := slices.Clone(c.Providers)
-	if name := c.ProviderIn(getenv); name != RehearsalProvider {
+	if name := c.ProviderIn(getenv); name != RehearsalProvider && !c.listed(name) {
 		p := Provider{Name: name, Kind: name, BaseURL: c.BaseURL, KeyEnvs: []string{c.KeyEnv()}, Where: "provider"}
 		if c.APIKeyEnv == "" && c.BaseURL != "" && getenv(c.KeyEnv()) == "" {
 			p.KeyEnvs = nil // a server of one's own may want no key

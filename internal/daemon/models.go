@@ -42,7 +42,8 @@ func newModel(o Options) (*stage, *gateway.Gateway, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("set the models up: %w", err)
 	}
-	for _, m := range []string{c.Models.Small, c.Models.Worker, c.Models.Expert} {
+	tiers := c.ModelsIn(o.Getenv)
+	for _, m := range []string{tiers.Small, tiers.Worker, tiers.Expert} {
 		if err := gate.Check(m); err != nil {
 			return nil, nil, fmt.Errorf("set the models up: %w", err)
 		}

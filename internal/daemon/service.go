@@ -41,7 +41,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	st := api.Status{
 		Version: d.o.Version, Pid: os.Getpid(), StartedAt: d.started, State: d.o.StateDir,
 		Provider: d.model.Provider(), Rehearsal: d.model.Provider() == config.RehearsalProvider,
-		Models: models(d.o.Config), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()),
+		Models: models(d.o), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()),
 	}
 	if err := d.keeper.Failing(); err != nil {
 		st.Degraded = "nothing can be recorded: " + err.Error()

@@ -29,7 +29,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Tools:         tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob, Knowledge: d.shelf, Web: d.web})...),
 		Spool:         d.spool,
 		Sandbox:       profiles(d.o),
-		Models:        models(c),
+		Models:        models(d.o),
 		Choose:        d.gate.Choose,
 		Chain:         d.gate.Chain,
 		Prices:        d.prices,
@@ -130,8 +130,9 @@ func Rates(c config.Config) ([]policy.Rate, error) {
 	return out, nil
 }
 
-func models(c config.Config) map[td.Tier]string {
-	return map[td.Tier]string{td.Small: c.Models.Small, td.Worker: c.Models.Worker, td.Expert: c.Models.Expert}
+func models(o Options) map[td.Tier]string {
+	m := o.Config.ModelsIn(o.Getenv)
+	return map[td.Tier]string{td.Small: m.Small, td.Worker: m.Worker, td.Expert: m.Expert}
 }
 
 // environment describes a workspace for the model.

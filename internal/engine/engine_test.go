@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -510,11 +511,26 @@ func TestPrefixIsTheSameBytes(t *testing.T) {
 	play(t, []any{odd, says("broken \xff text", td.MaxTokens), odd}, nil, func(b *bench, id td.TaskID) {
 		b.until(id, td.Completed)
 		var last string
+		var head []byte
 		for i, r := range b.model.requests {
 			raw, err := json.Marshal(r.Messages)
 			if err != nil {
 				t.Fatal(err)
 			}
+			before, err := json.Marshal(struct {
+				System string
+				Tools  []llm.Tool
+			}{r.System, r.Tools})
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case i == 0 && (r.System == "" || len(r.Tools) == 0):
+				t.Error("nothing comes before the messages")
+			case i > 0 && !bytes.Equal(before, head):
+				t.Errorf("system and tools of request %d are\n%s\nthose of the one before\n%s", i, before, head)
+			}
+			head = before
 			now := strings.TrimSuffix(string(raw), "]")
 			if !strings.HasPrefix(now, last) {
 				t.Errorf("request %d does not begin with request %d", i, i-1)
