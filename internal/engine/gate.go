@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -27,6 +28,8 @@ var (
 type Guard interface {
 	// Policy is what holds in a workspace for a task with rules of its own.
 	Policy(dir string, own []td.KeptRule) (*policy.Policy, error)
+	// Local are the rules that hold in a workspace for where it is, and so for a checkout of it as well.
+	Local(dir string) ([]td.KeptRule, error)
 	// Keep writes rules down, each once.
 	Keep(ctx context.Context, rules []td.KeptRule) error
 }
@@ -187,7 +190,7 @@ func (r *run) keepRules(ctx context.Context, a *transcript.Asked, verdict policy
 		}
 		rules[i] = td.KeptRule{Verdict: string(verdict), Match: match, By: a.Answer.By, At: a.AnsweredAt, Untrusted: verdict == policy.Allow && r.tainted()}
 		if a.Answer.Scope == td.ProjectScope {
-			rules[i].In = task.Dir
+			rules[i].In = cmp.Or(task.Source, task.Dir) // a checkout is thrown away
 		}
 	}
 	if !a.Kept {

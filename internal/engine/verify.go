@@ -141,7 +141,10 @@ func (r *run) sendVerifier(ctx context.Context, c *transcript.Call, claim string
 		default:
 			return r.verdict(ctx, in.Key, name, toolError(fmt.Sprintf("The work cannot be verified: there is no checkout of it: %v", err)))
 		}
-		spec := r.verifierSpec(ctx, t, claim, named.Task, dir)
+		spec, err := r.verifierSpec(ctx, t, claim, named.Task, dir)
+		if err != nil {
+			return r.verdict(ctx, in.Key, name, toolError(fmt.Sprintf("The work cannot be verified: %v", err)))
+		}
 		if sent, err = r.Spawn(ctx, spec); err != nil {
 			return fmt.Errorf("create the verifier: %w", err)
 		}
@@ -208,17 +211,21 @@ func (r *run) unverified(ctx context.Context, why string) error {
 
 // verifierSpec is what the verifier is asked for. It gets the model of the iteration it looks at, and may do what the
 // task may, but not where the task works.
-func (r *run) verifierSpec(ctx context.Context, t td.Task, claim string, id td.TaskID, dir string) td.Spec {
+func (r *run) verifierSpec(ctx context.Context, t td.Task, claim string, id td.TaskID, dir string) (td.Spec, error) {
 	top := knowledge.Top(t.Dir)
+	local, err := r.Guard.Local(t.Dir)
+	if err != nil {
+		return td.Spec{}, err
+	}
 	return td.Spec{
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask, Mode: td.Autonomous,
-		Parent: t.ID, Root: t.Tree(), Budget: t.Budget, Depth: t.Depth + 1, Dir: dir, Source: top, Priority: t.Priority, Yes: t.Yes,
+		Parent: t.ID, Root: t.Tree(), Budget: t.Budget, Depth: t.Depth + 1, Dir: dir, Source: t.Dir, Priority: t.Priority, Yes: t.Yes,
 		PermissionLimit: t.PermissionLimit, Permissions: cmp.Or(t.PermissionsOverride, t.Permissions),
-		Inherited: append(slices.Concat(t.Inherited, t.Rules), keepOut(top)), Tainted: t.Untrusted, Rehearsal: t.Rehearsal, CreatedBy: "task " + t.Handle,
+		Inherited: append(slices.Concat(t.Inherited, t.Rules, local), keepOut(top)), Tainted: t.Untrusted, Rehearsal: t.Rehearsal, CreatedBy: "task " + t.Handle,
 		Title: clip("verify: "+t.Title, 80), Prompt: r.verifierPrompt(ctx, t, claim, top),
 		Tier: tierOf(t), Model: cmp.Or(t.ModelOverride, t.Spec.Model), Tools: verifying,
 		CreatedAt: r.log.Now(),
-	}
+	}, nil
 }
 
 // keepOut is the rule that keeps a verifier from changing what it verifies, whatever else it may.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
 
@@ -161,6 +162,7 @@ func TestVerifierIsAsked(t *testing.T) {
 			return Planned{Documents: []Document{{"spec", "it must be blue"}}, Blockers: []Neighbour{{Handle: "t-1", Title: "before"}}}, nil
 		}
 		s.Project = s.Dir
+		o.Guard = &guard{local: []td.KeptRule{{Verdict: "deny", Match: "Bash(paint *)"}}}
 	}, func(b *bench, id td.TaskID) {
 		task := b.until(id, td.Completed)
 		s := d.sent[0]
@@ -178,8 +180,8 @@ func TestVerifierIsAsked(t *testing.T) {
 		if strings.Contains(s.Prompt, "before") && strings.Contains(s.Prompt, "t-1") {
 			t.Error("the prompt speaks of other tasks")
 		}
-		if r := s.Inherited[len(s.Inherited)-1]; r.Verdict != "deny" || r.Match != "Write("+task.Dir+"/**)" {
-			t.Errorf("the last rule is %+v", r)
+		if r := s.Inherited; len(r) != 2 || r[0].Match != "Bash(paint *)" || r[1].Verdict != "deny" || r[1].Match != "Write("+task.Dir+"/**)" {
+			t.Errorf("its rules are %+v", r)
 		}
 		b.wantSaid(id, "the tests are red")
 		if task.Iteration != 2 || task.Unverified != 1 {
@@ -218,3 +220,57 @@ func TestCancelEndsTheVerifier(t *testing.T) {
 		})
 	}
 }
+
+// What the validator found holds for one tree, too.
+func TestValidatorOfAnotherTree(t *testing.T) {
+	done, pass := calls("Complete", `{"summary":"I did it"}`), calls("Complete", `{"summary":"the tests pass"}`)
+	for _, tc := range []struct {
+		name  string
+		trees []string
+		plays []any
+		runs  int
+		state td.State
+	}{
+		{"the same", []string{"one"}, []any{done, pass}, 1, td.Completed},
+		{"another, once", []string{"one", "two"}, []any{done, pass}, 2, td.Completed},
+		{"another after the verifier has looked", []string{"one", "one", "two"}, []any{done, pass, pass}, 2, td.Completed},
+		{"another each time", many(), []any{done}, 3, td.Failed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d, spool := &desk{trees: tc.trees}, &passing{}
+			verified(t, d, tc.plays, func(s *td.Spec, o *Options) {
+				s.Validator, o.Spool, o.Verifications = "true", spool, 0
+			}, func(b *bench, id td.TaskID) {
+				task := b.until(id, tc.state)
+				if spool.runs != tc.runs {
+					t.Errorf("the validator ran %d times, want %d", spool.runs, tc.runs)
+				}
+				if len(b.model.requests) != len(tc.plays) {
+					t.Errorf("%d calls of the model, want %d", len(b.model.requests), len(tc.plays))
+				}
+				if c := task.Status.Completed; c != nil && (c.Evidence.Command != "true" || c.Evidence.Tree != tc.trees[len(tc.trees)-1] || c.Evidence.Verdict == "") {
+					t.Errorf("evidence %+v", c.Evidence)
+				}
+			})
+		})
+	}
+}
+
+// passing is a spool whose commands pass at once.
+type passing struct {
+	noSpool
+	runs int
+}
+
+func (p *passing) Start(context.Context, string, sandbox.Command) (sandbox.Process, error) {
+	p.runs++
+	return passed{}, nil
+}
+
+type passed struct{}
+
+func (passed) Wait(context.Context, func([]byte)) (sandbox.ProcessResult, error) {
+	return sandbox.ProcessResult{}, nil
+}
+func (passed) Output(int64, int) ([]byte, int64, error) { return nil, 0, nil }
+func (passed) Kill(context.Context) error               { return nil }

@@ -119,6 +119,22 @@ func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
 	return policy.New(b.at(dir), rules)
 }
 
+// Local are the rules that hold in a workspace for where it is: those for its folder, and those of its project. A
+// checkout of it, which lies elsewhere, is judged by them as well.
+func (b *Book) Local(dir string) ([]td.KeptRule, error) {
+	c := b.compiled(dir)
+	if c.err != nil {
+		return nil, c.err
+	}
+	var out []td.KeptRule
+	for _, r := range c.rules {
+		if r.From == policy.FromProject || r.In != "" && within(dir, r.In) {
+			out = append(out, td.KeptRule{Verdict: string(r.Verdict), Match: r.Match, Why: r.Why, Untrusted: r.Untrusted})
+		}
+	}
+	return out, nil
+}
+
 func (b *Book) at(dir string) policy.Place {
 	p := b.place
 	p.Workspace = dir

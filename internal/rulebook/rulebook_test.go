@@ -199,3 +199,26 @@ func TestOnlyPrivateTempIsFree(t *testing.T) {
 		t.Errorf("beside it: %s", got)
 	}
 }
+
+// A checkout of a workspace is judged by what holds there for where it is.
+func TestLocalRulesGoWithACheckout(t *testing.T) {
+	b, work := book(t, config.Config{})
+	if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(shuf *)", work), allow("Bash(elsewhere *)", work+"2")}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(work, config.ProjectFile), "rules: [{deny: 'Bash(paint *)'}]")
+	local, err := b.Local(work)
+	if err != nil || len(local) != 2 {
+		t.Fatalf("local rules %+v, %v", local, err)
+	}
+	other := t.TempDir()
+	for command, want := range map[string]policy.Verdict{"shuf -eo x": policy.Allow, "paint it": policy.Deny, "elsewhere x": policy.Ask} {
+		if got := verdict(t, b, other, command, local...); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	write(t, filepath.Join(work, config.ProjectFile), "permissions: what")
+	if _, err := b.Local(work); err == nil {
+		t.Error("rules that cannot be read are none")
+	}
+}

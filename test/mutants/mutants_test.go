@@ -31,6 +31,18 @@ var (
 
 var mutants = []mutant{
 	{
+		"a verdict counts for whatever is there by now", "internal/engine/verify.go",
+		"if tree != found.Tree {", "if tree == \"\" {", engine,
+	},
+	{
+		"a verifier that gave no verdict lets the work pass", "internal/engine/verify.go",
+		"out.Tool.IsError, out.Tool.Content = true, res.Content", "out.Tool.IsError, out.Tool.Content = sent.Status.Completed != nil, `{\"tree\":\"`+tree+`\"}`", engine,
+	},
+	{
+		"nobody stops the verifier of a task that ended", "internal/engine/subtask.go",
+		"if v := c.Verification; v.Intent != nil && v.Outcome == nil {", "if v := c.Verification; v.Intent == nil && v.Outcome != nil {", engine,
+	},
+	{
 		"no fence: a zombie may write", "internal/store/mem/mem.go",
 		"if !t.claim.held || t.claim.epoch != c.Epoch {", "if false {", memory,
 	},

@@ -216,6 +216,8 @@ type guard struct{}
 
 func (guard) Policy(string, []td.KeptRule) (*policy.Policy, error) { return rules, nil }
 
+func (guard) Local(string) ([]td.KeptRule, error) { return nil, nil }
+
 func (guard) Keep(context.Context, []td.KeptRule) error { return nil }
 
 var rules = func() *policy.Policy {
