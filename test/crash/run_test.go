@@ -173,8 +173,14 @@ func newRun(t *testing.T, s scenario) *crashRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := strings.NewReplacer("SERVER", server, "HOOKS", hookServer(), "COUNTER", w.path("counter"), "PRICES", prices()).Replace(s.config) + "provider: rehearsal\nretry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
-	config += w.marking()
+	config := strings.NewReplacer("SERVER", server, "HOOKS", hookServer(), "COUNTER", w.path("counter"), "PRICES", prices()).Replace(s.config) + "retry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
+	models := "provider: rehearsal\n"
+	if s.chained {
+		if models, err = w.chain(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config += models + w.marking()
 	if err := os.WriteFile(w.path("counter"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +262,9 @@ func (w *crashRun) live(d *process, deadline time.Time) (ending, error) {
 func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 	var task td.Task
 	script := strings.ReplaceAll(w.s.script, "COUNTER", w.person.counter)
+	if w.s.chained {
+		script = "" // the model has it
+	}
 	for added := false; ; {
 		select {
 		case <-d.done:
@@ -557,7 +566,7 @@ type process struct {
 func (w *crashRun) startDaemon(k *kill) *process {
 	d := &process{done: make(chan struct{})}
 	d.cmd = exec.Command(binary, "daemon", "start", "--foreground", "--state", w.path("state"))
-	d.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+w.path("config"), "TASKDAEMON_STATE="+w.path("state"))
+	d.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+w.path("config"), "TASKDAEMON_STATE="+w.path("state"), "ANTHROPIC_API_KEY=", "CHAIN_KEY=of-the-chain")
 	if k != nil {
 		d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT="+k.String())
 	}

@@ -34,6 +34,8 @@ type scenario struct {
 	again bool
 	// marks is how many effects there are in the end, if some follow the task's: it is waited for them.
 	marks int
+	// chained says that it is played over HTTP, by a model that stands in for one that always fails.
+	chained bool
 	// cut says that where in the conversation the task ends depends on the moment.
 	cut bool
 	// person does what a person does, called again and again with the task as it stands. It remembers
@@ -276,6 +278,16 @@ turns:
   - tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]
   - tools: [{name: Bash, input: {command: "echo second >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: odd}}]
+`,
+	},
+	{
+		name: "fallback", yes: true, chained: true,
+		points: []string{"engine.model.before_call", "engine.model.failed", "engine.model.before_retry_wait", "engine.model.answered"},
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]
+  - tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: done by another}}]
 `,
 	},
 	{name: "in circles", yes: true, person: answerAll, points: []string{"engine.drift.recorded"}, script: `
