@@ -171,9 +171,11 @@ func checkText(t *Task) error {
 // mayHold fails unless a task may have others in it: a container never runs.
 func (s *Store) mayHold(id td.TaskID) error {
 	st, ok := s.graph.Standing(id)
+	_, started := s.live[id]
 	switch {
 	case !ok:
 		return s.unknown(id)
+	case started && !st.Container:
 	case st.Container || st.State == td.Queued || st.State == td.Blocked:
 		return nil
 	}

@@ -108,7 +108,8 @@ func (o Once) End(ctx context.Context, id td.TaskID, v Verdict) error {
 		if err != nil {
 			return nil, err
 		}
-		if st, _ := s.graph.Standing(id); st.Container {
+		// What ran has ended, though it was given parts meanwhile; its state follows from them all the same.
+		if st, _ := s.graph.Standing(id); st.Container && v.Run == "" {
 			return nil, td.Errorf(td.Conflict, "%s holds other tasks: it ends when they do", t.Handle).WithHint("taskdaemon task tree %s", t.Handle)
 		}
 		if t.Verdict != nil && v.Run != "" {

@@ -379,3 +379,41 @@ func TestCompact(t *testing.T) {
 	add(t, s, Task{Title: "b"})
 	wants(t, s, "a", "b")
 }
+
+// A task that was started is given no parts; one that got some by a merge ends all the same, and no run says so twice.
+func TestPartsOfWhatRuns(t *testing.T) {
+	s, root := fresh(t)
+	a := add(t, s, Task{Title: "a"})[0]
+	s.SetState(a.ID, td.Queued)
+	if _, err := s.Add(t.Context(), Task{Title: "part", Parent: a.ID}); !td.IsKind(err, td.Conflict) {
+		t.Errorf("a part of what was started: %v", err)
+	}
+	other := open(t, root, filepath.Join(t.TempDir(), "other.db"))
+	part := add(t, other, Task{Title: "part", Parent: a.ID})[0]
+	before := content(t, root)
+	for range 2 {
+		if err := s.End(t.Context(), a.ID, Verdict{State: td.Completed, Run: "r"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Count(content(t, root), "\n") - strings.Count(before, "\n"); got != 1 {
+		t.Errorf("its end was written %d times", got)
+	}
+	s.SetState(a.ID, "")
+	if err := s.View(t.Context(), func(g *workgraph.Graph) {
+		if st, _ := g.Standing(a.ID); st.State != td.Queued || !st.Container {
+			t.Errorf("what has an open part is %+v", st)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.End(t.Context(), a.ID, Verdict{State: td.Completed}); !td.IsKind(err, td.Conflict) {
+		t.Errorf("a person closes what has parts: %v", err)
+	}
+	if err := s.Delete(t.Context(), part.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := ready(t, s); len(got) != 0 {
+		t.Errorf("what has ended is ready again: %v", got)
+	}
+}

@@ -26,6 +26,8 @@ var (
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
 
+	planned = []string{"./internal/daemon", "-run", "TestRandomGraphs", "-args", "-sim.seeds=60"}
+
 	graphLog = []string{"./internal/jsonl", "-args", "-rapid.nofailfile"} // what fails for a mutant is not to be tried again
 )
 
@@ -192,6 +194,18 @@ var mutants = []mutant{
 	{
 		"a compact line forgets when its fields were set", "internal/jsonl/fold.go",
 		"c.Set[field], c.At.Set[field] = v.Raw, v.Op", "c.Set[field], c.At.Set[field] = v.Raw, r.Last", graphLog,
+	},
+	{
+		"a planned task starts before its blocker", "internal/workgraph/node.go",
+		"return n.gone || n.state == td.Completed", "return n.gone || n.state != td.Queued", planned,
+	},
+	{
+		"a planned task is closed twice", "internal/graph/once.go",
+		"if t.Verdict != nil && v.Run != \"\" {", "if false {", planned,
+	},
+	{
+		"the end of a planned task is not written", "internal/daemon/projects.go",
+		"err = s.End(ctx, t.ID, verdictOf(t, m.Status))", "err = nil", planned,
 	},
 	{
 		"a bad line is dropped", "internal/jsonl/merge.go",
