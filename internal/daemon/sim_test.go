@@ -20,7 +20,6 @@ import (
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/llm"
-	"taskdaemon/internal/policy"
 	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/store"
@@ -175,7 +174,7 @@ func (w *world) start() *life {
 		),
 		Environment: func(context.Context, string) string { return "" }, Tree: func(context.Context, string) (string, error) { return "", nil },
 		Planned: d.plannedAround, MaxTokens: 1, Turns: 100, Reminders: 0, Tool: time.Minute, Permission: time.Hour,
-		Retry: engine.RetryTable{Network: []time.Duration{0, time.Second}}, Guard: simGuard{}, Log: log,
+		Retry: engine.RetryTable{Network: []time.Duration{0, time.Second}}, Guard: d.book, Log: log,
 	})
 	d.sched = scheduler.New(scheduler.Options{Journal: d.journal, Keeper: d.keeper, Loops: 4, Log: log, Retry: 5 * time.Second, Runner: d.engine})
 	l.takeUp()
@@ -334,17 +333,3 @@ func (m *simModel) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta
 		{Type: td.ToolUseBlock, ID: "u", Name: name, Input: json.RawMessage(input)},
 	}}}, nil
 }
-
-type simGuard struct{}
-
-func (simGuard) Policy(string, []td.KeptRule) (*policy.Policy, error) { return simRules, nil }
-
-func (simGuard) Keep(context.Context, []td.KeptRule) error { return nil }
-
-var simRules = func() *policy.Policy {
-	p, err := policy.New(policy.Place{Workspace: "/src/proj", Home: "/home"}, nil)
-	if err != nil {
-		panic(err)
-	}
-	return p
-}()
