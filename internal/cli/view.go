@@ -253,6 +253,9 @@ func (v *view) moved(b td.Moved, t td.Task) {
 		v.endLine() // the request, the answer, the end of the iteration and the work itself say enough
 	default:
 		v.line(v.s.state(st.State, "● "+string(st.State)+reason))
+		if st.Blocked != nil && st.Blocked.Child != "" { // that one may ask something
+			v.line(v.s.dim("  see it: " + v.app.typeable("taskdaemon loop attach "+plainLine(st.Blocked.Resource, 40))))
+		}
 	}
 }
 
