@@ -451,13 +451,17 @@ func (w *crashRun) children(ctx context.Context, of td.TaskID) (out []string, _ 
 	return out, nil
 }
 
-// anonymous leaves out what is different in every run: where it was and what it was called.
+// tookTime is how long an iteration took, in the notes that the next one is told.
+var tookTime = regexp.MustCompile(`(\((?:small|worker|expert)), [0-9hms.]+\)`)
+
+// anonymous leaves out what is different in every run: where it was, what it was called and how long it took.
 func (w *crashRun) anonymous(messages []td.Message, task td.Task) []td.Message {
 	raw, err := json.Marshal(messages)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	text := strings.NewReplacer(w.dir, "DIR", task.Handle, "TASK").Replace(string(raw))
+	text = tookTime.ReplaceAllString(text, "$1)")
 	text = regexp.MustCompile(`t-[0-9a-z]{8}\b`).ReplaceAllString(text, "OTHER")
 	var out []td.Message
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
