@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -171,15 +172,21 @@ func chat(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("CHAT_URL", srv.URL+"/v1")
 }
 
-// web FILE starts a server on loopback that serves the file as a page; WEB_URL is its address.
+// web FILE starts a server on loopback that serves the file as a page; WEB_URL is its address. The page /visits counts
+// who comes.
 func web(ts *testscript.TestScript, neg bool, args []string) {
 	page := ts.ReadFile(args[0])
+	var visits atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/moved" {
 			http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if r.URL.Path == "/visits" {
+			_, _ = fmt.Fprintf(w, "<html><body><p>You are visitor number %d.</p></body></html>", visits.Add(1))
+			return
+		}
 		times := 1
 		if r.URL.Path == "/long" {
 			times = 1000
