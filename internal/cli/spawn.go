@@ -140,7 +140,8 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 		_ = cmd.Wait()
 		return 0, msg.Error.Err()
 	}
-	_ = cmd.Process.Release()
+	// A command that outlives it must not leave a dead entry in the table of processes. The goroutine ends with either.
+	go func() { _ = cmd.Wait() }()
 	return msg.Pid, nil
 }
 
