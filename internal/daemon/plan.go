@@ -145,7 +145,12 @@ func (d *Daemon) Planned(ctx context.Context, q api.PlanQuery) ([]api.Planned, e
 	err = s.View(ctx, func(g *workgraph.Graph) {
 		switch {
 		case q.Ready:
-			ids = slices.Collect(g.Ready(in))
+			for id := range g.Ready(in) {
+				ids = append(ids, id)
+				if len(ids) == q.Limit && len(q.States) == 0 {
+					break // thousands may follow
+				}
+			}
 		case of != "":
 			ids = g.Impact(of)
 		case q.Path:
