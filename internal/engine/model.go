@@ -346,7 +346,7 @@ func (r *run) endTurn(ctx context.Context) error {
 	case t.Mode == td.Interactive:
 		return r.ask(ctx, td.Request{Kind: td.AskConversation, About: td.AboutTurn, Prompt: script.LastText()})
 	case script.Reminded < r.Reminders:
-		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Remind, Text: remindText})
+		return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Remind, Text: remindText + misread(script.LastText())})
 	case t.Ordered != nil:
 		return r.startOver(ctx, td.EndedUnclear, "the agent ended its turn without saying whether the task is done")
 	default:

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"taskdaemon/internal/sigil"
 	"taskdaemon/internal/td"
@@ -87,4 +88,13 @@ func (r *run) giveUp(ctx context.Context, n nomination) error {
 		return err
 	}
 	return r.pause(ctx, td.ByRun, "given up: "+why, r.note(td.EndedGivenUp, why))
+}
+
+// misread says what of a text looks like a word to taskdaemon and is none, for the agent that wrote it.
+func misread(text string) string {
+	problems := sigil.Parse(text).Problems
+	if len(problems) == 0 {
+		return ""
+	}
+	return "\n\nSome of what you wrote was not understood: " + strings.Join(problems, " ")
 }
