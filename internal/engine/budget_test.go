@@ -111,6 +111,18 @@ func TestBudgetAsks(t *testing.T) {
 		})
 }
 
+// Of each share people are told once, however many calls are made before the next.
+func TestBudgetIsToldOnce(t *testing.T) {
+	play(t, []any{looks(), looks(), looks(), looks(), looks(), paid(calls("Complete", `{"summary":"done"}`))},
+		func(_ *td.Spec, o *Options) { priced(t, o, Budgets{Task: 40 * cent}) },
+		func(b *bench, id td.TaskID) {
+			b.until(id, td.Completed)
+			if w := b.warnings(id); !slices.Equal(w, []string{"task 50"}) {
+				t.Errorf("told of %v", w)
+			}
+		})
+}
+
 // No pauses; resumed, it asks again. An amount raises to that.
 func TestBudgetIsNotRaised(t *testing.T) {
 	play(t, []any{looks(), looks()}, func(s *td.Spec, o *Options) {
