@@ -47,6 +47,7 @@ type AuthorPRD struct {
 	Dir       string         `json:"dir" doc:"A folder of the project."`
 	Ref       string         `json:"ref"`
 	Phase     td.AuthorPhase `json:"phase" enum:"spec,review-spec,plan,review-plan,tasks"`
+	Yes       bool           `json:"yes,omitempty" doc:"Grant permissions without asking: tasks that are planned may name commands that check them."`
 	Rehearsal string         `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
 	By        string         `json:"by,omitempty"`
 }

@@ -31,7 +31,8 @@ Its folder is .taskdaemon/prds/<slug>: the slug is the name in lower case, with 
 nor a digit. The same name again means the same feature.
 
 Where there is no terminal nobody can be asked: give both documents, or tasks, as files. With --yes it goes on without
-asking between the phases, and interviews you even there: taskdaemon task answer is how you answer.`,
+asking between the phases, and interviews you even there: taskdaemon task answer is how you answer. Commands that are to
+check tasks are asked about before they are planned, unless --yes is given.`,
 		Example: `  taskdaemon prd create "Remember me"
   taskdaemon prd create "Remember me" --spec spec.md --plan plan.md
   taskdaemon prd create "Remember me" --spec spec.md --tasks TODO.md`,
@@ -42,7 +43,7 @@ asking between the phases, and interviews you even there: taskdaemon task answer
 	f.StringVar(&o.plan, "plan", "", "file with how it is done, or - for stdin")
 	f.StringVar(&o.tasks, "tasks", "", "file with its tasks, as import takes them, instead of having them made")
 	f.BoolVar(&o.force, "force", false, "replace documents that say something else")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask between the phases, and interview without a terminal, too")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask between the phases nor for permissions, and interview without a terminal, too")
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
 	return cmd
 }
@@ -193,7 +194,7 @@ func (o prdCreateOptions) authored(ctx context.Context, svc api.Service, p api.P
 			a.say("next: %s", a.typeable("taskdaemon prd create "+p.Slug))
 			return p, nil
 		}
-		t, err := svc.AuthorPRD(ctx, api.AuthorPRD{Dir: o.dir, Ref: string(p.Task.ID), Phase: p.Next, Rehearsal: script, By: a.by()})
+		t, err := svc.AuthorPRD(ctx, api.AuthorPRD{Dir: o.dir, Ref: string(p.Task.ID), Phase: p.Next, Yes: o.yes, Rehearsal: script, By: a.by()})
 		if err != nil {
 			return p, err
 		}

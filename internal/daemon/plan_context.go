@@ -59,8 +59,32 @@ func (d *Daemon) plannedAround(ctx context.Context, t td.Task) (out engine.Plann
 			out.Blockers = append(out.Blockers, engine.Neighbour{Handle: b.Handle, Title: b.Title, Text: cmp.Or(b.Verdict.Summary, b.Text)})
 		}
 	}
+	if out.Documents, err = documentsOf(ctx, s, p.ID); err != nil {
+		return out, err
+	}
 	out.Siblings, err = d.siblings(ctx, s, p)
 	return out, err
+}
+
+// documentsOf are those of the PRD that a task is in. One that cannot be read is said to be so, in its place.
+func documentsOf(ctx context.Context, s *graph.Store, id td.TaskID) (out []engine.Document, err error) {
+	prd, ok, err := s.PRDOf(ctx, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	for _, name := range td.DocNames {
+		text, _, err := s.Document(ctx, prd.ID, name)
+		if td.IsKind(err, td.Invalid) {
+			text, err = fmt.Sprintf("It cannot be read: %v", err), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			out = append(out, engine.Document{Name: string(name), Text: text})
+		}
+	}
+	return out, nil
 }
 
 // siblings is what became of the tasks beside one, the newest first.

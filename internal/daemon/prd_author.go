@@ -131,7 +131,7 @@ func (d *Daemon) authorSpec(ctx context.Context, s *graph.Store, p api.PRD, kind
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
 		Title:  oneLine(fmt.Sprintf(kind.title, said.Document, p.Task.Title), 80),
 		Prompt: prompt.String(), Dir: s.Root(), Mode: kind.mode, Tier: td.Worker, Tools: kind.tools, Priority: 2, Labels: []string{"prd"},
-		CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By, Rehearsal: in.Rehearsal, Author: author,
+		CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By, Yes: in.Yes, Rehearsal: in.Rehearsal, Author: author,
 	}, nil
 }
 

@@ -23,7 +23,8 @@ const (
 )
 
 // authored judges a call of an author: it may write its own document, and change nothing else, whatever rules,
-// modes and answers say. What only looks is left to the rules.
+// modes and answers say. What only looks is left to the rules, and so is what somebody plans who has no document: a plan
+// may name commands that are run later.
 func authored(t td.Task, call tool.Call) (d policy.Decision, decided bool) {
 	if t.Author == nil {
 		return d, false
@@ -36,7 +37,7 @@ func authored(t td.Task, call tool.Call) (d policy.Decision, decided bool) {
 		}
 	}
 	switch {
-	case foreign || !own && call.Effect != td.Pure && !call.Free:
+	case foreign || !own && call.Effect != td.Pure && !call.Free && t.Author.Document != "":
 		d.Verdict, d.Rule, d.Floor, d.Fixed = policy.Deny, ruleForeign, true, true
 		if d.Why = "You may write no file at all."; t.Author.Document != "" {
 			d.Why = fmt.Sprintf("The only file you may write is %s.", t.Author.Document)
@@ -52,7 +53,7 @@ func authored(t td.Task, call tool.Call) (d policy.Decision, decided bool) {
 // atDesk is a call that changes an author's document, made while nobody else is at it.
 func (r *run) atDesk(call tool.Call) tool.Call {
 	t := r.log.Task()
-	if t.Author == nil || r.Desk == nil || call.Effect == td.Pure || call.Free {
+	if t.Author == nil || t.Author.Document == "" || r.Desk == nil || call.Effect == td.Pure || call.Free {
 		return call
 	}
 	change := call.Run

@@ -93,6 +93,29 @@ func (s *Store) PRDs(ctx context.Context) (ids []td.TaskID, err error) {
 	return ids, err
 }
 
+// PRDOf is the nearest PRD that a task is in.
+func (s *Store) PRDOf(ctx context.Context, id td.TaskID) (prd Task, ok bool, err error) {
+	err = s.with(ctx, func() error {
+		for seen := map[td.TaskID]bool{}; id != "" && !seen[id]; {
+			seen[id] = true // what is in itself is in no tree
+			t, err := s.read(id)
+			if td.IsKind(err, td.NotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if t.Kind == td.KindPRD {
+				prd, ok = *t, true
+				return nil
+			}
+			id = t.Parent
+		}
+		return nil
+	})
+	return prd, ok, err
+}
+
 // DeletePRD takes a PRD out of the graph, with all in it that is open, and removes its documents. What has ended stays,
 // and is in nothing then. It is refused while somebody keeps account of one of them, because it runs.
 //

@@ -71,7 +71,12 @@ func preparePlan(p Planner, env *tool.Env, in planInput) (tool.Call, error) {
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	tasks := make([]api.PlanTask, len(in.Tasks))
+	shown := title(PlanTasks, fmt.Sprintf("(%d)", len(tasks)))
+	free := true // nobody is asked, unless there is a command in it: that will be run whenever its task says that it is done
 	for i, t := range in.Tasks {
+		if t.Validator != "" {
+			shown, free = shown+"\n"+title(fmt.Sprintf("%d:", i+1), t.Title+", checked by: "+t.Validator), false
+		}
 		for _, ref := range append([]string{t.Parent}, t.After...) {
 			if n, ok := strings.CutPrefix(ref, "@"); ok {
 				if at, err := strconv.Atoi(n); err != nil || at < 1 || at > i {
@@ -85,7 +90,7 @@ func preparePlan(p Planner, env *tool.Env, in planInput) (tool.Call, error) {
 		}
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: fmt.Sprintf("%s, %d tasks", PlanTasks, len(tasks)), Free: true,
+		Effect: td.Keyed, Evidence: evidence, Title: shown, Free: free,
 		Run: func(ctx context.Context) (td.ToolResult, error) {
 			fpBeforePlan.Hit()
 			added, err := p.Plan(ctx, tasks)
