@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,7 +107,7 @@ func runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{runOptions: o, svc: svc, out: ran{Run: o.in.Run}}
+	r := &runner{runOptions: o, svc: svc, out: ran{Run: o.in.Run}, followed: map[td.TaskID]int{}}
 	return r.loop(ctx)
 }
 
@@ -144,23 +143,24 @@ func (o *runOptions) read() (err error) {
 // runner is a run on its way.
 type runner struct {
 	runOptions
-	svc api.Service
-	out ran
+	svc      api.Service
+	out      ran
+	followed map[td.TaskID]int // iterations of each task that are counted
 }
 
 // loop takes one task after the other until there is an outcome.
 func (r *runner) loop(ctx context.Context) error {
 	for first := true; ; first = false {
+		if ctx.Err() != nil {
+			return r.end(context.WithoutCancel(ctx), runInterrupted) // between two tasks
+		}
 		if r.limit > 0 && r.out.Iterations >= r.limit {
-			return r.end(ctx, runLimit)
+			return r.atLimit(ctx)
 		}
 		if r.limit > 0 {
 			r.in.Left = r.limit - r.out.Iterations
 		}
-		step, err := r.svc.RunNext(ctx, r.in)
-		if ctx.Err() != nil {
-			return r.end(context.WithoutCancel(ctx), runInterrupted)
-		}
+		step, err := r.svc.RunNext(context.WithoutCancel(ctx), r.in) // what it starts must be known
 		if err != nil {
 			return err
 		}
@@ -205,22 +205,48 @@ func (r *runner) follow(ctx context.Context, step api.RunStep) (td.Task, error) 
 		how = "taken up again"
 	}
 	a.say("%s %s %s", a.talk.bold(t.Handle), plainLine(t.Title, 100), a.talk.dim("("+how+")"))
-	w := watch{app: a, service: r.svc, task: t, out: a.stderr, style: a.talk, answers: true, untilRest: true, thoughts: true}
-	if r.quiet || a.json {
-		w.out = io.Discard
+	w := watch{
+		app: a, service: r.svc, task: t, out: a.stderr, style: a.talk, answers: true, untilRest: true, thoughts: true, quiet: r.quiet || a.json,
+		skip: t.Head, // a record of its creation would say the same again
 	}
-	w.skip = t.Head // a record of its creation would say the same again
-	begun := t.Iteration
 	last, err := w.run(ctx)
 	if last.Head == 0 {
 		last = t
 	}
-	r.out.Iterations += max(0, last.Iteration-begun)
+	r.countIterations(t, last)
 	if err == nil && ctx.Err() == nil {
 		r.noteTask(last)
 		a.notify(last)
 	}
 	return last, err
+}
+
+// countIterations counts those that were begun for this run. The first look at a task may come after it began one.
+func (r *runner) countIterations(was, is td.Task) {
+	if is.Ordered == nil || is.Ordered.Run != r.in.Run {
+		return
+	}
+	from, known := r.followed[is.ID]
+	if !known {
+		from = was.IterationsFrom
+	}
+	r.out.Iterations += max(0, is.Iteration-from)
+	r.followed[is.ID] = is.Iteration
+}
+
+// atLimit ends a run that may begin nothing more: if nothing is left that is as good an end as any.
+func (r *runner) atLimit(ctx context.Context) error {
+	look := r.in
+	look.Look = true
+	step, err := r.svc.RunNext(ctx, look)
+	if err != nil {
+		return err
+	}
+	if step.Open > 0 {
+		return r.end(ctx, runLimit)
+	}
+	r.count(step)
+	return r.end(ctx, api.RunComplete)
 }
 
 func (r *runner) noteTask(t td.Task) {

@@ -29,6 +29,7 @@ type view struct {
 	current  piece                 // what is being streamed
 	fresh    bool                  // the cursor is at the beginning of a line
 	thoughts bool                  // what the model thinks is shown
+	quiet    bool                  // only what a person is asked is
 }
 
 // piece names a stream of text on the screen.
@@ -49,6 +50,9 @@ func newView(a *app, w io.Writer, s style) *view {
 func (v *view) live(l api.Live) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.quiet {
+		return
+	}
 	switch l.Kind {
 	case api.LiveText:
 		v.streamed[l.Step] += l.Text
@@ -114,6 +118,9 @@ func (v *view) close(t td.Task) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.endLine()
+	if v.quiet {
+		return
+	}
 	if next := whatNext(t); next != "" && t.Status.State != td.Completed {
 		v.line(v.s.dim("next: " + v.app.typeable(next)))
 	}
@@ -158,6 +165,9 @@ func sibling(key td.StepKey) td.StepKey {
 }
 
 func (v *view) show(ev td.Event, t td.Task) {
+	if v.quiet && !asks(ev.Body) {
+		return
+	}
 	switch b := ev.Body.(type) {
 	case td.Created:
 		v.line(v.s.bold(b.Spec.Handle) + " " + plainLine(b.Spec.Title, 100) + v.s.dim(" in "+plainText(b.Spec.Dir)))
@@ -230,6 +240,15 @@ func (v *view) show(ev td.Event, t td.Task) {
 	case td.Unreadable:
 		v.line(v.s.red("  a record that cannot be read: " + plainLine(b.Err, 200)))
 	}
+}
+
+// asks reports whether a record is about a question to a person.
+func asks(b td.Body) bool {
+	switch b.(type) {
+	case td.RequestOpened, td.RequestAskedAgain, td.RequestAnswered, td.RequestExpired:
+		return true
+	}
+	return false
 }
 
 func (v *view) moved(b td.Moved, t td.Task) {

@@ -25,13 +25,14 @@ type watch struct {
 	// untilRest ends it when the task does not go on by itself, though a person who is asked may yet answer.
 	untilRest bool
 	thoughts  bool // what the model thinks is shown, too
+	quiet     bool // only what a person is asked is shown
 }
 
 // run returns the task as it stands when it has ended, when it needs a person and that is an end, or
 // when ctx ends. The stream begins with the task's first event, so that the fold of it is the task.
 func (w *watch) run(ctx context.Context) (td.Task, error) {
 	v := newView(w.app, w.out, w.style)
-	v.thoughts = w.thoughts
+	v.thoughts, v.quiet = w.thoughts, w.quiet
 	if w.answers && !w.json && isTerminal(w.app.stdin) {
 		typed, cancel := context.WithCancel(ctx)
 		var reading sync.WaitGroup

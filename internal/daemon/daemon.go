@@ -85,7 +85,7 @@ type Daemon struct {
 	live      bus.Topic[api.Live]
 	shelf     *knowledge.Shelf
 	projects  *projects
-	starting  sync.Mutex // held while the next task of a run is chosen and started
+	starting  locks // by project: held while the next task of a run is chosen and started
 	book      *rulebook.Book
 	web       *webfetch.Fetcher
 	notify    *notifier

@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"taskdaemon/internal/api"
@@ -40,8 +42,9 @@ func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, erro
 			return api.RunStep{}, err
 		}
 	}
-	d.starting.Lock()
-	defer d.starting.Unlock()
+	starting := d.starting.of(s.Root())
+	starting.Lock()
+	defer starting.Unlock()
 	// First who is at work, then what the graph says: one that ends in between is taken for at work once more, and
 	// whoever follows it sees that it has ended.
 	live, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
@@ -175,47 +178,57 @@ func (v scoped) next() (td.TaskID, bool) {
 	return v.ready[0], true
 }
 
-// atWork is the task of the scope that was started and neither rests nor has ended, if there is one. One that a person
-// paused is left alone, one that is blocked cannot go on, and one that a run let go of is ready again.
+// atWork is the task that was started and neither rests nor has ended, if there is one. One that a person paused is left
+// alone, one that is blocked cannot go on, and one that a run let go of is ready again. Tasks of the project that the
+// run is not about are let through first, because they work in the same folder; while they wait for a person
+// nobody waits for them.
 func (d *Daemon) atWork(ctx context.Context, s *graph.Store, v scoped, live []td.Task) (*td.Task, error) {
+	var own, other td.TaskID
 	for _, t := range live {
-		if _, about := v.states[t.ID]; !about || t.Project != s.Root() {
+		st := t.Status
+		if t.Project != s.Root() || st.State == td.Paused || st.State == td.Blocked && !st.Blocked.Passes() {
 			continue
 		}
-		if st := t.Status; st.State == td.Paused || st.State == td.Blocked && !st.Blocked.Passes() {
-			continue
+		if _, about := v.states[t.ID]; about {
+			own = t.ID
+		} else if st.State != td.Waiting {
+			other = t.ID
 		}
-		whole, err := d.journal.Task(ctx, t.ID)
-		return &whole, err
 	}
-	return nil, nil
+	id := cmp.Or(own, other)
+	if id == "" {
+		return nil, nil
+	}
+	t, err := d.journal.Task(ctx, id)
+	return &t, err
+}
+
+// locks are mutexes by name.
+type locks struct{ all sync.Map }
+
+func (l *locks) of(name string) *sync.Mutex {
+	m, _ := l.all.LoadOrStore(name, new(sync.Mutex))
+	return m.(*sync.Mutex)
 }
 
 // startPlanned starts a task that is ready. One that a run let go of is taken up again; one that ran before, and was reset,
 // begins anew.
 func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID, in api.RunNext) (*td.Task, error) {
-	t, err := d.journal.Task(ctx, id)
-	if err == nil && !t.Status.State.Terminal() && t.Status.State != td.Paused {
-		return &t, nil // somebody was faster
-	}
-	if err == nil {
-		return d.order(ctx, t, in)
-	}
-	if !td.IsKind(err, td.NotFound) {
-		return nil, err
-	}
 	p, err := s.Task(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	spec := td.Spec{
-		ID: p.ID, Handle: p.Handle, Kind: p.Kind, Title: p.Title, Prompt: promptOf(p), Dir: s.Root(), Project: s.Root(), Mode: td.Autonomous,
-		Tier: p.Tier, Model: in.Model, Validator: p.Validator, Priority: p.Priority, Labels: p.Labels, Yes: in.Yes, Permissions: in.Permissions,
-		Budget: in.Budget, Rehearsal: in.Rehearsal, CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By, Order: orderOf(td.Task{}, in),
+	t, err := d.journal.Task(ctx, id)
+	switch {
+	case err == nil && !t.Status.State.Terminal() && t.Status.State != td.Paused:
+		return &t, nil // somebody was faster
+	case err == nil:
+		return d.order(ctx, t, specOf(s.Root(), p, in), in)
+	case !td.IsKind(err, td.NotFound):
+		return nil, err
 	}
-	if spec.Tier == "" {
-		spec.Tier = td.Worker
-	}
+	spec := specOf(s.Root(), p, in)
+	spec.Order = orderOf(td.Task{}, in)
 	fpBeforePlanned.Hit()
 	t, err = d.journal.Create(ctx, spec, string(spec.ID))
 	if err != nil {
@@ -225,6 +238,19 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 	d.projects.note(t.ID)
 	d.sched.Wake(ctx, t, false)
 	return &t, nil
+}
+
+// specOf is what is asked for by a planned task and the run that starts it.
+func specOf(root string, p graph.Task, in api.RunNext) td.Spec {
+	spec := td.Spec{
+		ID: p.ID, Handle: p.Handle, Kind: p.Kind, Title: p.Title, Prompt: promptOf(p), Dir: root, Project: root, Mode: td.Autonomous,
+		Tier: p.Tier, Model: in.Model, Validator: p.Validator, Priority: p.Priority, Labels: p.Labels, Yes: in.Yes, Permissions: in.Permissions,
+		Budget: in.Budget, Rehearsal: in.Rehearsal, CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
+	}
+	if spec.Tier == "" {
+		spec.Tier = td.Worker
+	}
+	return spec
 }
 
 func promptOf(p graph.Task) string {
@@ -245,11 +271,16 @@ func orderOf(t td.Task, in api.RunNext) *td.Order {
 	return &o
 }
 
-// order gives a task that rests, or has ended and was reset, to a run, and returns when it was taken.
-func (d *Daemon) order(ctx context.Context, t td.Task, in api.RunNext) (*td.Task, error) {
+// order gives a task that rests, or has ended and was reset, to a run, and returns when it was taken. What is asked for now
+// counts, not what was asked for when it was created; a rehearsal stays unless another is given.
+func (d *Daemon) order(ctx context.Context, t td.Task, now td.Spec, in api.RunNext) (*td.Task, error) {
 	cmd := td.Command{
 		Key: in.Key, Type: td.CmdOrder, At: time.Now().UTC().Round(0), By: in.By, Order: orderOf(t, in),
 	}
+	if now.Rehearsal == "" {
+		now.Rehearsal = t.Rehearsal
+	}
+	cmd.Order.Asks = t.AskedAnew(now)
 	if cmd.Key == "" {
 		cmd.Key = string(td.NewRequestID())
 	}

@@ -13,7 +13,10 @@ import (
 // that is how agents nominate who have no tools for it. It reports whether there was such a word.
 func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 	t, script := r.log.Task(), r.log.Transcript()
-	text := script.LastText()
+	if script.InWords.Key == "" {
+		return false, nil // the answer was empty: what was said before it was looked at
+	}
+	text := script.Latest().Text()
 	said := sigil.Parse(text)
 	n := nomination{call: &script.InWords, inWords: true, text: clip(sigil.Rest(text), maxNote)}
 	switch {

@@ -26,6 +26,74 @@ type Order struct {
 	Verify   bool          `json:"verify,omitempty"` // another agent must find the work done
 	// Until is the number of the last iteration that may begin; 0: as many as the config allows.
 	Until int `json:"until,omitempty"`
+	// Asks is what is asked for otherwise than when the task was created.
+	Asks *Asks `json:"asks,omitempty"`
+}
+
+// Asks is what has changed of what a task is asked for, by hand or by other flags, before a run takes it up again. What is
+// nil is as it was.
+type Asks struct {
+	Title       *string         `json:"title,omitempty"`
+	Prompt      *string         `json:"prompt,omitempty"`
+	Validator   *string         `json:"validator,omitempty"`
+	Tier        *Tier           `json:"tier,omitempty"`
+	Model       *string         `json:"model,omitempty"`
+	Yes         *bool           `json:"yes,omitempty"`
+	Permissions *PermissionMode `json:"permissions,omitempty"`
+	Budget      *Money          `json:"budget,omitempty"`
+	Rehearsal   *string         `json:"rehearsal,omitempty"`
+}
+
+// AskedAnew is how what is asked for now differs from what the task was created with; nil: not at all.
+func (t Task) AskedAnew(now Spec) *Asks {
+	var a Asks
+	if t.Ordered != nil && t.Ordered.Asks != nil {
+		a = *t.Ordered.Asks // what the task says by now is by these
+	}
+	note(&a.Title, t.Title, now.Title)
+	note(&a.Prompt, t.Prompt, now.Prompt)
+	note(&a.Validator, t.Validator, now.Validator)
+	note(&a.Tier, t.Tier, now.Tier)
+	note(&a.Model, t.Spec.Model, now.Model)
+	note(&a.Yes, t.Yes, now.Yes)
+	note(&a.Permissions, t.Permissions, now.Permissions)
+	note(&a.Budget, t.Budget, now.Budget)
+	note(&a.Rehearsal, t.Rehearsal, now.Rehearsal)
+	if a == (Asks{}) {
+		return nil
+	}
+	return &a
+}
+
+func note[T comparable](in **T, was, is T) {
+	if was != is {
+		*in = &is
+	}
+}
+
+// Renewed is the task with what its newest order asks for in the place of what it was created with. Whoever puts a task together
+// from what is stored of it calls this.
+func (t Task) Renewed() Task {
+	if t.Ordered == nil || t.Ordered.Asks == nil {
+		return t
+	}
+	a := t.Ordered.Asks
+	renew(&t.Title, a.Title)
+	renew(&t.Prompt, a.Prompt)
+	renew(&t.Validator, a.Validator)
+	renew(&t.Tier, a.Tier)
+	renew(&t.Spec.Model, a.Model)
+	renew(&t.Yes, a.Yes)
+	renew(&t.Permissions, a.Permissions)
+	renew(&t.Budget, a.Budget)
+	renew(&t.Rehearsal, a.Rehearsal)
+	return t
+}
+
+func renew[T any](field *T, by *T) {
+	if by != nil {
+		*field = *by
+	}
 }
 
 // ByRun is who pauses a task on behalf of a run over the graph: the next run takes it up again.

@@ -64,3 +64,35 @@ func TestOrder(t *testing.T) {
 		t.Errorf("resume a completed task: %v", err)
 	}
 }
+
+// What an order asks for anew is the same whether the events are folded or the task is put together from what is stored.
+func TestAskedAnew(t *testing.T) {
+	created := in(Paused)
+	created.Prompt, created.Yes, created.Validator = "first", true, "true"
+	stored := created.Spec
+	task := created
+	for i, want := range []Spec{
+		{Prompt: "first", Yes: true, Validator: "true"},
+		{Prompt: "second", Validator: "true"},
+		{Prompt: "second", Validator: "false", Model: "m"},
+		{Prompt: "first", Yes: true},
+	} {
+		want.Title, want.Tier, want.Permissions, want.Budget, want.Rehearsal = task.Title, task.Tier, task.Permissions, task.Budget, task.Rehearsal
+		order := Order{Run: "r", Asks: task.AskedAnew(want)}
+		if i == 0 && order.Asks != nil {
+			t.Errorf("nothing is asked for anew, and it says %+v", *order.Asks)
+		}
+		task = carryOut(t, task, Obey(task, Command{Key: "k", Type: CmdOrder, Order: &order}, noon))
+		again := Task{Spec: stored, Live: task.Live}.Renewed()
+		for _, got := range []Task{task, again} {
+			if got.Prompt != want.Prompt || got.Yes != want.Yes || got.Validator != want.Validator || got.Spec.Model != want.Model {
+				t.Errorf("order %d: prompt %q, yes %v, validator %q, model %q", i, got.Prompt, got.Yes, got.Validator, got.Spec.Model)
+			}
+		}
+		pause, err := Pause(task, "me", "", noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task = carryOut(t, task, pause.Events)
+	}
+}

@@ -221,6 +221,7 @@ func (t Task) Apply(ev Event) (Task, error) {
 	case Ordered:
 		order := b.Order
 		t.Ordered, t.IterationsFrom = &order, t.Iteration
+		t = t.Renewed()
 	case Drifted:
 		if b.Signal == DriftIterations {
 			t.IterationsFrom = t.Iteration

@@ -314,6 +314,7 @@ func (t *Transcript) answered(r td.ModelResult) {
 		t.Exceeded++
 	}
 	if len(m.Blocks) == 0 {
+		t.InWords = Call{} // it says nothing
 		return
 	}
 	t.Answers++

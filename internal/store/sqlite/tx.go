@@ -120,5 +120,5 @@ func decodeTask(spec, live []byte) (t td.Task, err error) {
 	if err := json.Unmarshal(live, &t.Live); err != nil {
 		return t, td.Errorf(td.Corrupt, "what its events were folded into cannot be read: %w", err)
 	}
-	return t, nil
+	return t.Renewed(), nil
 }
