@@ -26,7 +26,7 @@ const (
 	exitStorage     = 9
 	exitInterrupted = 130
 
-	// Those of run, which the help of run explains: they have been so since before there was a daemon.
+	// Those of run.
 	exitRunBlocked = 2
 	exitRunNoPlan  = 3
 )
@@ -103,6 +103,9 @@ func exits(codes ...int) map[string]string {
 	return map[string]string{exitsKey: strings.Join(words, " ")}
 }
 
+// exitKey names what a code means of one command besides.
+func exitKey(code int) string { return exitsKey + " " + strconv.Itoa(code) }
+
 // talks are the codes of every command that talks to the daemon.
 func talks(more ...int) map[string]string {
 	return exits(append([]int{exitOK, exitFailed, exitUsage, exitUnavailable}, more...)...)
@@ -116,7 +119,11 @@ func exitLines(cmd *cobra.Command) []string {
 		if err != nil {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%3d  %s", code, exitMeanings[code]))
+		meaning := exitMeanings[code]
+		if own := cmd.Annotations[exitKey(code)]; own != "" {
+			meaning = own + "; or: " + meaning
+		}
+		lines = append(lines, fmt.Sprintf("%3d  %s", code, meaning))
 	}
 	return lines
 }

@@ -75,7 +75,7 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 
 func (o loopHistoryOptions) print(w io.Writer, m td.Message) error {
 	s := o.app.style
-	head := s.blue("» you")
+	head := s.cyan("» you")
 	if m.Role == td.Assistant {
 		head = s.bold("● agent")
 	}

@@ -47,7 +47,7 @@ func (s style) red(text string) string    { return s.with("31", text) }
 func (s style) green(text string) string  { return s.with("32", text) }
 func (s style) warn(text string) string   { return s.with("33", text) }
 func (s style) bright(text string) string { return s.with("97", text) }
-func (s style) blue(text string) string   { return s.with("36", text) }
+func (s style) cyan(text string) string   { return s.with("36", text) }
 
 // state colours a state by what it asks of a person.
 func (s style) state(state td.State, text string) string {
@@ -59,7 +59,7 @@ func (s style) state(state td.State, text string) string {
 	case td.Waiting, td.Blocked, td.Paused:
 		return s.warn(text)
 	case td.Running:
-		return s.blue(text)
+		return s.cyan(text)
 	default:
 		return text
 	}

@@ -42,7 +42,7 @@ How it ended: complete (0, or 1 if any task failed), failure (1: an agent saw no
 tasks are open, and none may run), no plan (3: there are no tasks), interrupted (0, or 130).`,
 		Example:     "  taskdaemon run --verify\n  taskdaemon run boat --limit 20 --model-strategy escalate",
 		Args:        args(cobra.MaximumNArgs(1), "at most one PRD or task"),
-		Annotations: talks(exitNotFound, exitInterrupted),
+		Annotations: runExits(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.in.Target = args[0]
@@ -63,6 +63,15 @@ tasks are open, and none may run), no plan (3: there are no tasks), interrupted 
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show only which task starts and how it ends")
 	return cmd
+}
+
+func runExits() map[string]string {
+	out := talks(exitRunNoPlan, exitInterrupted)
+	out[exitKey(exitOK)] = "complete, limit reached or interrupted"
+	out[exitKey(exitFailed)] = "complete and a task failed, or failure"
+	out[exitKey(exitRunBlocked)] = "blocked"
+	out[exitKey(exitRunNoPlan)] = "no plan"
+	return out
 }
 
 func strategyNames() string {

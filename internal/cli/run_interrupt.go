@@ -19,7 +19,11 @@ func (r *runner) interrupted(ctx context.Context, t td.Task) (goOn bool, err err
 	if err != nil && !td.IsKind(err, td.Conflict) { // it may have ended meanwhile
 		return false, err
 	}
-	a.say("\n%s %s", a.talk.warn("interrupted:"), t.Handle+" is paused after what it is doing now")
+	what := " is paused after what it is doing now"
+	if err != nil {
+		what = " has ended meanwhile"
+	}
+	a.say("\n%s %s", a.talk.warn("interrupted:"), t.Handle+what)
 	if a.json || !isTerminal(a.stdin) {
 		return false, nil
 	}

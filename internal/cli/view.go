@@ -194,7 +194,7 @@ func (v *view) show(ev td.Event, t td.Task) {
 		if b.Why != "" {
 			who = "taskdaemon"
 		}
-		v.line(v.s.blue("» "+plainLine(who, 40)+": ") + plainText(b.Text))
+		v.line(v.s.cyan("» "+plainLine(who, 40)+": ") + plainText(b.Text))
 	case td.Decided:
 		if b.Decision != "allow" {
 			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plainLine(b.Tool, 40), plainLine(b.Rule, 200))))
@@ -208,7 +208,7 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.app.printRequest(v.w, v.s, t, r)
 		}
 	case td.RequestAnswered:
-		v.line(v.s.blue(fmt.Sprintf("» %s: %s", plainLine(b.Answer.By, 40), plainLine(b.Answer.Choice+" "+b.Answer.Words, 300))))
+		v.line(v.s.cyan(fmt.Sprintf("» %s: %s", plainLine(b.Answer.By, 40), plainLine(b.Answer.Choice+" "+b.Answer.Words, 300))))
 	case td.RequestExpired:
 		if b.Why != "" {
 			v.line(v.s.dim("  " + b.ID.Handle() + " is not asked any more: " + plainLine(b.Why, 200)))
@@ -331,7 +331,7 @@ func (v *view) answered(o td.Outcome) {
 		v.line(v.s.warn("! the answer broke off; what came is kept"))
 	}
 	for _, use := range o.Model.Message.ToolUses() {
-		v.line(v.s.blue("▸ "+plainLine(use.Name, 40)) + " " + v.s.dim(callLine(use)))
+		v.line(v.s.cyan("▸ "+plainLine(use.Name, 40)) + " " + v.s.dim(callLine(use)))
 	}
 }
 
