@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +25,6 @@ import (
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/hook"
-	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
@@ -315,24 +313,6 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 	}
 }
 
-// plannedWork plans the task once and has the run take its next step.
-func (w *crashRun) plannedWork(ctx context.Context, script string, task td.Task) (td.Task, error) {
-	if task.ID == "" {
-		planned, err := w.person.svc.Plan(ctx, api.Plan{Dir: w.path("work"), Tasks: []api.PlanTask{{Key: "the task", Title: "do it", Validator: w.s.valid}}})
-		if err != nil {
-			return task, err
-		}
-		task.ID = planned[0].ID
-	}
-	next := *w.s.run
-	next.Dir, next.Rehearsal = w.path("work"), script
-	step, err := w.person.svc.RunNext(ctx, next)
-	if err == nil && step.Task != nil {
-		task = *step.Task
-	}
-	return task, err
-}
-
 // fired are the points in the log of hooks. A line that is torn says so.
 func (w *crashRun) fired() (points []string) {
 	raw, err := os.ReadFile(w.path("state/logs/hooks.jsonl"))
@@ -351,42 +331,6 @@ func (w *crashRun) fired() (points []string) {
 	}
 	sort.Strings(points)
 	return points
-}
-
-// planned is what the graph of the workspace says, line by line, once it says how the task ended.
-func (w *crashRun) planned(ctx context.Context) ([]string, error) {
-	for {
-		raw, err := os.ReadFile(w.path(filepath.Join("work", graph.Folder, graph.LogFile)))
-		if err != nil {
-			return nil, err
-		}
-		var out []string
-		ended := false
-		for e, err := range jsonl.Read(bytes.NewReader(raw), jsonl.Place{}) {
-			if err != nil {
-				return nil, err
-			}
-			if e.Bad != nil || e.Torn {
-				out = append(out, "a torn or bad line") // a kill may leave one: it is kept, and counts for nothing
-				continue
-			}
-			var v graph.Verdict
-			if text, is := e.Change.Set["verdict"]; is {
-				if err := json.Unmarshal(text, &v); err != nil {
-					return nil, err
-				}
-				ended = true
-			}
-			out = append(out, fmt.Sprintf("%s: %s %s", slices.Sorted(maps.Keys(e.Change.Set)), v.State, v.Summary))
-		}
-		if ended || w.s.submit != nil { // such a task is not planned itself
-			return out, nil
-		}
-		if _, err := w.person.svc.Status(ctx); err != nil {
-			return nil, err // it died before it wrote that down
-		}
-		time.Sleep(3 * time.Millisecond)
-	}
 }
 
 func (w *crashRun) ending(ctx context.Context, task td.Task) (_ ending, err error) {
