@@ -12,7 +12,7 @@ import (
 // that it does not reach.
 const (
 	nestedDepth   = 4
-	nestedFolders = 1000
+	nestedFolders = 150
 	nestedEntries = 1000 // of one folder
 )
 
@@ -25,32 +25,35 @@ func nestedRepos(workspace string) (repos []string) {
 			if looked++; looked > nestedFolders {
 				return repos
 			}
-			if depth > 0 && exists(dir, ".git") {
+			folders, repo := foldersOf(dir)
+			if depth > 0 && repo {
 				repos = append(repos, dir)
 			}
-			if depth < nestedDepth {
-				below = append(below, foldersOf(dir)...)
-			}
+			below = append(below, folders...)
 		}
 		level = below
 	}
 	return repos
 }
 
-// foldersOf are the folders in a folder, links left out: what they lead to is found where it is.
-func foldersOf(dir string) (out []string) {
+// foldersOf are the folders in a folder, links left out: what they lead to is found where it is. Repo says that it
+// holds a .git.
+func foldersOf(dir string) (out []string, repo bool) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil
+		return nil, exists(dir, ".git")
 	}
 	defer f.Close()
 	entries, _ := f.ReadDir(nestedEntries) // what can be read is better than nothing
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != ".git" {
+		switch {
+		case e.Name() == ".git":
+			repo = true
+		case e.IsDir():
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
-	return out
+	return out, repo || len(entries) == nestedEntries && exists(dir, ".git")
 }
 
 // protect seals what a command must not change of these repositories, the first of which is that of the workspace
