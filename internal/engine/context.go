@@ -34,6 +34,9 @@ var basePrompt string
 func (r *run) assemble(ctx context.Context) error {
 	t := r.log.Task()
 	plan := r.plannedOf(ctx, t)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
 	if ok, err := r.mayIterate(ctx, plan); err != nil || !ok {
 		return err
 	}
@@ -60,11 +63,11 @@ func (r *run) assemble(ctx context.Context) error {
 		t.Chosen, t.Raised = tier, ""
 	}
 	opening.add("environment", "", r.describeEnvironment(ctx, t))
-	r.addPlanned(t, plan, &opening)
+	untrusted := r.addPlanned(plan, &opening)
 	if err := r.addLearnings(ctx, t, &opening); err != nil {
 		return err
 	}
-	untrusted := r.addNotes(ctx, t, &opening)
+	untrusted = r.addNotes(ctx, t, &opening) || untrusted
 	hookParts(&opening, hook.TaskStarted, r.startWords)
 	hookParts(&opening, hook.PreContextAssembly, words)
 	r.addHistory(t, &opening)
@@ -87,6 +90,7 @@ func (r *run) assemble(ctx context.Context) error {
 		Tier:      tier,
 		Why:       why,
 		Untrusted: untrusted,
+		Feature:   plan.Feature,
 	})
 	if err != nil || !ok {
 		return err

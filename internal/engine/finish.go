@@ -137,18 +137,27 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 	if task.Validator == "" {
 		return nil, true, nil
 	}
-	if v.Intent == nil && v.Outcome == nil {
+	stale, err := r.outdated(ctx, v)
+	if err != nil {
+		return nil, false, err
+	}
+	if v.Intent == nil && v.Outcome == nil || stale {
 		if why := r.forbidden(task); why != "" {
 			return nil, false, r.reject(ctx, n, fmt.Sprintf(
 				"Not accepted: the validator `%s` may not be run. %s Nobody but a person can change that: call Fail and say so.", task.Validator, why))
 		}
 	}
-	if v.Outcome == nil {
+	if stale {
+		// Else the result that is there would be taken for the new one.
+		r.cleaning.Wait()
+		r.forget(v.Key.Try(v.Intent.Attempt))
+	}
+	if v.Outcome == nil || stale {
 		if err := r.runValidator(ctx, v); err != nil {
 			return nil, false, err
 		}
 		v = n.call.Validation // the record of the step was folded into the call
-		if v.Outcome == nil {
+		if v.Outcome == nil || r.log.Task().Status.State != td.Running {
 			return nil, false, nil // it waits for what the validator needs
 		}
 		if err := r.released(ctx); err != nil {
@@ -166,6 +175,27 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 		return nil, false, fmt.Errorf("read the validator's evidence: %w", err)
 	}
 	return &ev, true, nil
+}
+
+// outdated reports whether what the validator found was found of other files than there are now: people edit while the
+// daemon is down. Where nobody can tell, it counts as outdated. The verifier has a look of its own at that.
+func (r *run) outdated(ctx context.Context, v transcript.Check) (bool, error) {
+	task := r.log.Task()
+	if v.Outcome == nil || v.Outcome.Tool.IsError || verifies(task) {
+		return false, nil
+	}
+	var ev td.Evidence
+	if err := json.Unmarshal([]byte(v.Outcome.Tool.Content), &ev); err != nil {
+		return false, td.Errorf(td.Corrupt, "read the validator's evidence: %w", err)
+	}
+	tree, err := r.Tree(ctx, task.Dir)
+	if cause := context.Cause(ctx); cause != nil {
+		return false, cause
+	}
+	if err != nil {
+		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
+	}
+	return err != nil || tree != ev.Tree, nil
 }
 
 // forbidden says why the task's validator may not be run: what the floor and deny rules forbid is not run for
@@ -259,6 +289,7 @@ func (r *run) judge(ctx context.Context, key td.StepKey, p sandbox.Process) (td.
 	tree, err := r.Tree(ctx, task.Dir)
 	if err != nil {
 		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
+		tree = "" // what was not looked at is not claimed
 	}
 	raw, err := json.Marshal(td.Evidence{Tree: tree, Command: task.Validator, Exit: res.Exit})
 	if err != nil {

@@ -63,6 +63,7 @@ func (r *run) extracted(ctx context.Context, key td.StepKey, l memory.Learning, 
 
 // keepFound keeps a learning unless a hook objects.
 func (r *run) keepFound(ctx context.Context, key td.StepKey, l memory.Learning, from string) error {
+	l.Feature = r.feature()
 	l, keep, err := r.extracted(ctx, key, l, from)
 	if err != nil || !keep {
 		return err

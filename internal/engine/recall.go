@@ -38,6 +38,14 @@ func (r *run) addNotes(ctx context.Context, t td.Task, opening *prose) (untruste
 	return untrusted
 }
 
+// feature is the PRD that what this task learns belongs to, by its slug, as it was when the iteration began.
+func (r *run) feature() string {
+	if set := r.log.Transcript().Context; set != nil {
+		return set.Feature
+	}
+	return ""
+}
+
 // keepSaid keeps what the newest answer says in words that is worth keeping, before anything of it is acted on: an
 // agent without tools has no other way.
 func (r *run) keepSaid(ctx context.Context) error {

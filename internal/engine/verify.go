@@ -48,7 +48,7 @@ const mostTrees = 3
 // verdict counts as long as the workspace holds that very tree. seen is what the validator saw.
 func (r *run) verify(ctx context.Context, n nomination, seen *td.Evidence) (*td.Evidence, bool, error) {
 	t, c, v := r.log.Task(), n.call, n.call.Verification
-	if t.Ordered == nil || !t.Ordered.Verify {
+	if !verifies(t) {
 		return seen, true, nil
 	}
 	// What the agent left running could go on writing.
@@ -79,6 +79,9 @@ func (r *run) verify(ctx context.Context, n nomination, seen *td.Evidence) (*td.
 	}
 	return &found, true, nil
 }
+
+// verifies reports whether another agent must find the task's work done.
+func verifies(t td.Task) bool { return t.Ordered != nil && t.Ordered.Verify }
 
 // nameVerifier records who will look at which tree, before either is there: after a crash it is the same verifier in
 // the same checkout.
@@ -238,7 +241,7 @@ func keepOut(top string) td.KeptRule {
 }
 
 func (r *run) verifierPrompt(ctx context.Context, t td.Task, claim, top string) string {
-	b, known := prose{}, r.plannedOf(ctx, t)
+	b, known := prose{}, r.plannedOf(ctx, t) // the tasks before it are not what is verified
 	known.Blockers = nil
 	b.WriteString(verifierText)
 	if sub, err := filepath.Rel(top, t.Dir); err == nil && sub != "." {
@@ -248,7 +251,7 @@ func (r *run) verifierPrompt(ctx context.Context, t td.Task, claim, top string) 
 		fmt.Fprintf(&b, "\nThe validator of the task has passed: %s\n", t.Validator)
 	}
 	b.WriteString("\n")
-	r.addPlanned(t, known, &b)
+	r.addPlanned(known, &b)
 	b.WriteString("# The task\n\n")
 	if !strings.HasPrefix(t.Prompt, t.Title) {
 		b.WriteString(t.Title + "\n\n")

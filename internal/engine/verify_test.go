@@ -110,6 +110,7 @@ func TestVerifier(t *testing.T) {
 		{"no retries", &desk{}, []any{done, no}, 0, td.Failed, 1, "", "the tests are red"},
 		{"no verdict", &desk{}, []any{done, says("hm", td.EndTurn), says("hm", td.EndTurn)}, 0, td.Failed, 1, "", "without saying whether"},
 		{"in words", &desk{}, []any{done, says("All is well.\n<verify-pass/>", td.EndTurn)}, 0, td.Completed, 1, "one", "All is well."},
+		{"in one word", &desk{}, []any{done, says("<verify-pass/>", td.EndTurn)}, 0, td.Completed, 1, "one", "passed; the verifier did not say what it looked at"},
 		{"no, in words", &desk{}, []any{done, says("<verify-fail>it is slow</verify-fail>", td.EndTurn)}, 0, td.Failed, 1, "", "it is slow"},
 		{"a word that is none of a verifier's", &desk{}, []any{done, says("<promise>FAILURE</promise>", td.EndTurn), pass}, 0, td.Completed, 1, "one", "the tests pass"},
 		{"it refuses", &desk{}, []any{done, says("I will not", td.Refusal)}, 0, td.Failed, 1, "", "refused"},

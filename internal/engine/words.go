@@ -50,7 +50,11 @@ func (r *run) verdictInWords(ctx context.Context, n nomination, v *sigil.Verdict
 	if n.failed {
 		n.text = v.Reason
 	}
-	if n.text == "" {
+	switch {
+	case n.text != "":
+	case v.Pass:
+		n.text = "passed; the verifier did not say what it looked at"
+	default:
 		n.text = "the verifier gave no reason"
 	}
 	return true, r.conclude(ctx, n)

@@ -50,8 +50,10 @@ type (
 		// Tier is the class of model that the iteration gets by the strategy of its run, and Why it gets that.
 		Tier Tier   `json:"tier,omitempty"`
 		Why  string `json:"why,omitempty"`
-		// Untrusted says that the opening holds notes of a task that had read untrusted text.
+		// Untrusted says that the opening holds words of a task that had read untrusted text.
 		Untrusted bool `json:"untrusted,omitempty"`
+		// Feature is the slug of the PRD that the task is part of: what is learned belongs to it.
+		Feature string `json:"feature,omitempty"`
 	}
 	// IterationEnded closes an iteration of a planned task, and is what it leaves for the next ones: its note.
 	IterationEnded struct {

@@ -95,13 +95,15 @@ const (
 
 // Env is what a call may touch.
 type Env struct {
-	Task  td.TaskID
-	Run   td.RunID
-	Step  td.StepKey
-	Root  *Workspace
-	Spool Spool
-	Jobs  []td.Job               // background jobs of the task
-	Known func(path string) bool // has the model seen this file's content?
+	Task td.TaskID
+	Run  td.RunID
+	Step td.StepKey
+	// Feature is the slug of the PRD that the task is part of; may be empty.
+	Feature string
+	Root    *Workspace
+	Spool   Spool
+	Jobs    []td.Job               // background jobs of the task
+	Known   func(path string) bool // has the model seen this file's content?
 	// Hidden reports whether a file or folder may not be read, by its absolute path: what goes through folders leaves
 	// it out, content and name. Nil: nothing is.
 	Hidden func(path string) bool

@@ -47,7 +47,7 @@ func prepareLearn(shelf *knowledge.Shelf, env *tool.Env, in learnInput) (tool.Ca
 		return tool.Call{}, td.Errorf(td.NotFound, "%s: not a file in the project", strings.Join(missing, ", "))
 	}
 	l := memory.Learning{
-		Title: in.Title, Text: in.Text, Tags: in.Tags, Files: files, CreatedAt: env.Now(),
+		Title: in.Title, Text: in.Text, Tags: in.Tags, Files: files, Feature: env.Feature, CreatedAt: env.Now(),
 		Sources: []string{td.Handle(td.TaskHandle, string(env.Task), td.HandleLength)},
 	}
 	evidence, err := json.Marshal(l)
