@@ -19,6 +19,7 @@ type reader struct {
 	text   string
 	tags   []tag
 	hidden bool // a code block that never ends hides tags
+	shoved bool // so does one that is one by its indent alone
 	looked int  // bytes that were looked at: tests prove by it that the work is bounded
 }
 
@@ -26,11 +27,20 @@ func (r *reader) read() {
 	var fence string // that the present code block ends with
 	opened := 0      // where the code block began
 	from := 0        // where the present paragraph began
+	var above lines
 	for at := 0; at < len(r.text); {
 		end := r.lineEnd(at)
 		line := r.text[at:end]
 		r.looked += len(line)
 		mark, rest := fenceOf(line)
+		was := above.code
+		if fence == "" {
+			above.see(line)
+		}
+		if was && !above.code || above.code && !was {
+			r.part(from, at, was)
+			from = at
+		}
 		switch {
 		case fence != "":
 			if closes(fence, mark, rest) {
@@ -38,22 +48,70 @@ func (r *reader) read() {
 				from = end - len(rest) // a closing tag may stand behind
 			}
 		case opens(mark, rest):
-			r.paragraph(from, at)
-			fence, opened = mark, at
-		case strings.TrimSpace(line) == "":
-			r.paragraph(from, at)
+			r.part(from, at, above.code)
+			fence, opened, above = mark, at, lines{list: above.list}
+		case above.blank:
+			r.part(from, at, above.code)
 			from = end
 		}
 		at = end
 	}
 	if fence == "" {
-		r.paragraph(from, len(r.text))
+		r.part(from, len(r.text), above.code)
 		return
 	}
 	for i := opened; i < len(r.text) && !r.hidden; i++ {
 		r.looked++
 		_, _, r.hidden = nameAt(r.text[i:])
 	}
+}
+
+// lines is what matters of the lines that were read for what the next one is.
+type lines struct {
+	blank bool // the last one is
+	list  bool // they are of a list, where an indent makes no code
+	code  bool // they are code, because they are indented and stand behind a blank line
+}
+
+func (l *lines) see(line string) {
+	text := strings.TrimLeft(line, " \t>")
+	deep := strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")
+	blank := strings.TrimSpace(line) == ""
+	switch {
+	case blank:
+	case withoutBullet(text) != text && !l.code && !deep:
+		l.list = true
+	case l.blank && line[0] != ' ' && line[0] != '\t':
+		l.list = false
+	}
+	if !blank {
+		l.code = deep && !l.list && (l.code || l.blank)
+	}
+	l.blank = blank
+}
+
+// part finds the tags of a part of the text, which may be code by its indent. Of that the tags are left that close what was
+// opened before it: agents put them behind the last line of a block.
+func (r *reader) part(from, to int, code bool) {
+	before := len(r.tags)
+	r.paragraph(from, to)
+	if !code {
+		return
+	}
+	block := r.tags[before:]
+	match(block)
+	closed := map[int]bool{}
+	for i, t := range block {
+		if t.mate >= 0 {
+			closed[t.mate] = true
+		}
+		r.shoved = r.shoved || !t.closing && !t.broken
+		if block[i].mate = -1; t.closing && !t.broken && !closed[i] {
+			r.tags[before] = t
+			before++
+		}
+	}
+	r.tags = r.tags[:before]
 }
 
 // lineEnd is the index behind the line that begins at from, its break included.

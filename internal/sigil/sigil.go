@@ -115,6 +115,9 @@ func parse(text string) (Sigils, int) {
 	if r.hidden {
 		s.problem("A code block is never closed, and what it hides was not looked at.")
 	}
+	if r.shoved {
+		s.problem("What stands indented behind a blank line is code, and what it says does not count.")
+	}
 	return s.sigils(), r.looked
 }
 

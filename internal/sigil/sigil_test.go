@@ -75,6 +75,15 @@ func TestParse(t *testing.T) {
 		{"in a block with Windows' line ends", "```\r\n<task-done>t-1</task-done>\r\n```\r\n<task-done>t-2</task-done>\r\n", Sigils{Done: "t-2"}, 0},
 		{"in a block that never ends", "<task-done>t-1</task-done>\n```\n<task-failed>t-1</task-failed>", Sigils{Done: "t-1"}, 1},
 		{"a block that never ends and hides nothing", "<task-done>t-1</task-done>\n```\nx", Sigils{Done: "t-1"}, 0},
+		{"indented", "Say:\n\n    <task-done>t-1</task-done>\n\n\t<task-failed>t-1</task-failed>\n\nThat is how.", Sigils{}, 1},
+		{"behind what is indented", "So:\n\n    make <journal>\n<task-done>t-1</task-done>", Sigils{Done: "t-1"}, 1},
+		{"indented without a blank line", "It is done:\n    <task-done>t-1</task-done>", Sigils{Done: "t-1"}, 0},
+		{"indented a little", "It is done:\n\n   <task-done>t-1</task-done>", Sigils{Done: "t-1"}, 0},
+		{"indented in a list", "1. It is done:\n\n    <task-done>t-1</task-done>\n", Sigils{Done: "t-1"}, 0},
+		{"indented behind a list", "- one\n\nSay:\n\n    <task-done>t-1</task-done>\n", Sigils{}, 1},
+		{"closed behind what is indented", "<journal>Run\n\n    go test</journal>\n<task-done>t-1</task-done>",
+			Sigils{Done: "t-1", Notes: []string{"Run\n\n    go test"}}, 0},
+		{"a block that is indented", "x\n\n    ```\n<task-done>t-1</task-done>\n    ```\n<task-failed>t-2</task-failed>", Sigils{Failed: "t-2"}, 0},
 		{"closed right behind a code block", "<journal>\n```sh\ngo test\n```</journal>\n<task-done>t-1</task-done>",
 			Sigils{Done: "t-1", Notes: []string{"```sh\ngo test\n```"}}, 0},
 		{"a closing tag in code", "<journal>write `</journal>` last</journal>", Sigils{Notes: []string{"write `</journal>` last"}}, 0},
@@ -111,7 +120,7 @@ func TestProblemsAreBounded(t *testing.T) {
 // hostile texts are made of pieces that each could make a careless parser start over.
 var hostile = []string{
 	"<task-done>", "</task-done>", "<journal><task-done>", "<knowledge title=\"", "<knowledge title='\"' tags=\"", "<knowledge a=\"\" ",
-	"<knowledge", "<", "`", "`` ` ", "```\n", "```x\n", "~~~\n", "> ", "- ", "1. ", "\n", "\\", "\\`", "<verify-pass/>", "é", "\xff", "\x00", "&lt;", "</", "a=\"b\" ", "\"", "'",
+	"<knowledge", "<", "`", "`` ` ", "```\n", "```x\n", "~~~\n", "> ", "- ", "1. ", "\n", "\n\n    ", "\n\t", "\\", "\\`", "<verify-pass/>", "é", "\xff", "\x00", "&lt;", "</", "a=\"b\" ", "\"", "'",
 }
 
 // cost is what the parser may look at, a byte of the text.
@@ -144,6 +153,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(h)
 	}
 	f.Add("<task-done>t-1</task-done> <journal>a `b` <promise>COMPLETE</promise></journal>\n```\n<verify-fail>x</verify-fail>\n```")
+	f.Add("a\n\n    <journal>x</journal>\n\n\t</task-done>\n- b\n\n    <task-done>t</task-done>")
 	f.Add("<knowledge title=\"a\" tags='b, c'>d</knowledge><next-model>opus</next-model><task-failed>x</task-failed>")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, looked := parse(text)
