@@ -171,10 +171,17 @@ func (d *Daemon) checkConversations(ctx context.Context, _ bool) (api.Check, err
 	return c, nil
 }
 
-// checkGraphs looks at the graphs of projects that are open. What is wrong with one is a person's to put right: it
-// came with the file.
-func (d *Daemon) checkGraphs(ctx context.Context, _ bool) (api.Check, error) {
+// checkGraphs looks at the graphs of all projects that this daemon or one before it has opened. What is wrong with a log
+// is a person's to put right: it came with the file. An index is only a copy.
+func (d *Daemon) checkGraphs(ctx context.Context, fix bool) (api.Check, error) {
 	c := api.Check{Name: "graphs", Detail: "logs can be read, nothing waits for itself or for what is not there, and they tell of tasks what the journal does"}
+	if err := d.projects.openAll(ctx, func(root string, err error) {
+		c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", root, err))
+		c.Fix = "look at " + filepath.Join(root, graph.Folder)
+	}); err != nil {
+		return c, err
+	}
+	mended := 0
 	for _, s := range d.projects.all() {
 		h, err := s.Health(ctx)
 		if td.IsKind(err, td.NotFound) {
@@ -195,11 +202,21 @@ func (d *Daemon) checkGraphs(ctx context.Context, _ bool) (api.Check, error) {
 		if h.Large {
 			c.Findings = append(c.Findings, fmt.Sprintf("%s has %d MiB", log, h.Size>>20))
 		}
-		if len(c.Findings) > 0 {
+		if len(c.Findings) > 0 && c.Fix == "" {
 			c.Fix = "look at " + log
+		}
+		switch same, err := s.Verify(ctx, fix); {
+		case err != nil:
+			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
+		case !same:
+			c.Findings = append(c.Findings, fmt.Sprintf("%s: the index is not of what is in the log", s.Root()))
+			mended++
 		}
 	}
 	disagree, err := d.projects.disagree(ctx)
 	c.Findings = append(c.Findings, disagree...)
+	if mended > 0 && mended == len(c.Findings) {
+		c.Fix, c.Fixed = "taskdaemon doctor --fix", fix
+	}
 	return c, err
 }

@@ -330,7 +330,7 @@ func (d *Daemon) PlanLog(ctx context.Context, dir, ref string) ([]api.PlanChange
 // changeWords says what a change changes, a line each.
 func changeWords(c jsonl.Change) (out []string) {
 	for field, raw := range c.Set {
-		if field == graph.FieldOnce {
+		if field == graph.FieldOnce || field == graph.FieldClosed {
 			continue // it says nothing of the task
 		}
 		out = append(out, fmt.Sprintf("%s: %s", field, oneLine(string(raw), 200)))

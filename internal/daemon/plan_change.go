@@ -49,6 +49,9 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 		err = d.endPlanned(ctx, once, before, graph.Verdict{State: td.Failed, Reason: in.Words, By: in.By})
 	case api.PlanReset:
 		if err = d.atRest(ctx, before); err == nil {
+			err = d.projects.catchUp(ctx, s.Root()) // an end that is on its way would close it again
+		}
+		if err == nil {
 			err = once.Reopen(ctx, id)
 		}
 	case api.PlanDelete:

@@ -190,6 +190,14 @@ func (d desk) Lacks(ctx context.Context, t td.Task) (string, error) {
 	return "", gone(err)
 }
 
+// gone makes nothing of what somebody deleted.
+func gone(err error) error {
+	if td.IsKind(err, td.NotFound) {
+		return nil
+	}
+	return err
+}
+
 // planTools are the tools of a task that makes tasks of a PRD.
 func (d *Daemon) planTools(t td.Task) []tool.Tool {
 	if t.Author == nil || t.Author.Phase != td.AuthorWork {

@@ -2,10 +2,14 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +38,9 @@ type projects struct {
 	mu      sync.Mutex
 	open    map[string]*graph.Store // by the project's folder
 	runs    map[td.TaskID]bool      // planned tasks that the journal has, of the graphs that are open
+	stale   map[string]int          // how much those graphs missed that could not be told something
+
+	mending sync.Mutex // one stale graph at a time
 
 	touched chan string // projects with something to commit
 }
@@ -43,7 +50,8 @@ const graphCursor = "graphs"
 
 func newProjects(d *Daemon) *projects {
 	return &projects{
-		Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, runs: map[td.TaskID]bool{}, touched: make(chan string, 64),
+		Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, runs: map[td.TaskID]bool{}, stale: map[string]int{},
+		touched: make(chan string, 64),
 	}
 }
 
@@ -85,10 +93,13 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, err := p.journal.Tasks(ctx, store.TaskFilter{Brief: true})
-	if err != nil {
+	if missed, err := p.missed(root), p.reconcile(ctx, s); err == nil {
+		p.agrees(root, missed)
+	} else if ctx.Err() != nil {
 		s.Close()
-		return nil, fmt.Errorf("open the graph of %s: %w", root, err)
+		return nil, err
+	} else {
+		p.miss(root, err) // it can be read all the same
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,23 +107,12 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 		s.Close()
 		return nil, td.Errorf(td.Unavailable, "the daemon is stopping").WithHint("try again in a moment")
 	}
-	for _, t := range known {
-		if t.Project != root {
-			continue
-		}
-		p.runs[t.ID] = true
-		// Of what has ended the graph itself tells, or will when the journal has been followed to there.
-		if !t.Status.State.Terminal() {
-			s.SetState(t.ID, stateInGraph(t.Status))
-		}
-	}
 	p.open[root] = s
 	p.touch(root) // an earlier life may have left something
 	return s, nil
 }
 
-// run follows the journal and tells the graphs, until ctx ends. A graph that cannot be told holds up the others
-// only until it is tried again.
+// run follows the journal and tells the graphs, until ctx ends.
 func (p *projects) run(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		err := p.follow(ctx)
@@ -154,10 +154,13 @@ func (p *projects) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// catchUp returns when the graphs know all that the journal knows now.
-func (p *projects) catchUp(ctx context.Context) error {
+// catchUp returns when the graph of a project knows all that the journal knows now.
+func (p *projects) catchUp(ctx context.Context, root string) error {
 	if err := p.read(ctx, true); err != nil {
 		return fmt.Errorf("tell the graphs how tasks stand: %w", err)
+	}
+	if err := p.mend(ctx, root); err != nil {
+		return fmt.Errorf("tell the graph of %s how its tasks stand: %w", root, err)
 	}
 	return ctx.Err()
 }
@@ -186,55 +189,70 @@ func (p *projects) take(ctx context.Context, ev td.Event) error {
 	if ev.Cursor <= p.from {
 		return nil
 	}
-	if err := p.pass(ctx, ev, p.inGraph); err != nil {
+	planned, err := p.pass(ctx, ev)
+	if err != nil {
 		return err
 	}
 	p.from = ev.Cursor
-	if p.seen++; p.seen%cursorEvery == 0 || p.inGraph[ev.Task] {
+	// What a graph was told it is not told again by the next daemon: a person may have thought otherwise since.
+	if p.seen++; p.seen%cursorEvery == 0 || planned {
 		return p.journal.SetCursor(ctx, graphCursor, ev.Cursor)
 	}
 	return nil
 }
 
-// pass passes on one record to the graph of its task, if it has one.
-func (p *projects) pass(ctx context.Context, ev td.Event, known map[td.TaskID]bool) error {
+// pass passes on one record to the graph of its task, if it has one. A graph that cannot be told is told later.
+func (p *projects) pass(ctx context.Context, ev td.Event) (planned bool, err error) {
 	if c, ok := ev.Body.(td.Created); ok {
+		p.inGraph[ev.Task] = c.Spec.Project != ""
 		if c.Spec.Project != "" {
-			known[ev.Task] = true
 			p.note(ev.Task)
 		}
-		return nil
+		return c.Spec.Project != "", nil
 	}
 	m, ok := ev.Body.(td.Moved)
-	planned, sure := known[ev.Task]
-	if !ok || sure && !planned {
-		return nil
+	if !ok {
+		return false, nil
+	}
+	if m.Status.State.Terminal() {
+		defer func() {
+			if err == nil {
+				delete(p.inGraph, ev.Task)
+			}
+		}()
+	}
+	if planned, sure := p.inGraph[ev.Task]; sure && !planned {
+		return false, nil
 	}
 	t, err := p.journal.Task(ctx, ev.Task)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if known[ev.Task] = t.Project != ""; t.Project == "" {
-		return nil
+	if p.inGraph[ev.Task] = t.Project != ""; t.Project == "" {
+		return false, nil
 	}
-	if err := p.tell(ctx, t, m); err != nil {
-		return fmt.Errorf("tell the graph of %s how %s stands: %w", t.Project, t.Handle, err)
+	if err := p.tell(ctx, t, m); ctx.Err() != nil {
+		return true, ctx.Err()
+	} else if err != nil {
+		p.miss(t.Project, fmt.Errorf("tell how %s stands: %w", t.Handle, err))
 	}
-	if m.Status.State.Terminal() {
-		delete(known, ev.Task)
-	}
-	return nil
+	return true, nil
 }
 
-// tell passes on what a task moved to. What has become of the project meanwhile is no reason to stop.
+// errStale is why a graph that missed something is not told more.
+var errStale = td.Errorf(td.Unavailable, "it has missed what was before")
+
+// tell passes on what a task moved to.
 func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
-	s, err := p.at(ctx, t.Project)
-	if td.IsKind(err, td.NotFound) || td.IsKind(err, td.Invalid) {
-		p.o.Log.Warn("the graph of a task is gone", "task", t.Handle, "project", t.Project, "err", err)
-		return nil
+	if p.missed(t.Project) > 0 {
+		return errStale // to try it with each record may take long, and all would wait
 	}
+	s, err := p.at(ctx, t.Project)
 	if err != nil {
 		return err
+	}
+	if p.missed(t.Project) > 0 {
+		return errStale
 	}
 	if !m.Status.State.Terminal() {
 		if m.From.Terminal() {
@@ -242,14 +260,16 @@ func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
 		}
 		s.SetState(t.ID, stateInGraph(m.Status))
 		p.touch(t.Project)
-		return gone(err)
+		return unlessDeleted(s, err)
 	}
 	fpClosing.Hit()
 	err = s.End(ctx, t.ID, verdictOf(t, m.Status))
 	fpClosed.Hit()
-	s.SetState(t.ID, "")
-	p.touch(t.Project)
-	return gone(err)
+	if err = unlessDeleted(s, err); err == nil {
+		s.SetState(t.ID, "")
+		p.touch(t.Project)
+	}
+	return err
 }
 
 // stateInGraph is how a task stands for the graph. One that a run let go of is there for the next.
@@ -258,14 +278,6 @@ func stateInGraph(s td.Status) td.State {
 		return td.Queued
 	}
 	return s.State
-}
-
-// gone makes nothing of a task that somebody deleted from its graph.
-func gone(err error) error {
-	if td.IsKind(err, td.NotFound) {
-		return nil
-	}
-	return err
 }
 
 // verdictOf is how a task ended, for its graph.
@@ -286,11 +298,12 @@ func verdictOf(t td.Task, s td.Status) graph.Verdict {
 // lookEvery is how often it is looked whether somebody else has closed a task that is at work.
 const lookEvery = 10 * time.Second
 
-// watch looks for such tasks, at once and then now and again, until ctx ends.
+// watch looks for such tasks, and for graphs that are stale, at once and then now and again, until ctx ends.
 func (p *projects) watch(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
+		p.mendAll(ctx)
 		p.stopClosed(ctx, "")
 		select {
 		case <-tick.C:
@@ -309,12 +322,12 @@ func (p *projects) stopClosed(ctx context.Context, root string) {
 		return
 	}
 	live = slices.DeleteFunc(live, func(t td.Task) bool { return t.Project == "" || root != "" && t.Project != root })
-	if len(live) == 0 || p.catchUp(ctx) != nil { // one that was opened again would count as closed; who follows the journal says what is wrong
+	if len(live) == 0 || p.read(ctx, true) != nil { // one that was opened again would count as closed; who follows the journal says what is wrong
 		return
 	}
 	for _, t := range live {
 		s, err := p.at(ctx, t.Project)
-		if err != nil {
+		if err != nil || p.missed(t.Project) > 0 {
 			continue
 		}
 		planned, err := s.Task(ctx, t.ID)
@@ -384,6 +397,28 @@ func (p *projects) all() []*graph.Store {
 	return slices.Collect(maps.Values(p.open))
 }
 
+// openAll opens the graphs of all projects that the state folder has an index of, and says which cannot be opened. One
+// whose project is gone is left alone.
+func (p *projects) openAll(ctx context.Context, failed func(root string, err error)) error {
+	entries, err := os.ReadDir(p.indexes())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return td.Errorf(td.Storage, "look for graphs: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".db") {
+			continue
+		}
+		root, ok := graph.ProjectOf(filepath.Join(p.indexes(), e.Name()))
+		if !ok {
+			continue
+		}
+		if _, err := p.at(ctx, root); err != nil {
+			failed(root, err)
+		}
+	}
+	return ctx.Err()
+}
+
 // forget lets go of a graph.
 func (p *projects) forget(s *graph.Store) {
 	p.mu.Lock()
@@ -406,7 +441,7 @@ func (p *projects) disagree(ctx context.Context) (found []string, err error) {
 				continue
 			}
 			planned, err := s.Task(ctx, t.ID)
-			if err == nil && planned.Verdict == nil && planned.UpdatedAt.Before(t.UpdatedAt) {
+			if err == nil && untold(&planned, t) {
 				found = append(found, fmt.Sprintf("%s is %s by the journal and open in the graph of %s", t.Handle, t.Status.State, s.Root()))
 			}
 		}

@@ -51,7 +51,7 @@ func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, erro
 	if err != nil {
 		return api.RunStep{}, err
 	}
-	if err := d.projects.catchUp(ctx); err != nil {
+	if err := d.projects.catchUp(ctx, s.Root()); err != nil {
 		return api.RunStep{}, err
 	}
 	v, err := viewScope(ctx, s, scope)

@@ -127,7 +127,7 @@ func (w *world) live() {
 	l.bustle(ctx, rand.New(rand.NewPCG(w.rnd.Uint64(), 1)))
 	cancel()
 	l.toTheEnd()
-	if err := l.d.projects.catchUp(l.ctx); err != nil {
+	if err := l.d.projects.catchUp(l.ctx, w.root); err != nil {
 		w.faultf("catch up: %v", err)
 	}
 	w.agree(l)

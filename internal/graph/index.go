@@ -40,7 +40,7 @@ func IndexPath(folder, root string) string {
 	return filepath.Join(folder, hex.EncodeToString(sum[:8])+".db")
 }
 
-// ProjectOf is the project that an index is of, if it can be read and the project is still there.
+// ProjectOf is the project that an index is of, if the index can be read and the project is still there.
 func ProjectOf(path string) (root string, ok bool) {
 	x, err := dialIndex(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func ProjectOf(path string) (root string, ok bool) {
 	if err != nil || filepath.Base(string(log)) != LogFile {
 		return "", false
 	}
-	if _, err := os.Stat(string(log)); err != nil {
+	if _, err := os.Lstat(string(log)); errors.Is(err, os.ErrNotExist) {
 		return "", false
 	}
 	return filepath.Dir(filepath.Dir(string(log))), true

@@ -13,6 +13,9 @@ import (
 // FieldOnce is the field that names the key of a change, see Once.
 const FieldOnce = "once"
 
+// FieldClosed is the field that names the last end a run told of, see Closed.
+const FieldClosed = "closed"
+
 // maxKey bounds the key of a change, in bytes.
 const maxKey = 200
 
@@ -96,8 +99,8 @@ func (o Once) Edit(ctx context.Context, id td.TaskID, e Edit) (Task, error) {
 	return s.Task(ctx, id)
 }
 
-// End writes down how a task ended. What a run says of one that has ended already changes nothing: either it
-// said so before, or a person was faster.
+// End writes down how a task ended. What a run says of one that has ended already changes nothing but that it was said:
+// a person was faster. What it said before it does not say again, also if the task was opened again since.
 func (o Once) End(ctx context.Context, id td.TaskID, v Verdict) error {
 	if !v.State.Terminal() {
 		return td.Errorf(td.Invalid, "%s is no end of a task", v.State)
@@ -112,18 +115,25 @@ func (o Once) End(ctx context.Context, id td.TaskID, v Verdict) error {
 		if st, _ := s.graph.Standing(id); st.Container && v.Run == "" {
 			return nil, td.Errorf(td.Conflict, "%s holds other tasks: it ends when they do", t.Handle).WithHint("taskdaemon task tree %s", t.Handle)
 		}
-		if t.Verdict != nil && v.Run != "" {
-			return nil, nil
-		}
 		c := change{jsonl.Change{Task: id}}
-		if err := c.set(fieldVerdict, v); err != nil {
-			return nil, err
+		if v.Run != "" {
+			if t.Knows(v) {
+				return nil, nil
+			}
+			if err := c.set(FieldClosed, Closed{v.Run, v.At}); err != nil {
+				return nil, err
+			}
+		}
+		if t.Verdict == nil || v.Run == "" {
+			if err := c.set(fieldVerdict, v); err != nil {
+				return nil, err
+			}
 		}
 		return []change{c}, nil
 	})
 }
 
-// Reopen takes back how a task ended. One that has not ended stays as it is.
+// Reopen takes back how a task ended, but not that a run said so. One that has not ended stays as it is.
 func (o Once) Reopen(ctx context.Context, id td.TaskID) error {
 	return o.write(ctx, id, func() ([]change, error) {
 		t, err := o.s.read(id)

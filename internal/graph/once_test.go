@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,77 @@ func TestOnce(t *testing.T) {
 	if err := s.Once("a\"b").Delete(t.Context(), a.ID); !td.IsKind(err, td.Invalid) {
 		t.Errorf("a key that has to be escaped: %v", err)
 	}
+}
+
+// What a run said of its end it does not say again, though the task was opened since. Its next end is another one, and
+// a person is not bound by any.
+func TestAnEndCountsOnce(t *testing.T) {
+	s, root := fresh(t)
+	a := add(t, s, Task{Title: "a"})[0]
+	first := Verdict{State: td.Completed, Run: "r", At: time.Unix(1, 5).UTC()}
+	second := Verdict{State: td.Cancelled, Run: "r", At: time.Unix(2, 5).UTC()} // given back to a run, and cancelled before it began
+	end := func(v Verdict, want bool) {
+		t.Helper()
+		if err := s.End(t.Context(), a.ID, v); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Task(t.Context(), a.ID)
+		if err != nil || (got.Verdict != nil) != want {
+			t.Errorf("its verdict is %+v (%v)", got.Verdict, err)
+		}
+	}
+	reopen := func() {
+		t.Helper()
+		if err := s.Reopen(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(first, true)
+	reopen()
+	end(first, false)
+	end(second, true)
+	reopen()
+	end(second, false)
+	if _, _, err := s.Compact(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, root, filepath.Join(t.TempDir(), "other.db"))
+	end(second, false)
+	// A person was faster: what the run says then counts as said.
+	third := Verdict{State: td.Cancelled, Run: "r3", At: time.Unix(3, 0).UTC()}
+	end(Verdict{State: td.Failed, By: "ann", At: time.Unix(3, 0).UTC()}, true)
+	end(third, true)
+	if got, err := s.Task(t.Context(), a.ID); err != nil || got.Verdict.By != "ann" || !got.Knows(third) {
+		t.Errorf("a run and a person: %+v, closed %+v (%v)", got.Verdict, got.Closed, err)
+	}
+	reopen()
+	end(third, false)
+}
+
+// A log that was changed without a trace is found out, and read again.
+func TestVerify(t *testing.T) {
+	s, root := fresh(t)
+	add(t, s, Task{Title: "abc"})
+	if ok, err := s.Verify(t.Context(), false); err != nil || !ok {
+		t.Errorf("as it was written: %t, %v", ok, err)
+	}
+	info, err := os.Stat(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, strings.Replace(content(t, root), "abc", "xyz", 1))
+	if err := os.Chtimes(s.path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	for _, mend := range []bool{false, true} {
+		if ok, err := s.Verify(t.Context(), mend); err != nil || ok {
+			t.Errorf("changed without a trace: %t, %v", ok, err)
+		}
+	}
+	if ok, err := s.Verify(t.Context(), false); err != nil || !ok {
+		t.Errorf("after it was made anew: %t, %v", ok, err)
+	}
+	wants(t, s, "xyz")
 }
 
 // The index may go at any time: all there is to know is in the log.

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -181,6 +182,23 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 		return nil
 	})
 	return h, err
+}
+
+// Verify reports whether the index was made of what is in the log. Else somebody changed the log in its place without a
+// trace, or the index is not what was written; with mend it is made anew.
+func (s *Store) Verify(ctx context.Context, mend bool) (ok bool, err error) {
+	err = s.with(ctx, func() error {
+		l, err := openLog(s.path, false)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		if _, ok, err = l.grown(s.at); err != nil || ok || !mend {
+			return err
+		}
+		return s.follow(ctx, l, jsonl.Place{}, sha256.New())
+	})
+	return ok, err
 }
 
 // History are the changes of a task, the oldest first.

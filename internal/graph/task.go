@@ -30,6 +30,10 @@ type Task struct {
 	CreatedBy string      `json:"created_by,omitempty"`
 	UpdatedAt time.Time   `json:"updated_at"`
 	Verdict   *Verdict    `json:"verdict,omitempty"`
+	// Closed is the last end of it that a run told of. It stays when the task is opened again.
+	Closed *Closed `json:"closed,omitempty"`
+	// DecidedAt is when somebody last said that it has ended, or that it has not.
+	DecidedAt time.Time `json:"-"`
 	// Slug names the folder of a PRD's documents.
 	Slug string `json:"slug,omitempty"`
 	// Key is what whoever added it knows it by: adding it again under the same key adds nothing.
@@ -47,6 +51,16 @@ type Verdict struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by,omitempty"`
 }
+
+// Closed is an end that a run told of. The time names it: a run that was given back and is cancelled before it goes on
+// ends a second time.
+type Closed struct {
+	Run td.RunID  `json:"run"`
+	At  time.Time `json:"at"`
+}
+
+// Knows reports whether the log was told of this end before, whatever became of it.
+func (t *Task) Knows(v Verdict) bool { return t.Closed != nil && t.Closed.At.Equal(v.At) }
 
 // State is what the file alone says of it.
 func (t *Task) State() td.State {
@@ -107,6 +121,10 @@ func taskOf(r *jsonl.Record) *Task {
 	read(fieldKey, &t.Key)
 	read(fieldSlug, &t.Slug)
 	read(fieldVerdict, &t.Verdict)
+	read(FieldClosed, &t.Closed)
+	if v, ok := r.Fields[fieldVerdict]; ok {
+		t.DecidedAt = v.Op.Time()
+	}
 	t.Blockers, t.Related, t.Labels = ids(r.Members(setBlockers)), ids(r.Members(setRelated)), r.Members(setLabels)
 	t.mend()
 	return t

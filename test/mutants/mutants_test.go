@@ -201,7 +201,11 @@ var mutants = []mutant{
 	},
 	{
 		"a planned task is closed twice", "internal/graph/once.go",
-		"if t.Verdict != nil && v.Run != \"\" {", "if false {", planned,
+		"if t.Verdict == nil || v.Run == \"\" {", "if true {", planned,
+	},
+	{
+		"what was opened again is closed again by a run of before", "internal/graph/once.go",
+		"if t.Knows(v) {", "if false {", []string{"./internal/graph", "-run", "TestAnEndCountsOnce"},
 	},
 	{
 		"the end of a planned task is not written", "internal/daemon/projects.go",
