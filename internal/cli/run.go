@@ -145,7 +145,7 @@ func (o *runOptions) read() (err error) {
 		}
 	}
 	o.in.Strategy, o.in.By = td.ModelStrategy(o.strategy), o.app.by()
-	o.in.Run = "r-" + strings.TrimPrefix(string(td.NewRunID()), "-")
+	o.in.Run = "r-" + string(td.NewRunID())
 	return nil
 }
 

@@ -24,7 +24,7 @@ var (
 )
 
 // RunNext gives a run over a graph its next task: the one at work, or the one whose turn it is, which it starts.
-// Whoever asks, one task of the scope is at work at a time, and each is started once.
+// Whoever asks, one task of the project is at work at a time, and each is started once.
 func (d *Daemon) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, error) {
 	if err := d.accepting(); err != nil {
 		return api.RunStep{}, err
