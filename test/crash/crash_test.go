@@ -101,6 +101,7 @@ func excused(name string) bool {
 func TestEveryPoint(t *testing.T) {
 	var plans []plan
 	hits := map[string]int{}
+	each(chosen(), func(s scenario) { s.baseline(t) })
 	for _, s := range chosen() {
 		base := s.baseline(t)
 		names := make([]string, 0, len(base.trace))
@@ -300,19 +301,24 @@ func seed(t *testing.T) uint64 {
 }
 
 // runAll carries the plans out, a few at a time.
-func runAll(t *testing.T, plans []plan, each func(result)) {
+func runAll(t *testing.T, plans []plan, ended func(result)) {
 	t.Helper()
-	jobs := make(chan plan)
+	each(plans, func(p plan) { ended(p.run(t)) })
+}
+
+// each does it for all, four at a time: runs wait for disks and processes more than they compute.
+func each[T any](all []T, do func(T)) {
+	jobs := make(chan T)
 	var wg sync.WaitGroup
-	for range 4 { // runs wait for disks and processes more than they compute
+	for range 4 {
 		wg.Go(func() {
-			for p := range jobs {
-				each(p.run(t))
+			for one := range jobs {
+				do(one)
 			}
 		})
 	}
-	for _, p := range plans {
-		jobs <- p
+	for _, one := range all {
+		jobs <- one
 	}
 	close(jobs)
 	wg.Wait()

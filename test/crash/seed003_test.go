@@ -337,7 +337,7 @@ func TestSeed003E6(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.untilState("job", td.Cancelled)
-	s.until("it is said", func() bool { return strings.Contains(s.d.log.String(), "do not follow") })
+	s.until("it is said", func() bool { return strings.Contains(s.d.log.String(), "cannot be told how its tasks stand") })
 	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
 		t.Fatal(err)
 	}
