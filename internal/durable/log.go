@@ -42,11 +42,19 @@ type Log struct {
 
 // Open reads the task's events and folds them.
 func Open(ctx context.Context, j store.Streams, task td.Task, c td.Claim, now func() time.Time) (*Log, error) {
-	l := &Log{journal: j, claim: c, now: now, task: task, kept: task, head: task.Head, script: &transcript.Transcript{}}
-	next := uint64(1)
+	l := &Log{journal: j, claim: c, now: now, task: task, kept: task, head: task.Head}
+	return l, l.read(ctx)
+}
+
+// Reread folds the records anew: after a td.Rewound they add up to another conversation. Nothing may be staged.
+func (l *Log) Reread(ctx context.Context) error { return l.read(ctx) }
+
+func (l *Log) read(ctx context.Context) error {
+	j, task := l.journal, l.task
+	script, next := &transcript.Transcript{}, uint64(1)
 	for ev, err := range j.Read(ctx, task.ID, 0) {
 		if err != nil {
-			return nil, fmt.Errorf("read journal of %s: %w", task.Handle, err)
+			return fmt.Errorf("read journal of %s: %w", task.Handle, err)
 		}
 		switch b := ev.Body.(type) {
 		case td.Unreadable:
@@ -60,12 +68,13 @@ func Open(ctx context.Context, j store.Streams, task td.Task, c td.Claim, now fu
 			l.damage(next, "it is missing")
 		}
 		next = ev.Seq + 1
-		l.script.Apply(ev)
+		script.Take(ev, task.Cuts)
 	}
 	if next <= task.Head {
 		l.damage(next, "it is missing")
 	}
-	return l, nil
+	l.script = script
+	return nil
 }
 
 // Damaged says which record of the task cannot be read, or nil. Nobody may act on what is left: a record
@@ -87,6 +96,10 @@ func (l *Log) Frees() bool { return len(l.staged) > 0 && l.kept.Frees(l.task) }
 
 // Task is the task with everything recorded and staged so far.
 func (l *Log) Task() td.Task { return l.task }
+
+// Look is Task without a copy, for a glance at a field: it is as of now, and changes with the next record. A task is large,
+// and what waits for a model holds its stack for long.
+func (l *Log) Look() *td.Task { return &l.task }
 
 // Transcript is the conversation with everything recorded and staged so far.
 func (l *Log) Transcript() *transcript.Transcript { return l.script }
@@ -217,6 +230,7 @@ func (l *Log) write(ctx context.Context, evs []td.Event) error {
 	for try := 0; ; try++ {
 		task, err := l.journal.Append(ctx, l.claim, l.head, evs...)
 		if err == nil {
+			clear(l.staged) // the run may wait for long now: what was written need not wait with it
 			l.head, l.staged = task.Head, l.staged[:0]
 			fpAfterAppend.Hit()
 			if l.freed != nil && l.kept.Frees(task) {
@@ -226,6 +240,7 @@ func (l *Log) write(ctx context.Context, evs []td.Event) error {
 			for _, f := range l.then {
 				f()
 			}
+			clear(l.then)
 			l.then = l.then[:0]
 			return nil
 		}

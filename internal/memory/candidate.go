@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"taskdaemon/internal/redact"
@@ -41,21 +42,26 @@ const (
 	maxSentence   = 2 << 10
 )
 
+// when compiles an expression when it is first tried: every command and every shim would wait for all of them.
+func when(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 // said are the words that give a learning away. An agent's own words are looked at, never what a tool
 // printed: that may be anybody's.
 var said = []struct {
 	indicator Indicator
-	expr      *regexp.Regexp
+	expr      func() *regexp.Regexp
 }{
-	{Note, regexp.MustCompile(`(?i)\b(?:notes? for (?:next time|the future|future tasks)|for future reference|(?:worth|good to) (?:knowing|know|remember(?:ing)?)|remember (?:that|to)|next time,? )`)},
-	{Cause, regexp.MustCompile(`(?i)\b(?:root cause|the (?:bug|problem|issue|culprit|failure) (?:was|is) (?:that|in|caused|because|due)|was caused by|this (?:fails|failed) because)`)},
-	{Fix, regexp.MustCompile(`(?i)\b(?:the (?:fix|solution|workaround) (?:was|is)\b|(?:fixed|solved|resolved) (?:it|this|that) by|what worked was)`)},
-	{Realised, regexp.MustCompile(`(?i)\b(?:I(?:'ve)? (?:learn(?:ed|t)|realised|realized|discovered)|turns out|turned out|lesson learned|it seems that|apparently)\b`)},
-	{Surprise, regexp.MustCompile(`(?i)\b(?:expect(?:ed|s)\b[^.!?]{1,200}\bbut\b[^.!?]{0,60}\b(?:got|was|received|is)\b|contrary to|surprisingly|unexpectedly)`)},
+	{Note, when(`(?i)\b(?:notes? for (?:next time|the future|future tasks)|for future reference|(?:worth|good to) (?:knowing|know|remember(?:ing)?)|remember (?:that|to)|next time,? )`)},
+	{Cause, when(`(?i)\b(?:root cause|the (?:bug|problem|issue|culprit|failure) (?:was|is) (?:that|in|caused|because|due)|was caused by|this (?:fails|failed) because)`)},
+	{Fix, when(`(?i)\b(?:the (?:fix|solution|workaround) (?:was|is)\b|(?:fixed|solved|resolved) (?:it|this|that) by|what worked was)`)},
+	{Realised, when(`(?i)\b(?:I(?:'ve)? (?:learn(?:ed|t)|realised|realized|discovered)|turns out|turned out|lesson learned|it seems that|apparently)\b`)},
+	{Surprise, when(`(?i)\b(?:expect(?:ed|s)\b[^.!?]{1,200}\bbut\b[^.!?]{0,60}\b(?:got|was|received|is)\b|contrary to|surprisingly|unexpectedly)`)},
 }
 
 // corrects is how people say that something is wrong or must be done otherwise.
-var corrects = regexp.MustCompile(`(?i)(?:^\s*(?:no|nope|wrong|stop|actually)\b|\bthat(?:'s| is) (?:wrong|not (?:right|correct|what))|\bnot what I (?:meant|asked|wanted)|\b(?:please )?(?:don't|do not|never) (?:use|do|touch|edit|run|change|add|commit)\b|\balways (?:use|run|write|add|check)\b|\binstead of\b|\byou (?:should(?:n't| not)? have|forgot|missed)\b|\bwe (?:always|never)\b)`)
+var corrects = when(`(?i)(?:^\s*(?:no|nope|wrong|stop|actually)\b|\bthat(?:'s| is) (?:wrong|not (?:right|correct|what))|\bnot what I (?:meant|asked|wanted)|\b(?:please )?(?:don't|do not|never) (?:use|do|touch|edit|run|change|add|commit)\b|\balways (?:use|run|write|add|check)\b|\binstead of\b|\byou (?:should(?:n't| not)? have|forgot|missed)\b|\bwe (?:always|never)\b)`)
 
 // Candidates finds the passages of a conversation that may hold a learning, the oldest first, each once
 // and at most 20. It calls no model: the same conversation gives the same candidates. Secrets that
@@ -109,7 +115,7 @@ func (c *collector) assistant(m td.Message) {
 	sentences := sentencesOf(m.Text())
 	for i := 0; i < len(sentences); i++ {
 		for _, s := range said {
-			if !s.expr.MatchString(sentences[i]) {
+			if !s.expr().MatchString(sentences[i]) {
 				continue
 			}
 			passage := sentences[i]
@@ -171,10 +177,10 @@ func (c *collector) recovered(command string, was failure) {
 }
 
 // secretive is a line that may show a secret no one has registered and no shape gives away.
-var secretive = regexp.MustCompile(`(?i)pass(?:word|wd|phrase)|secret|token|api[-_ ]?key|credential|private[-_ ]key|authorization|cookie`)
+var secretive = when(`(?i)pass(?:word|wd|phrase)|secret|token|api[-_ ]?key|credential|private[-_ ]key|authorization|cookie`)
 
 // telling is a line that says what went wrong.
-var telling = regexp.MustCompile(`(?i)\b(?:error|fail(?:ed|ure)?|panic|cannot|can't|undefined|not found|no such|denied|expected|fatal|exception)\b`)
+var telling = when(`(?i)\b(?:error|fail(?:ed|ure)?|panic|cannot|can't|undefined|not found|no such|denied|expected|fatal|exception)\b`)
 
 // complaint is the line of a failed command's output that says most, or nothing when it may show a
 // secret.
@@ -188,12 +194,12 @@ func (c *collector) complaint(output string) string {
 		if best == "" {
 			best = line
 		}
-		if len(line) >= 12 && telling.MatchString(line) { // a bare FAIL says nothing
+		if len(line) >= 12 && telling().MatchString(line) { // a bare FAIL says nothing
 			best = line
 			break
 		}
 	}
-	if secretive.MatchString(best) || c.secrets.String(best) != best {
+	if secretive().MatchString(best) || c.secrets.String(best) != best {
 		return ""
 	}
 	return shorten(best, 160)
@@ -201,13 +207,13 @@ func (c *collector) complaint(output string) string {
 
 func (c *collector) person(text string) {
 	for _, s := range sentencesOf(text) {
-		if corrects.MatchString(s) {
+		if corrects().MatchString(s) {
 			c.add(Corrected, s, nil)
 		}
 	}
 }
 
-var ends = regexp.MustCompile(`[.!?](?:["')\]]*\s+)|\n+`)
+var ends = when(`[.!?](?:["')\]]*\s+)|\n+`)
 
 // sentencesOf cuts prose into sentences. Code blocks and quotations are somebody else's words.
 func sentencesOf(text string) []string {
@@ -228,7 +234,7 @@ func sentencesOf(text string) []string {
 	var out []string
 	rest := prose.String()
 	for rest != "" {
-		at := ends.FindStringIndex(rest)
+		at := ends().FindStringIndex(rest)
 		sentence := rest
 		if at == nil {
 			rest = ""

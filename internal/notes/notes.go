@@ -101,12 +101,13 @@ func Render(found []store.Note, budget int) (text string, untrusted bool) {
 }
 
 var inWords = map[td.Ending]string{
-	td.EndedCompleted:  "completed",
-	td.EndedFailed:     "failed",
-	td.EndedUnverified: "not verified",
-	td.EndedUnclear:    "ended without a result",
-	td.EndedMistaken:   "spoke of another task",
-	td.EndedGivenUp:    "given up",
+	td.EndedCompleted:   "completed",
+	td.EndedFailed:      "failed",
+	td.EndedUnverified:  "not verified",
+	td.EndedUnclear:     "ended without a result",
+	td.EndedMistaken:    "spoke of another task",
+	td.EndedGivenUp:     "given up",
+	td.EndedInterrupted: "interrupted by a person",
 }
 
 // render writes one note in a few lines.

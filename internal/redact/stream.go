@@ -25,7 +25,7 @@ func (s *Stream) Write(piece []byte) []byte {
 		return out
 	}
 	if s.inKey {
-		end := keyEnd.FindIndex(all)
+		end := keyEnd().FindIndex(all)
 		if end == nil {
 			s.rest = bytes.Clone(all[max(0, len(all)-100):]) // the end itself may be cut in two
 			return nil
@@ -55,8 +55,8 @@ func (s *Stream) Close() []byte {
 }
 
 func (s *Stream) show(text []byte) []byte {
-	if begins := keyBegin.FindAllIndex(text, -1); begins != nil {
-		s.inKey = !keyEnd.Match(text[begins[len(begins)-1][1]:])
+	if begins := keyBegin().FindAllIndex(text, -1); begins != nil {
+		s.inKey = !keyEnd().Match(text[begins[len(begins)-1][1]:])
 	}
 	return s.Redactor.Bytes(text)
 }

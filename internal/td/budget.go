@@ -21,6 +21,7 @@ const (
 	CauseSummary  Cause = "summary"  // makes the conversation smaller
 	CauseDigest   Cause = "digest"   // reads a page for a tool
 	CauseLearning Cause = "learning" // keeps something for later tasks
+	CauseQuery    Cause = "query"    // answers a question about the task
 	CauseRepeated Cause = "repeated" // a crash or an interruption took its answer away; it was made again
 	CauseStopped  Cause = "stopped"  // the task ended, or the answer was dropped, while it was under way
 )
@@ -137,7 +138,9 @@ func Book(open []Reservation, ev Event) (next []Reservation, booked []Booking) {
 			booked = append(booked, e)
 		}
 		return rest, booked
-	case Discarded:
+	case Queried:
+		return open, []Booking{b.booking()}
+	case Discarded, Rewound:
 		return nil, dropped(open)
 	case Moved:
 		if b.Status.State.Terminal() {

@@ -75,6 +75,13 @@ type (
 		Fresh bool   `json:"fresh,omitempty"`
 		By    string `json:"by,omitempty"`
 	}
+	// FellBehind says that the trunk has a commit that the task's branch does not build on.
+	FellBehind struct {
+		Commit string `json:"commit"` // empty: that is settled
+		By     string `json:"by,omitempty"`
+		// Resolve says that it conflicts, and that the agent was told to resolve it before a person is asked.
+		Resolve bool `json:"resolve,omitempty"`
+	}
 	// StepIntended is written before a step runs.
 	StepIntended struct {
 		Intent
@@ -225,6 +232,7 @@ const (
 	Nudge    Why = "nudge"    // it may be going nowhere
 	Inject   Why = "inject"   // a hook adds words
 	Reject   Why = "reject"   // a nomination in words did not pass
+	Rebased  Why = "rebased"  // the files changed under it, because the trunk did
 )
 
 // Drift names a sign that a loop is going nowhere. Values are on disk.
@@ -265,6 +273,7 @@ func (Created) Type() EventType           { return "created" }
 func (Moved) Type() EventType             { return "moved" }
 func (ContextSet) Type() EventType        { return "context_set" }
 func (IterationEnded) Type() EventType    { return "iteration_ended" }
+func (FellBehind) Type() EventType        { return "fell_behind" }
 func (Ordered) Type() EventType           { return "ordered" }
 func (StepIntended) Type() EventType      { return "step_intended" }
 func (StepEnded) Type() EventType         { return "step_ended" }
@@ -302,7 +311,8 @@ func (t Trimmed) Type() EventType { return t.Was }
 func (t EventType) Audited() bool {
 	switch t {
 	case "created", "moved", "decided", "request_opened", "request_answered", "request_expired",
-		"model_chosen", "budget_raised", "budget_kept", "rules_kept", "permissions_chosen", "anomaly_found", "daemon_started", "daemon_stopped", "recovered":
+		"model_chosen", "budget_raised", "budget_kept", "rules_kept", "permissions_chosen", "anomaly_found", "rewound", "daemon_started", "daemon_stopped", "recovered",
+		"ordered", "graph_run_ordered", "graph_run_stopped", "graph_run_ended":
 		return true
 	}
 	return false
@@ -319,6 +329,7 @@ func init() {
 	register[Moved]()
 	register[ContextSet]()
 	register[IterationEnded]()
+	register[FellBehind]()
 	register[Ordered]()
 	register[StepIntended]()
 	register[StepEnded]()
@@ -341,6 +352,9 @@ func init() {
 	register[Drifted]()
 	register[AnomalyFound]()
 	register[Ignored]()
+	register[Snapshotted]()
+	register[Rewound]()
+	register[Forked]()
 	register[DaemonStarted]()
 	register[DaemonStopped]()
 	register[Recovered]()

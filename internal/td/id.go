@@ -22,6 +22,11 @@ const DaemonStream TaskID = "00000000-0000-7000-8000-000000000000"
 // NewTaskID makes a fresh task id.
 func NewTaskID() TaskID { return TaskID(newUUID()) }
 
+// TaskIDFor is the id of the task that a key asks for: the same in every life.
+func TaskIDFor(key string) TaskID {
+	return TaskID(uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String())
+}
+
 // NewRunID makes a fresh run id.
 func NewRunID() RunID { return RunID(newUUID()) }
 
@@ -34,6 +39,7 @@ func newUUID() string { return uuid.Must(uuid.NewV7()).String() }
 const (
 	TaskHandle    = 't'
 	RequestHandle = 'q'
+	RunHandle     = 'r' // of runs over graphs
 )
 
 // HandleLength is the number of characters of a handle's tail that is not taken yet.

@@ -26,8 +26,12 @@ type Order struct {
 	Verify   bool          `json:"verify,omitempty"` // another agent must find the work done
 	// Until is the number of the last iteration that may begin; 0: as many as the config allows.
 	Until int `json:"until,omitempty"`
+	// Since is since when a task rested, or had ended, that is given to the run. If anything moved it meanwhile, that stands.
+	Since time.Time `json:"since,omitzero"`
 	// Asks is what is asked for otherwise than when the task was created.
 	Asks *Asks `json:"asks,omitempty"`
+	// Onto is what was merged since the task rested: its branch is brought onto that first.
+	Onto string `json:"onto,omitempty"`
 }
 
 // Asks is what has changed of what a task is asked for, by hand or by other flags, before a run takes it up again. What is
@@ -110,6 +114,8 @@ const (
 	EndedUnclear    Ending = "unclear"    // the agent ended its turn and did not say which
 	EndedMistaken   Ending = "mistaken"   // the agent spoke of another task
 	EndedGivenUp    Ending = "given_up"   // the agent says that there is no use in going on with any task
+	// EndedInterrupted is one that a person stopped with words for the next: it speaks neither for nor against the agent.
+	EndedInterrupted Ending = "interrupted"
 )
 
 // Try is what is kept of an iteration that came to nothing.
@@ -133,6 +139,9 @@ func (t *Task) iterationEnded(b IterationEnded) {
 	}
 	if b.Ending == EndedCompleted {
 		return
+	}
+	if b.Ending == EndedInterrupted { // the conversation that asked and called is over
+		t.Requests, t.InFlight, t.Retrying = nil, nil, nil
 	}
 	reason := b.Reason
 	if r := []rune(reason); len(r) > maxReason {

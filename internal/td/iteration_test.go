@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The table of endings: what each leaves in the task for the strategies and the next opening.
@@ -43,6 +44,11 @@ func TestOrder(t *testing.T) {
 	for _, from := range States {
 		task := in(from)
 		task.Tries, task.Unverified = []Try{{Iteration: 1}}, 3
+		order.Order.Since = task.Status.Since.Add(-time.Second)
+		if got := carryOut(t, task, Obey(task, order, noon)); got.Status.State != from || got.Ordered != nil {
+			t.Errorf("%s was ordered though it had moved since", from)
+		}
+		order.Order.Since = task.Status.Since
 		got := carryOut(t, task, Obey(task, order, noon))
 		switch {
 		case from == Paused:
@@ -78,7 +84,7 @@ func TestAskedAnew(t *testing.T) {
 		{Prompt: "first", Yes: true},
 	} {
 		want.Title, want.Tier, want.Permissions, want.Budget, want.Rehearsal = task.Title, task.Tier, task.Permissions, task.Budget, task.Rehearsal
-		order := Order{Run: "r", Asks: task.AskedAnew(want)}
+		order := Order{Run: "r", Since: task.Status.Since, Asks: task.AskedAnew(want)}
 		if i == 0 && order.Asks != nil {
 			t.Errorf("nothing is asked for anew, and it says %+v", *order.Asks)
 		}
@@ -94,5 +100,92 @@ func TestAskedAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		task = carryOut(t, task, pause.Events)
+	}
+}
+
+// A person's words stop a task that a run works on, wherever it stands; what its conversation asked for is asked no more.
+func TestInterruptWithWords(t *testing.T) {
+	cmd := Command{Key: "k", Type: CmdInterrupt, Text: "use the other tool", By: "ann"}
+	for _, from := range States {
+		task := in(from)
+		if err := Refuse(task, cmd, noon); !IsKind(err, Conflict) {
+			t.Errorf("%s, and no run works on it: %v", from, err)
+		}
+		task.Ordered = &Order{Run: "r"}
+		if from.Terminal() {
+			if err := Refuse(task, cmd, noon); !IsKind(err, Conflict) {
+				t.Errorf("%s: %v", from, err)
+			}
+			continue
+		}
+		evs := Obey(task, cmd, noon)
+		if said, is := evs[0].Body.(Said); !is || said.Text != cmd.Text || said.By != "ann" {
+			t.Errorf("%s: %+v", from, evs[0])
+		}
+		got := carryOut(t, task, evs)
+		if got.Status.State != Paused || from != Paused && got.Status.Paused.By != ByRun {
+			t.Errorf("%s became %+v", from, got.Status)
+		}
+	}
+	if err := Refuse(Task{Live: Live{Ordered: &Order{}, Status: Status{State: Running}}}, Command{Type: CmdInterrupt}, noon); !IsKind(err, Invalid) {
+		t.Errorf("without words: %v", err)
+	}
+	task := in(Paused)
+	task.Status.Paused.ResumePoint, task.Iteration = Waiting, 2
+	task.Requests, task.InFlight = []Request{{ID: "q"}}, []StepRef{{Key: "t1.0"}}
+	task = carryOut(t, task, []Event{{Task: task.ID, At: noon, Body: IterationEnded{Iteration: 2, Ending: EndedInterrupted, Reason: "words"}}})
+	if len(task.Requests)+len(task.InFlight) > 0 || len(task.Tries) != 1 || task.Tries[0].Reason != "words" {
+		t.Errorf("requests %v, in flight %v, tries %v", task.Requests, task.InFlight, task.Tries)
+	}
+	m, err := Resume(task, noon)
+	if err != nil || m.To != Queued {
+		t.Errorf("it goes on %v, %v", m, err)
+	}
+}
+
+// A run that finds a task at work bounds it; what else was ordered stays.
+func TestLimit(t *testing.T) {
+	cmd := Command{Key: "k", Type: CmdLimit, By: "ann", Order: &Order{Run: "second", Until: 4, Strategy: Fixed}}
+	verify := Order{Run: "first", Until: 9, Strategy: Escalate, Verify: true}
+	for _, from := range States {
+		task := in(from)
+		task.Iteration = 3
+		if err := Refuse(task, cmd, noon); !IsKind(err, Conflict) {
+			t.Errorf("%s, and no run works on it: %v", from, err)
+		}
+		task.Ordered = &verify
+		got := carryOut(t, task, Obey(task, cmd, noon))
+		want := Order{Run: "second", Until: 4, Strategy: Escalate, Verify: true}
+		if from.Terminal() {
+			want = verify
+		}
+		if got.Status.State != from || *got.Ordered != want || !from.Terminal() && got.IterationsFrom != 3 {
+			t.Errorf("%s: %s, order %+v, counted from %d", from, got.Status.State, got.Ordered, got.IterationsFrom)
+		}
+	}
+	for _, order := range []*Order{nil, {Run: "second"}, {Until: 4}} {
+		if err := Refuse(in(Running), Command{Type: CmdLimit, Order: order}, noon); !IsKind(err, Invalid) {
+			t.Errorf("%+v: %v", order, err)
+		}
+	}
+}
+
+// TestOrderBringsOnto: a run that takes a task up again has its branch brought onto what was merged meanwhile, once.
+func TestOrderBringsOnto(t *testing.T) {
+	task := NewTask(Spec{ID: "a", Handle: "t-a"})
+	for i, b := range []Body{
+		Ordered{Order: Order{Run: "r", Onto: "c0ffee"}},
+		StepIntended{Intent{Key: RebaseKey, Kind: RebaseStep}},
+		StepEnded{Outcome{Key: RebaseKey, Tool: &ToolResult{}}},
+		Ordered{Order: Order{Run: "r", Until: 2}},
+	} {
+		next, err := task.Apply(Event{Seq: task.Head + 1, Body: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if behind := next.Behind != ""; behind != (i < 2) || next.Ordered.Onto != "" {
+			t.Errorf("after %s it is behind %q, ordered %+v", b.Type(), next.Behind, next.Ordered)
+		}
+		task = next
 	}
 }

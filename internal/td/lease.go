@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,15 @@ type Want struct {
 	Resource string `json:"resource"`
 	Shared   bool   `json:"shared,omitempty"`   // others that share it may have it, too
 	Capacity int    `json:"capacity,omitempty"` // of one that is shared: how many at once; 0: any number
+}
+
+// MergeResource begins the names of the queues in which work waits to be merged, one for each branch.
+const MergeResource = "merge:"
+
+// Patient reports whether these are waited for as long as it takes: who stands in the queue to be merged has nothing
+// else to do.
+func Patient(wants []Want) bool {
+	return len(wants) > 0 && !slices.ContainsFunc(wants, func(w Want) bool { return !strings.HasPrefix(w.Resource, MergeResource) })
 }
 
 // Limit is how many may have the resource at once as far as this want goes, itself included.
@@ -144,6 +154,17 @@ func (t *Task) queue(b Moved) {
 		t.giveBack(on.Step) // what waits to be done does not run
 	case b.Status.State != Queued && b.Status.State != Running:
 		t.Place = nil
+		t.letOthersMerge()
+	}
+}
+
+// letOthersMerge gives back what a merge has leased that a crash left in flight: nothing of it runs while the task lies down, and those
+// behind it in the queue would wait without end. It is found done, or gets in the queue again, when the task goes on.
+func (t *Task) letOthersMerge() {
+	for _, s := range t.InFlight {
+		if s.Kind == MergeStep || s.Kind == FollowStep {
+			t.giveBack(s.Key)
+		}
 	}
 }
 

@@ -31,6 +31,27 @@ func blockedOn(step StepKey, wants ...Want) Moved {
 	return Moved{Verb: VerbBlock, From: Queued, Status: Status{State: Blocked, Blocked: &BlockedData{Step: step, Wants: wants}}}
 }
 
+// TestMergesOfTasksThatLieDown: a merge that a crash cut off holds up nobody while its task lies down; what else is in flight may still run.
+func TestMergesOfTasksThatLieDown(t *testing.T) {
+	want := Want{Resource: MergeResource + "/src/proj:main"}
+	for _, kind := range []StepKind{MergeStep, FollowStep, ToolStep} {
+		held := lockTask(t, StepIntended{Intent{Key: "s", Kind: kind, Wants: []Want{want}}})
+		left := 0
+		if kind == ToolStep {
+			left = 1
+		}
+		for verb, state := range map[Verb]State{VerbPause: Paused, VerbBlock: Blocked} {
+			next, err := held.Apply(Event{Seq: held.Head + 1, Body: Moved{Verb: verb, From: Queued, Status: Status{State: state}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(next.Leases()); got != left || len(next.InFlight) != 1 {
+				t.Errorf("%s and then %s: %d leases and %d steps in flight, want %d and 1", kind, state, got, len(next.InFlight), left)
+			}
+		}
+	}
+}
+
 // TestLeaseLives: a lease begins with the intent and ends with the step, or with the job it was handed to.
 func TestLeaseLives(t *testing.T) {
 	x := Want{Resource: "x"}

@@ -1,6 +1,7 @@
 package td
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,11 @@ func Obey(t Task, c Command, at time.Time) []Event {
 	}
 	m.Events[0].Takes = c.Key
 	return m.Events
+}
+
+// Ignore consumes a command that has no effect, for a reason that the task alone does not tell.
+func Ignore(t Task, c Command, why string, at time.Time) Event {
+	return Event{Task: t.ID, At: at, Takes: c.Key, Body: Ignored{Command: c.Type, Why: why}}
 }
 
 // Refuse says why a command makes no sense in the task's present state, or nil.
@@ -39,7 +45,7 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 		}
 		return Expire(t, r.ID, at)
 	case CmdPause:
-		return Pause(t, c.By, "paused by a person", at)
+		return Pause(t, c.By, cmp.Or(c.Text, "paused by a person"), at)
 	case CmdResume:
 		switch {
 		case t.Status.State == Paused:
@@ -53,6 +59,31 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 			WithHint("taskdaemon task show %s", t.Handle)
 	case CmdOrder:
 		return order(t, c, at)
+	case CmdRebase:
+		switch {
+		case t.Worktree == nil:
+			return Move{}, Errorf(Conflict, "%s has no branch of its own", t.Handle)
+		case c.Text == "":
+			return Move{}, Errorf(Invalid, "no commit named")
+		}
+		return only(t, FellBehind{Commit: c.Text, By: c.By}, at)
+	case CmdLimit:
+		return limit(t, c, at)
+	case CmdInterrupt:
+		return interrupt(t, c, at)
+	case CmdMail:
+		b, err := receive(t, c)
+		if err != nil {
+			return Move{}, err
+		}
+		return stays(t, b, at), nil
+	case CmdQueried:
+		if c.Query == nil {
+			return Move{}, Errorf(Invalid, "the question is empty")
+		}
+		return stays(t, *c.Query, at), nil // one that has ended may be asked, too
+	case CmdRewind:
+		return rewind(t, c, at)
 	case CmdCancel:
 		return Cancel(t, c.Text, at)
 	case CmdRetry:
@@ -122,6 +153,9 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 		m.Events = append([]Event{{Task: t.ID, At: at, Body: RequestAnswered{Answer: *c.Answer}}}, m.Events...)
 		return m, nil
 	}
+	if r.About == AboutRebase {
+		return answerRebase(t, c, at)
+	}
 	if r.About == AboutDrift && c.Answer.Choice == No {
 		m, err := Pause(t, c.By, "it seemed to go nowhere", at)
 		if err != nil {
@@ -140,8 +174,10 @@ func order(t Task, c Command, at time.Time) (Move, error) {
 	}
 	var m Move
 	var err error
-	switch {
-	case t.Status.State == Paused:
+	switch rests := t.Status.State == Paused; {
+	case (rests || t.Status.State.Terminal()) && !t.Status.Since.Equal(c.Order.Since):
+		err = Errorf(Conflict, "%s is %s by now", t.Handle, t.Status.State).WithHint("taskdaemon run")
+	case rests:
 		m, err = Resume(t, at)
 	case t.Status.State.Terminal():
 		m, err = Reset(t, "started again by a run", at)
@@ -153,6 +189,41 @@ func order(t Task, c Command, at time.Time) (Move, error) {
 	}
 	m.Events = append([]Event{{Task: t.ID, At: at, Body: Ordered{Order: *c.Order, Fresh: t.Status.State.Terminal() || t.GivenUp(), By: c.By}}}, m.Events...)
 	return m, nil
+}
+
+// limit has another run take over a task that is at work: how many iterations may begin is its to say from here on. Whatever
+// else the order says was the business of whoever started the task, and stays.
+func limit(t Task, c Command, at time.Time) (Move, error) {
+	if c.Order == nil || c.Order.Until <= 0 || c.Order.Run == "" {
+		return Move{}, Errorf(Invalid, "the limit is empty")
+	}
+	if t.Ordered == nil {
+		return Move{}, Errorf(Conflict, "no run works on %s", t.Handle).WithHint("taskdaemon task show %s", t.Handle)
+	}
+	order := *t.Ordered
+	order.Run, order.Until = c.Order.Run, c.Order.Until
+	return only(t, Ordered{Order: order, By: c.By}, at)
+}
+
+// interrupt records a person's words to a task that a run works on, and has the run let go of it. Whoever holds the
+// conversation adds the note of the iteration that ends by it.
+func interrupt(t Task, c Command, at time.Time) (Move, error) {
+	if t.Ordered == nil {
+		return Move{}, Errorf(Conflict, "no run works on %s", t.Handle).WithHint("taskdaemon task send %s \"…\"", t.Handle)
+	}
+	if c.Text == "" {
+		return Move{}, Errorf(Invalid, "nothing is said to %s", t.Handle).WithHint("taskdaemon task pause %s", t.Handle)
+	}
+	m, err := only(t, Said{Text: c.Text, By: c.By}, at)
+	if err != nil || t.Status.State == Paused {
+		return m, err
+	}
+	let, err := Pause(t, ByRun, "interrupted by a person", at)
+	if err != nil {
+		return Move{}, err
+	}
+	let.Events = append(m.Events, let.Events...)
+	return let, nil
 }
 
 func discard(t Task, c Command, at time.Time) (Move, error) {
@@ -184,10 +255,15 @@ func only(t Task, b Body, at time.Time) (Move, error) {
 	if t.Status.State.Terminal() {
 		return Move{}, Errorf(Conflict, "%s is %s", t.Handle, t.Status.State).WithHint("taskdaemon resume %s", t.Handle)
 	}
+	return stays(t, b, at), nil
+}
+
+// stays records something that changes no state.
+func stays(t Task, b Body, at time.Time) Move {
 	return Move{
 		Task: t.ID, From: t.Status.State, To: t.Status.State,
 		Events: []Event{{Task: t.ID, At: at, Body: b}},
-	}, nil
+	}
 }
 
 func by(who string) string {

@@ -10,7 +10,7 @@ import (
 func command(t *rapid.T) Command {
 	c := Command{
 		Key: "k", At: noon.Add(time.Hour), By: rapid.SampledFrom([]string{"", "ann"}).Draw(t, "by"),
-		Type: rapid.SampledFrom([]CommandType{CmdMessage, CmdAnswer, CmdPause, CmdResume, CmdCancel, CmdRetry, CmdModel, CmdExpire, "fly"}).Draw(t, "type"),
+		Type: rapid.SampledFrom([]CommandType{CmdMessage, CmdAnswer, CmdPause, CmdResume, CmdCancel, CmdRetry, CmdModel, CmdExpire, CmdInterrupt, CmdLimit, "fly"}).Draw(t, "type"),
 		Text: rapid.SampledFrom([]string{"", "words"}).Draw(t, "text"),
 	}
 	if rapid.Bool().Draw(t, "answers") {
@@ -34,6 +34,9 @@ func TestObeyAlwaysConsumes(t *testing.T) {
 			if w := task.Status.Waiting; w != nil {
 				w.Kind = task.Requests[0].Kind
 			}
+		}
+		if rapid.Bool().Draw(t, "of a run") {
+			task.Ordered = &Order{Run: "r"}
 		}
 		c := command(t)
 		evs := Obey(task, c, noon)

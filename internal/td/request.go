@@ -58,6 +58,8 @@ const (
 	AboutTurn    About = "turn"    // an interactive turn ended
 	AboutDrift   About = "drift"   // go on with a loop that seems to go nowhere?
 	AboutBudget  About = "budget"  // may more be spent?
+	AboutRebase  About = "rebase"  // the trunk has what the task's branch conflicts with: what now?
+	AboutTrunk   About = "trunk"   // the work is merged: may the trunk follow?
 )
 
 // The answers that mean something to taskdaemon itself.

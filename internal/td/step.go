@@ -31,6 +31,13 @@ const (
 	LearnStep     StepKind = "learn"  // keeps something for later tasks
 	NotifyStep    StepKind = "notify" // tells a person of a task; of the daemon's own stream
 	VerifyStep    StepKind = "verify" // another agent looks whether the work is done
+	PlaceStep     StepKind = "place"  // makes the worktree, or what is to be in it
+	CommitStep    StepKind = "commit" // commits what is in the worktree
+	RebaseStep    StepKind = "rebase" // brings the task's branch onto a newer commit
+	MergeStep     StepKind = "merge"  // merges the task's branch into the integration branch
+	FollowStep    StepKind = "follow" // lets the trunk follow the integration branch
+	RemoveStep    StepKind = "remove" // removes a worktree, or a branch that had one; of the daemon's own stream
+	RewindStep    StepKind = "rewind" // the files of the workspace become those of an earlier step
 )
 
 // StepKey names a step within its task, the same in every life of the daemon.
@@ -222,6 +229,8 @@ type Evidence struct {
 	Verdict  string `json:"verdict,omitempty"`
 	Verifier TaskID `json:"verifier,omitempty"`
 	Cost     Money  `json:"cost,omitempty"`
+	// Merged is where the work went, if it was done in a worktree.
+	Merged *Merged `json:"merged,omitempty"`
 }
 
 // Verification is the evidence of a verify step's intent: who is to look, and at what.

@@ -74,6 +74,8 @@ type Spec struct {
 	// Source is the workspace that Dir is a throw-away checkout of, for the verifier of what was done there; empty: Dir
 	// is the workspace.
 	Source string `json:"source,omitempty"`
+	// Worktree is set when the task works in a worktree of its own.
+	Worktree *Worktree `json:"worktree,omitempty"`
 	// Project is the folder whose graph it is planned in; empty: it lives in the journal alone.
 	Project string `json:"project,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.
@@ -82,9 +84,11 @@ type Spec struct {
 	Order *Order `json:"order,omitempty"`
 	// Author is set for a task that prepares a PRD.
 	Author *Author `json:"author,omitempty"`
+	// Fork is set for a task that goes on from a step of another one.
+	Fork *ForkPoint `json:"fork,omitempty"`
 }
 
-// Live is what changes while a task lives: the fold of its events.
+// Live is what changes while a task lives: the fold of its events. AppendJSON knows its fields.
 type Live struct {
 	Status    Status    `json:"status"`
 	Head      uint64    `json:"head"` // sequence of the newest event
@@ -125,8 +129,18 @@ type Live struct {
 	Hint       Tier   `json:"hint,omitempty"`       // what the agent wants for the next one
 	Tries      []Try  `json:"tries,omitempty"`      // the newest iterations that came to nothing
 	Unverified int    `json:"unverified,omitempty"` // how many of all of them the verifier did not let pass
+	// Offered is the commit on the task's branch that it wants merged, or that was merged.
+	Offered string `json:"offered,omitempty"`
+	// SetUp says that the command that makes its worktree ready was run there.
+	SetUp bool `json:"set_up,omitempty"`
+	// Behind is the commit that the task's branch is to be brought onto.
+	Behind string `json:"behind,omitempty"`
+	// Resolves is how often the agent was told to resolve a conflict with the trunk, without a person having been asked.
+	Resolves int `json:"resolves,omitempty"`
 	// IterationsFrom is Iteration when a run took the task up, or a person let it go on: limits count from there.
 	IterationsFrom int `json:"iterations_from,omitempty"`
+	// Cuts are the records that the conversation goes on without.
+	Cuts Cuts `json:"cuts,omitempty"`
 }
 
 // StepRef names a step in flight.
@@ -192,21 +206,27 @@ func NewTask(s Spec) Task {
 // Apply folds one event into the task. It fails when the event does not follow from the task's state,
 // which an append turns into a conflict and a rebuild into a quarantined record.
 func (t Task) Apply(ev Event) (Task, error) {
+	err := t.Fold(ev)
+	return t, err
+}
+
+// Fold is Apply in place: a task is a KiB, and the journal folds every event. One that fails leaves it as it was.
+func (t *Task) Fold(ev Event) error {
 	if ev.Seq != t.Head+1 {
-		return t, Errorf(Conflict, "event %d does not follow head %d", ev.Seq, t.Head)
+		return Errorf(Conflict, "event %d does not follow head %d", ev.Seq, t.Head)
 	}
 	switch b := ev.Body.(type) {
 	case Created:
 		if t.Head != 0 {
-			return t, Errorf(Conflict, "%s was created already", t.Handle)
+			return Errorf(Conflict, "%s was created already", t.Handle)
 		}
-		t = NewTask(b.Spec)
+		*t = NewTask(b.Spec)
 	case Moved:
 		if b.From != t.Status.State || !Legal(b.Verb, b.From, b.Status.State) {
-			return t, Errorf(Conflict, "cannot %s %s from %s: it is %s", b.Verb, t.Handle, b.From, t.Status.State)
+			return Errorf(Conflict, "cannot %s %s from %s: it is %s", b.Verb, t.Handle, b.From, t.Status.State)
 		}
 		if b.Verb == VerbStart && b.Status.Running == nil {
-			return t, Errorf(Conflict, "cannot start %s: the record names no run", t.Handle)
+			return Errorf(Conflict, "cannot start %s: the record names no run", t.Handle)
 		}
 		t.moved(b)
 	case ContextSet:
@@ -220,8 +240,11 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.iterationEnded(b)
 	case Ordered:
 		order := b.Order
+		if order.Onto != "" {
+			t.Behind, order.Onto = order.Onto, ""
+		}
 		t.Ordered, t.IterationsFrom = &order, t.Iteration
-		t = t.Renewed()
+		*t = t.Renewed()
 	case Drifted:
 		if b.Signal == DriftIterations {
 			t.IterationsFrom = t.Iteration
@@ -235,6 +258,12 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.phase(phaseOf(b.Kind), b.Name)
 	case StepEnded:
 		t.ended(b.Outcome)
+	case Received:
+		t.Untrusted = t.Untrusted || b.Untrusted
+	case Queried:
+		if !b.Lost {
+			t.paid(b.Side)
+		}
 	case RequestOpened:
 		t.Requests = append(slices.Clone(t.Requests), b.Request)
 		if b.Request.About == AboutUnknown {
@@ -253,6 +282,14 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.Requests = without(t.Requests, b.ID)
 	case Discarded:
 		t.Requests, t.InFlight, t.Retrying, t.Place = nil, nil, nil, nil
+		t.Offered = ""
+	case Rewound:
+		if b.Seq >= ev.Seq {
+			return Errorf(Conflict, "%s cannot be rewound to record %d", t.Handle, b.Seq)
+		}
+		t.Requests, t.InFlight, t.Retrying, t.Place = nil, nil, nil, nil
+		t.Offered = ""
+		t.Cuts = t.Cuts.Rewind(b.Seq, ev.Seq)
 	case ModelChosen:
 		t.ModelOverride = b.Model
 	case PermissionsChosen:
@@ -269,10 +306,15 @@ func (t Task) Apply(ev Event) (Task, error) {
 		t.returnLeases(b.Jobs)
 	case JobsEnded:
 		t.endJobs(b.Jobs)
+	case FellBehind:
+		t.Behind = b.Commit
+		if b.Resolve {
+			t.Resolves++
+		}
 	}
 	t.book(ev)
 	t.Head, t.UpdatedAt = ev.Seq, ev.At
-	return t, nil
+	return nil
 }
 
 func (t *Task) moved(b Moved) {
@@ -312,14 +354,13 @@ func (t *Task) ended(o Outcome) {
 		t.said(o.Model.Message)
 		t.phase(Processing, "")
 	case o.Side != nil:
-		t.Usage = t.Usage.Add(o.Side.Usage)
-		t.Cost += o.Side.Cost
-		t.unpriced(o.Side.Unpriced)
+		t.paid(*o.Side)
 	case o.Failure != nil:
 		if !o.Failure.RetryAt.IsZero() {
 			t.Retrying = o.Failure
 		}
 	case o.Tool != nil:
+		t.branched(step, o.Tool)
 		t.Untrusted = t.Untrusted || o.Tool.Untrusted
 		if o.Tool.Job != nil {
 			j := *o.Tool.Job
@@ -330,11 +371,16 @@ func (t *Task) ended(o Outcome) {
 			t.Jobs = append(slices.Clone(t.Jobs), j)
 		}
 		t.endJobs(o.Tool.Killed)
-		if s := o.Tool.Side; s != nil {
-			t.Usage, t.Cost = t.Usage.Add(s.Usage), t.Cost+s.Cost
-			t.unpriced(s.Unpriced)
+		if o.Tool.Side != nil {
+			t.paid(*o.Tool.Side)
 		}
 	}
+}
+
+// paid adds what a call beside the conversation cost.
+func (t *Task) paid(s SideResult) {
+	t.Usage, t.Cost = t.Usage.Add(s.Usage), t.Cost+s.Cost
+	t.unpriced(s.Unpriced)
 }
 
 func (t *Task) unpriced(is bool) {
@@ -377,6 +423,12 @@ func phaseOf(k StepKind) Phase {
 		return LLMRequest
 	case ValidatorStep, VerifyStep:
 		return Verifying
+	case PlaceStep:
+		return Initializing
+	case RebaseStep:
+		return Rebasing
+	case CommitStep, MergeStep, FollowStep:
+		return Merging
 	default:
 		return ToolExecution
 	}

@@ -37,6 +37,10 @@ func (j *Journal) Post(ctx context.Context, task td.TaskID, cmd td.Command) erro
 		a := j.answer(*cmd.Answer)
 		cmd.Answer = &a
 	}
+	if cmd.Query != nil {
+		q := j.query(*cmd.Query)
+		cmd.Query = &q
+	}
 	return j.Journal.Post(ctx, task, cmd)
 }
 
@@ -102,6 +106,11 @@ func (j *Journal) shapes(b td.Body) td.Body {
 	case td.Said:
 		b.Text = text(b.Text)
 		return b
+	case td.Received:
+		b.Text = text(b.Text)
+		return b
+	case td.Queried:
+		return j.query(b)
 	case td.IterationEnded: // other tasks are told of it
 		b.Reason, b.Notes = text(b.Reason), text(b.Notes)
 		return b
@@ -126,4 +135,9 @@ func (j *Journal) shapes(b td.Body) td.Body {
 func (j *Journal) answer(a td.Answer) td.Answer {
 	a.Choice, a.Words = j.secrets.String(a.Choice), j.secrets.String(a.Words)
 	return a
+}
+
+func (j *Journal) query(q td.Queried) td.Queried {
+	q.Question, q.Side.Text, q.Side.Error = j.secrets.String(q.Question), j.secrets.String(q.Side.Text), j.secrets.String(q.Side.Error)
+	return q
 }

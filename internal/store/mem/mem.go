@@ -33,6 +33,7 @@ type data struct {
 	keys    map[string]td.TaskID
 	cursors map[string]uint64
 	ledger  ledger
+	runs    map[string]td.GraphRun
 	more    chan struct{} // closed at the next event; nil when nobody waits
 }
 
@@ -65,7 +66,7 @@ type command struct {
 func New(alive func(td.Holder) bool) *Store {
 	d := &data{
 		tasks: map[td.TaskID]*task{}, handles: map[string]bool{}, keys: map[string]td.TaskID{},
-		cursors: map[string]uint64{}, ledger: newLedger(),
+		cursors: map[string]uint64{}, ledger: newLedger(), runs: map[string]td.GraphRun{},
 	}
 	daemon := rule.Daemon()
 	d.tasks[daemon.ID] = &task{Task: daemon}

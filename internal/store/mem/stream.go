@@ -38,8 +38,8 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 		return td.Task{}, err
 	}
 	one := []rule.Prepared{first}
-	folded, err := rule.Fold(td.Task{}, s.last, one)
-	if err != nil {
+	var folded td.Task
+	if err := rule.Fold(&folded, s.last, one); err != nil {
 		return td.Task{}, err
 	}
 	t := &task{Task: folded}
@@ -59,6 +59,9 @@ func (d *data) write(t *task, epoch uint64, evs []rule.Prepared) {
 		d.events = append(d.events, r)
 		t.stream = append(t.stream, r)
 		d.last = ev.Cursor
+		if name, of := td.GraphRunOf(ev.Body); of {
+			d.runs[name] = d.runs[name].Apply(ev.Event)
+		}
 		for _, c := range t.inbox {
 			if c.Key == ev.Takes && c.consumed == 0 {
 				c.consumed = ev.Cursor
@@ -92,8 +95,8 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 		}
 		return td.Task{}, rule.HeadMoved(c.Task, after, t.Head)
 	}
-	folded, err := rule.Fold(t.Task, s.last, prepared)
-	if err != nil {
+	folded := t.Task
+	if err := rule.Fold(&folded, s.last, prepared); err != nil {
 		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
 	}
 	for _, ev := range prepared {

@@ -3,6 +3,7 @@ package mem
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -63,6 +64,7 @@ func (s *Store) Trim(ctx context.Context, p store.Retention) (out store.Trimmed,
 	out.Events += s.tasks[td.DaemonStream].drop(upTo, func(r record) bool {
 		return !r.At.IsZero() && r.At.Before(rule.RecordsBefore(p))
 	})
+	maps.DeleteFunc(s.runs, func(_ string, g td.GraphRun) bool { return rule.ForgetsRun(g, p) })
 	s.rebuild()
 	return out, nil
 }
@@ -117,11 +119,9 @@ func (t *task) check() string {
 		if _, gone := r.Body.(td.Trimmed); gone || r.Seq != folded.Head+1 {
 			return "" // trimmed: there is no fold to compare
 		}
-		next, err := rule.Apply(folded, r.Event)
-		if err != nil {
+		if err := rule.Apply(&folded, r.Event); err != nil {
 			return fmt.Sprintf("record %d does not follow from those before it: %v", r.Seq, err)
 		}
-		folded = next
 	}
 	if !reflect.DeepEqual(folded, t.Task) {
 		return fmt.Sprintf("what is kept of it differs from the fold of its %d records", folded.Head)

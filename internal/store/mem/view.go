@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/store/rule"
@@ -34,7 +35,7 @@ func (s *Store) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, error
 	var out []td.Task
 	for _, id := range s.order {
 		t := s.tasks[id].Task
-		if len(f.States) > 0 && !slices.Contains(f.States, t.Status.State) || f.Dir != "" && t.Dir != f.Dir {
+		if len(f.States) > 0 && !slices.Contains(f.States, t.Status.State) || f.Dir != "" && t.Dir != f.Dir && !strings.HasPrefix(t.Dir, f.Dir+"/"+td.WorktreeFolder+"/") {
 			continue
 		}
 		if f.Brief {

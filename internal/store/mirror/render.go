@@ -27,10 +27,17 @@ func (s *state) render(ev td.Event) *draft {
 		return s.context(b)
 	case td.Said:
 		return s.message("user", "message from "+orSomeone(b.By)+": "+b.Text, b.Text, "\n")
+	case td.Received:
+		return s.message("user", "message from "+orSomeone(b.By)+": "+b.Text, b.Text, "\n")
 	case td.StepEnded:
 		return s.step(b.Outcome)
 	case td.Discarded:
 		return s.discarded(b)
+	case td.Rewound:
+		s.Since, s.Calls = nil, nil
+		return &draft{subject: fmt.Sprintf("rewound to %s by %s; the messages since are not seen any more", b.To, orSomeone(b.By))}
+	case td.Forked:
+		return s.forked(b)
 	case td.RequestOpened:
 		return s.asked(b.Request)
 	case td.RequestAnswered:
@@ -150,6 +157,15 @@ func (s *state) callOf(key, name string) int {
 		i = slices.IndexFunc(s.Calls, func(u toolUse) bool { return u.Name == name })
 	}
 	return i
+}
+
+// forked adds the conversation that the task begins with, message by message.
+func (s *state) forked(b td.Forked) *draft {
+	d := &draft{subject: fmt.Sprintf("goes on from %s of %s", b.Step, td.Handle(td.TaskHandle, string(b.From), td.HandleLength))}
+	for _, m := range b.Messages {
+		d.files = append(d.files, s.message(string(m.Role), "", blocks(m)...).files...)
+	}
+	return d
 }
 
 func (s *state) discarded(b td.Discarded) *draft {

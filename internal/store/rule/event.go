@@ -100,25 +100,24 @@ func FreeHandle(spec td.Spec, taken func(handle string) (bool, error)) (string, 
 	}
 }
 
-// Fold gives the events their place after the task's head and folds them into it.
-func Fold(t td.Task, cursor uint64, evs []Prepared) (td.Task, error) {
+// Fold gives the events their place after the task's head and folds them into it. A task of which it refused one
+// is of no use any more.
+func Fold(t *td.Task, cursor uint64, evs []Prepared) error {
 	for i := range evs {
 		evs[i].Seq, evs[i].Cursor = t.Head+1, cursor+uint64(i)+1
-		next, err := Apply(t, evs[i].Event)
-		if err != nil {
-			return t, err
+		if err := Apply(t, evs[i].Event); err != nil {
+			return err
 		}
-		t = next
 	}
-	return t, nil
+	return nil
 }
 
 // Apply folds one event into the task, which is then the same whether it was kept in memory or read
 // back: a list that became empty is no list.
-func Apply(t td.Task, ev td.Event) (td.Task, error) {
-	t, err := t.Apply(ev)
+func Apply(t *td.Task, ev td.Event) error {
+	err := t.Fold(ev)
 	t.Requests, t.InFlight, t.Jobs = noneIfEmpty(t.Requests), noneIfEmpty(t.InFlight), noneIfEmpty(t.Jobs)
-	return t, err
+	return err
 }
 
 func noneIfEmpty[T any](s []T) []T {

@@ -36,7 +36,7 @@ func TestLedgerOfAnOlderJournal(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "DROP TABLE notes", "PRAGMA user_version = 2"} {
+	for _, sql := range []string{"DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "DROP TABLE notes", "DROP TABLE runs", "PRAGMA user_version = 2"} {
 		tamper(t, dir, sql)
 	}
 	s = openTest(t, Options{Dir: dir})

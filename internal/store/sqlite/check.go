@@ -44,7 +44,7 @@ func (s *Store) Check(ctx context.Context) ([]store.Problem, error) {
 
 // checkTask folds a task's events and compares the result with what is kept beside them.
 func (s *Store) checkTask(ctx context.Context, id td.TaskID) ([]store.Problem, error) {
-	f := folding{s: s, id: id, noted: map[uint64]td.IterationEnded{}}
+	f := folding{s: s, id: id, noted: map[uint64]td.IterationEnded{}, runs: map[string]td.GraphRun{}}
 	err := s.pool.with(ctx, func(c *conn) error {
 		return c.inTxn(func() error { return f.run(c) })
 	})
@@ -60,6 +60,7 @@ type folding struct {
 	task    td.Task
 	cursor  uint64 // of the record
 	noted   map[uint64]td.IterationEnded
+	runs    map[string]td.GraphRun
 	began   bool
 	booked  td.Money
 	partial bool // records were trimmed or cannot be read: there is no fold to compare
@@ -118,6 +119,9 @@ func (f *folding) run(c *conn) error {
 	if !reflect.DeepEqual(want, *e.task) {
 		f.problem("what is kept of it differs from the fold of its %d records", f.task.Head)
 	}
+	if err := f.graphRuns(c); err != nil {
+		return err
+	}
 	if err := f.leases(c, e); err != nil {
 		return err
 	}
@@ -169,13 +173,14 @@ func (f *folding) event(r *sqlite3.Stmt) error {
 	for _, b := range booked {
 		f.booked += b.Amount
 	}
-	next, err := rule.Apply(f.task, ev)
-	if err != nil {
+	if err := rule.Apply(&f.task, ev); err != nil {
 		f.problem("record %d (%s) does not follow from those before it: %v", ev.Seq, was, err)
 		f.partial = true
-		return nil
 	}
-	f.task = next
+	if name, of := td.GraphRunOf(ev.Body); of {
+		ev.Cursor = f.cursor
+		f.runs[name] = f.runs[name].Apply(ev)
+	}
 	return nil
 }
 

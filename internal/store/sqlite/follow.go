@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -57,6 +58,7 @@ type follower struct {
 	// of them up to the cursor upTo.
 	backlog []uint64
 	upTo    uint64
+	told    time.Time // when it last found something
 }
 
 // next returns events that follow, from memory if they are there, and waits for some at the journal's
@@ -71,23 +73,46 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 	if len(w.backlog) > 0 {
 		return w.readBacklog(ctx)
 	}
-	evs, complete, wait := w.s.bus.After(w.at, chunkEvents)
+	look := w.s.bus.After(w.at, w.f.Tasks, chunkEvents)
 	switch {
-	case !complete && len(w.f.Tasks) > 0:
+	case !look.Complete && len(w.f.Tasks) > 0:
 		return w.collect(ctx)
-	case !complete:
+	case !look.Complete:
 		return w.scan(ctx)
-	case len(evs) > 0:
-		w.at = evs[len(evs)-1].Cursor
-		return evs, nil
+	}
+	w.at = look.UpTo
+	if look.Wait == nil {
+		w.told = time.Now()
+		return look.Events, nil
+	}
+	defer look.Wait.Leave()
+	if w.f.NoFuture {
+		return nil, nil
 	}
 	select {
-	case <-wait:
-		return nil, nil
+	case <-look.Wait.More():
+		w.at = look.Wait.UpTo()
+		return nil, w.gather(ctx)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-w.s.done:
 		return nil, rule.Closed()
+	}
+}
+
+// gather lets more come if it has told of some a moment ago.
+func (w *follower) gather(ctx context.Context) error {
+	rest := w.f.Every - time.Since(w.told)
+	if rest <= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(rest):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.s.done:
+		return rule.Closed()
 	}
 }
 

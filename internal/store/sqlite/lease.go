@@ -13,8 +13,8 @@ import (
 )
 
 // grant refuses events whose steps want what is not free.
-func (t *tx) grant(before, next *td.Task, rows []stored) error {
-	return rule.Grant(before, next, prepared(rows), func(resources []string) (td.Locks, error) {
+func (t *tx) grant(before, next *td.Task, evs []rule.Prepared) error {
+	return rule.Grant(before, next, evs, func(resources []string) (td.Locks, error) {
 		names, err := json.Marshal(resources)
 		if err != nil {
 			return td.Locks{}, err
@@ -27,8 +27,7 @@ func (t *tx) grant(before, next *td.Task, rows []stored) error {
 }
 
 // lease keeps the tables of leases and waiters in step with the task.
-func (t *tx) lease(n int64, before, next *td.Task, rows []stored) error {
-	evs := prepared(rows)
+func (t *tx) lease(n int64, before, next *td.Task, evs []rule.Prepared) error {
 	if !rule.LeasesChange(before, next, evs) {
 		return nil
 	}
@@ -66,14 +65,6 @@ func (t *tx) lease(n int64, before, next *td.Task, rows []stored) error {
 		}
 	}
 	return nil
-}
-
-func prepared(rows []stored) []rule.Prepared {
-	out := make([]rule.Prepared, len(rows))
-	for i, r := range rows {
-		out[i] = r.Prepared
-	}
-	return out
 }
 
 // readLocks reads the leases and waiters of these resources, a JSON list, or of all when it is null. The

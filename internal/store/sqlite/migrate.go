@@ -36,6 +36,9 @@ var schema4 string
 //go:embed schema/0005.sql
 var schema5 string
 
+//go:embed schema/0006.sql
+var schema6 string
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
@@ -44,6 +47,7 @@ var steps = []step{
 	{sql: schema3}, // the ledger
 	{sql: schema4}, // who asks to raise a budget
 	{sql: schema5, then: fillNotes},
+	{sql: schema6}, // runs over graphs
 }
 
 func insertDaemonStream(_ *Store, c *conn) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/ncruces/go-sqlite3/vfs"
 
 	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
 )
 
 // holding is a VFS that can hold a sync.
@@ -101,5 +102,46 @@ func TestNobodyIsToldBeforeTheCommit(t *testing.T) {
 	}
 	if n := told(); n != 2 {
 		t.Errorf("followers were told of %d events, not 2", n)
+	}
+}
+
+// TestFollowGathers: who does not want to be woken for each event is told of the first at once, and of more not before its time.
+func TestFollowGathers(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir()})
+	task, c := (&scribbler{s: s}).begin(t)
+	before, err := s.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	follow := func(every time.Duration) chan td.Event {
+		told := make(chan td.Event, 10)
+		wg.Go(func() {
+			defer close(told)
+			for ev, err := range s.Follow(ctx, store.EventFilter{Every: every}, before) {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				told <- ev
+			}
+		})
+		return told
+	}
+	patient, eager := follow(time.Hour), follow(0)
+	for _, text := range []string{"a", "b"} {
+		if task, err = s.Append(t.Context(), c, task.Head, said(text)); err != nil {
+			t.Fatal(err)
+		}
+		<-eager
+		if text == "a" {
+			<-patient
+		}
+	}
+	cancel()
+	wg.Wait()
+	if ev, more := <-patient; more {
+		t.Errorf("it was told of %+v within the hour", ev)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -71,8 +72,8 @@ func (t *tx) create(first rule.Prepared, key string) (td.Task, error) {
 		}
 	}
 	one := []rule.Prepared{first}
-	task, err := rule.Fold(td.Task{}, t.last, one)
-	if err != nil {
+	var task td.Task
+	if err := rule.Fold(&task, t.last, one); err != nil {
 		return td.Task{}, err
 	}
 	n, err := t.c.number("SELECT max(n) + 1 FROM tasks")
@@ -90,7 +91,7 @@ func (t *tx) create(first rule.Prepared, key string) (td.Task, error) {
 		}
 	}
 	e := entry{n: n, task: &task}
-	if err := t.insertEvents(&e, 0, []stored{{Prepared: one[0]}}); err != nil {
+	if err := t.insertEvents(&e, 0, batch{evs: one}); err != nil {
 		return td.Task{}, err
 	}
 	t.stage(task.ID, e)
@@ -110,7 +111,7 @@ func insertTask(c *conn, task td.Task, n int64, newest uint64) error {
 	if err != nil {
 		return err
 	}
-	live, err := json.Marshal(task.Live)
+	live, err := task.Live.AppendJSON(nil)
 	if err != nil {
 		return err
 	}
@@ -124,10 +125,10 @@ func insertTask(c *conn, task td.Task, n int64, newest uint64) error {
 	return c.exec("INSERT INTO specs (task, brief, spec) VALUES (?, ?, ?)", n, brief, spec)
 }
 
-// stored is a prepared event with its blob, if it has one.
-type stored struct {
-	rule.Prepared
-	blob []byte
+// batch is what one call appends.
+type batch struct {
+	evs   []rule.Prepared
+	blobs map[int][]byte // hashes of the blobs that hold bodies, by the event's place; most have none
 }
 
 // Append writes events of one task, all or none, after its head.
@@ -136,24 +137,29 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	if err != nil {
 		return td.Task{}, err
 	}
-	rows := make([]stored, len(prepared))
-	for i, p := range prepared {
-		rows[i].Prepared = p
-		if len(p.Raw) <= blobOver {
+	b := batch{evs: prepared}
+	for i := range prepared {
+		if len(prepared[i].Raw) <= blobOver {
 			continue
 		}
-		h, release, err := s.blobs.put(p.Raw)
+		h, release, err := s.blobs.put(prepared[i].Raw)
 		if err != nil {
 			return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, s.classify(err))
 		}
 		defer release()
-		rows[i].blob = h[:]
+		if b.blobs == nil {
+			b.blobs = map[int][]byte{}
+		}
+		b.blobs[i] = h[:]
 	}
-	ahead := s.w.foldAhead(c.Task, after, prepared)
+	// The writer has copied what was encoded here when its answer comes.
+	buf := lives.Get().(*[]byte)
+	defer lives.Put(buf)
+	ahead := s.w.foldAhead(c.Task, after, b.evs, buf)
 	var out *td.Task
 	err = s.w.do(ctx, func(t *tx) error {
 		var err error
-		out, err = t.append(c, after, rows, ahead)
+		out, err = t.append(c, after, b, ahead)
 		return err
 	})
 	if err != nil {
@@ -162,43 +168,48 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	return *out, nil
 }
 
+// lives are buffers to encode td.Live in.
+var lives = sync.Pool{New: func() any { return new([]byte) }}
+
 // folded is a task with events folded into it, encoded.
 type folded struct {
 	task *td.Task
 	live []byte
 }
 
-func fold(task *td.Task, evs []rule.Prepared) (folded, error) {
-	next, err := rule.Fold(*task, 0, evs)
-	if err != nil {
+// fold folds events into a task and encodes the result into the buffer, which it may replace with a larger one.
+func fold(task *td.Task, evs []rule.Prepared, buf *[]byte) (folded, error) {
+	next := *task
+	if err := rule.Fold(&next, 0, evs); err != nil {
 		return folded{}, err
 	}
-	live, err := json.Marshal(&next.Live)
+	live, err := next.Live.AppendJSON((*buf)[:0])
+	*buf = live
 	return folded{&next, live}, err
 }
 
 // foldAhead folds events into the task as the writer last left it, on the caller's time. The task is a
 // function of its events: if its head is still the same when the writer comes to it, so is the result.
 // Nothing leaves it to the writer, which also finds the words if the events are not to be.
-func (w *writer) foldAhead(id td.TaskID, after uint64, evs []rule.Prepared) folded {
+func (w *writer) foldAhead(id td.TaskID, after uint64, evs []rule.Prepared, buf *[]byte) folded {
 	e := w.cache.get(id)
 	if e == nil || e.task.Head != after {
 		return folded{}
 	}
-	f, err := fold(e.task, evs)
+	f, err := fold(e.task, evs, buf)
 	if err != nil {
 		return folded{}
 	}
 	return f
 }
 
-func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.Task, error) {
+func (t *tx) append(c td.Claim, after uint64, b batch, next folded) (*td.Task, error) {
 	e, err := t.fenced(c)
 	if err != nil {
 		return nil, err
 	}
 	if e.task.Head != after {
-		again, err := t.repeated(e, c.Epoch, after, rows)
+		again, err := t.repeated(e, c.Epoch, after, b)
 		if err != nil {
 			return nil, err
 		}
@@ -208,38 +219,32 @@ func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.T
 		return e.task, nil
 	}
 	if next.task == nil {
-		evs := make([]rule.Prepared, len(rows))
-		for i, r := range rows {
-			evs[i] = r.Prepared
-		}
-		if next, err = fold(e.task, evs); err != nil {
+		if next, err = fold(e.task, b.evs, new([]byte)); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.waiting(c.Task, e.n, rows); err != nil {
+	if err := t.waiting(c.Task, e.n, b.evs); err != nil {
 		return nil, err
 	}
 	before := e.task
 	e.task = next.task
-	for i := range rows {
-		rows[i].Seq, rows[i].Cursor = after+uint64(i)+1, t.last+uint64(i)+1
+	for i := range b.evs {
+		b.evs[i].Seq, b.evs[i].Cursor = after+uint64(i)+1, t.last+uint64(i)+1
 	}
-	if err := t.grant(before, e.task, rows); err != nil {
+	if err := t.grant(before, e.task, b.evs); err != nil {
 		return nil, err
 	}
-	account, err := t.account(before, rows)
+	account, err := t.account(before, b.evs)
 	if err != nil {
 		return nil, err
 	}
-	fpEventsAppend.Hit()
-	if err := t.insertEvents(&e, c.Epoch, rows); err != nil {
+	if err := t.insertEvents(&e, c.Epoch, b); err != nil {
 		return nil, err
 	}
-	fpEventsFold.Hit()
 	if err := t.update(e, before, next.live); err != nil {
 		return nil, err
 	}
-	if err := t.lease(e.n, before, e.task, rows); err != nil {
+	if err := t.lease(e.n, before, e.task, b.evs); err != nil {
 		return nil, err
 	}
 	if err := t.settle(e.n, e.task, account); err != nil {
@@ -251,15 +256,18 @@ func (t *tx) append(c td.Claim, after uint64, rows []stored, next folded) (*td.T
 
 // repeated reports whether these very events were written after this head under this claim: then the
 // caller did not learn the outcome of its first call.
-func (t *tx) repeated(e entry, epoch, after uint64, rows []stored) (bool, error) {
-	if after+uint64(len(rows)) > e.task.Head || after > e.task.Head {
+func (t *tx) repeated(e entry, epoch, after uint64, b batch) (bool, error) {
+	if after+uint64(len(b.evs)) > e.task.Head || after > e.task.Head {
 		return false, nil
 	}
-	cursors, err := chain(t.c, e.n, e.newest, after, 0)
-	if err != nil || len(cursors) < len(rows) {
+	if err := t.flush(); err != nil {
 		return false, err
 	}
-	for i, again := range rows {
+	cursors, err := chain(t.c, e.n, e.newest, after, 0)
+	if err != nil || len(cursors) < len(b.evs) {
+		return false, err
+	}
+	for i, again := range b.evs {
 		same := false
 		if _, err := t.c.one(func(r *sqlite3.Stmt) error {
 			ev := td.Event{
@@ -267,11 +275,11 @@ func (t *tx) repeated(e entry, epoch, after uint64, rows []stored) (bool, error)
 				Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))},
 			}
 			raw := r.ColumnRawBlob(6)
-			if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), again.blob) {
+			if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), b.blobs[i]) {
 				raw = again.Raw
 			}
 			same = uint64(r.ColumnInt64(0)) == after+uint64(i)+1 && uint64(r.ColumnInt64(1)) == epoch &&
-				rule.Same(ev, raw, again.Prepared)
+				rule.Same(ev, raw, again)
 			return nil
 		}, "SELECT seq, epoch, at, type, takes, blob, body FROM events WHERE cursor = ?", cursors[i]); err != nil || !same {
 			return false, err
@@ -281,8 +289,9 @@ func (t *tx) repeated(e entry, epoch, after uint64, rows []stored) (bool, error)
 }
 
 // waiting checks that every command the events take is in the inbox and not consumed.
-func (t *tx) waiting(task td.TaskID, n int64, evs []stored) error {
-	for _, ev := range evs {
+func (t *tx) waiting(task td.TaskID, n int64, evs []rule.Prepared) error {
+	for i := range evs {
+		ev := &evs[i]
 		if ev.Takes == "" {
 			continue
 		}
@@ -297,12 +306,17 @@ func (t *tx) waiting(task td.TaskID, n int64, evs []stored) error {
 	return nil
 }
 
-// insertEvents writes placed events at the end of the task's chain.
-func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
-	for _, r := range rows {
-		if err := t.insertEvent(e, epoch, r); err != nil {
+// insertEvents puts placed events at the end of the task's chain.
+func (t *tx) insertEvents(e *entry, epoch uint64, b batch) error {
+	for i := range b.evs {
+		r := &b.evs[i]
+		at, err := rule.Nanos(r.At)
+		if err != nil {
 			return err
 		}
+		t.wrote = true
+		u := &t.w.unwritten
+		u.events = append(u.events, eventRow{e.n, e.newest, epoch, at, r, b.blobs[i]})
 		if r.Takes != "" {
 			fpCommandConsume.Hit()
 			if err := t.exec("UPDATE inbox SET consumed = ? WHERE task = ? AND key = ? AND consumed IS NULL",
@@ -312,6 +326,11 @@ func (t *tx) insertEvents(e *entry, epoch uint64, rows []stored) error {
 		}
 		if b, is := r.Body.(td.IterationEnded); is {
 			if err := t.note(e.n, e.task.Spec, r.Cursor, b); err != nil {
+				return err
+			}
+		}
+		if name, of := td.GraphRunOf(r.Body); of {
+			if err := t.run(name, r.Event); err != nil {
 				return err
 			}
 		}
@@ -326,9 +345,9 @@ const eventOverhead = 256
 
 // update writes the folded task and its open requests.
 func (t *tx) update(e entry, before *td.Task, live []byte) error {
-	if err := t.updateLive(e, live); err != nil {
-		return err
-	}
+	t.wrote = true
+	u := &t.w.unwritten
+	u.lives = append(u.lives, liveRow{e.n, e.newest, live})
 	if state := e.task.Status.State; state != before.Status.State {
 		var ended any
 		if state.Terminal() {

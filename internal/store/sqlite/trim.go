@@ -111,7 +111,10 @@ func (s *Store) trimDaemon(ctx context.Context, p store.Retention) (removed int,
 			return err
 		}
 		removed, err = t.dropRecords(&e, t.trimmable(p), func(r brief) bool { return !r.at.IsZero() && r.at.Before(before) })
-		return err
+		if err != nil {
+			return err
+		}
+		return t.forgetRuns(p)
 	})
 	return removed, err
 }
@@ -130,6 +133,9 @@ type brief struct {
 
 // stream lists the task's records, oldest first.
 func (t *tx) stream(e entry) ([]brief, error) {
+	if err := t.flush(); err != nil {
+		return nil, err
+	}
 	cursors, err := chain(t.c, e.n, e.newest, 0, 0)
 	if err != nil {
 		return nil, err

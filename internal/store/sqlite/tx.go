@@ -30,18 +30,19 @@ type tx struct {
 	c       *conn
 	last    uint64
 	wrote   bool
-	staged  map[td.TaskID]*entry
 	publish []bus.Entry
 	after   []func() // run after the commit, by the writer
 }
 
-func newTx(w *writer) *tx {
-	return &tx{w: w, c: w.c, last: w.last, staged: map[td.TaskID]*entry{}}
+// newTx is a transaction for a group of this many calls.
+func newTx(w *writer, calls int) *tx {
+	clear(w.staged)
+	return &tx{w: w, c: w.c, last: w.last, publish: make([]bus.Entry, 0, calls)}
 }
 
 // committed makes the transaction's changes the writer's knowledge: the next group builds on them.
 func (t *tx) committed() {
-	t.w.cache.put(t.staged)
+	t.w.cache.put(t.w.staged)
 	for _, f := range t.after {
 		f()
 	}
@@ -56,7 +57,7 @@ func (t *tx) exec(sql string, args ...any) error {
 
 // load returns a copy of what is known of the task in this transaction.
 func (t *tx) load(id td.TaskID) (entry, error) {
-	if e := t.staged[id]; e != nil {
+	if e := t.w.staged[id]; e != nil {
 		return *e, nil
 	}
 	if e := t.w.cache.get(id); e != nil {
@@ -73,7 +74,7 @@ func (t *tx) load(id td.TaskID) (entry, error) {
 }
 
 // stage keeps what this transaction made of the task.
-func (t *tx) stage(id td.TaskID, e entry) { t.staged[id] = &e }
+func (t *tx) stage(id td.TaskID, e entry) { t.w.staged[id] = &e }
 
 // fenced loads the task of a claim and checks that the claim still holds it.
 func (t *tx) fenced(c td.Claim) (entry, error) {

@@ -63,8 +63,8 @@ func (s *Store) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, error
 			out = append(out, t)
 			return nil
 		}, "SELECT "+column+`, l.live, t.id FROM tasks t JOIN lives l ON l.task = t.n JOIN specs s ON s.task = t.n
-			WHERE t.n > 0 AND `+inState+` AND (?2 = '' OR t.dir = ?2)
-			ORDER BY t.priority, t.created_at, t.id LIMIT ?3`, string(states), f.Dir, limit)
+			WHERE t.n > 0 AND `+inState+` AND (?2 = '' OR t.dir = ?2 OR instr(t.dir, ?2 || '/' || ?4 || '/') = 1)
+			ORDER BY t.priority, t.created_at, t.id LIMIT ?3`, string(states), f.Dir, limit, td.WorktreeFolder)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", s.classify(err))

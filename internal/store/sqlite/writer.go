@@ -30,8 +30,10 @@ type writer struct {
 	sync *syncer
 	last uint64 // the newest event's cursor
 
-	cache *cache
-	hot   *hot
+	cache     *cache
+	staged    map[td.TaskID]*entry // of the group that is written
+	unwritten unwritten
+	stmts     stmts
 
 	mu      sync.Mutex
 	queue   []*op
@@ -50,7 +52,10 @@ const maxGroup = 1024
 const checkpointAt = 1000
 
 func newWriter(s *Store, c *conn, y *syncer, last uint64) *writer {
-	w := &writer{s: s, c: c, sync: y, last: last, cache: newCache(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	w := &writer{
+		s: s, c: c, sync: y, last: last, cache: newCache(), staged: map[td.TaskID]*entry{}, stmts: newStmts(),
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
 		w.logPages = pages
 		return nil
@@ -166,7 +171,8 @@ func (w *writer) commit(group []*op) (*tx, error) {
 	if err := w.c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, w.s.classify(err)
 	}
-	t := newTx(w)
+	t := newTx(w, len(group))
+	defer w.unwritten.forget()
 	for _, o := range group {
 		o.err = o.run(t)
 		if _, refused := errors.AsType[*td.Error](o.err); o.err != nil && !refused {
@@ -175,6 +181,9 @@ func (w *writer) commit(group []*op) (*tx, error) {
 	}
 	if !t.wrote {
 		return nil, w.rollback(nil)
+	}
+	if err := t.flush(); err != nil {
+		return nil, w.rollback(w.s.classify(err))
 	}
 	fpGroupCommit.Hit()
 	if err := w.c.exec("COMMIT"); err != nil {

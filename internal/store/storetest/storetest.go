@@ -56,6 +56,8 @@ func Run(t *testing.T, open Open) {
 		"notes/best first":                    notesBest,
 		"notes/any text may be asked for":     notesHostile,
 		"notes/outlive bodies":                notesTrimmed,
+		"runs/are what their records say":     runsFolded,
+		"runs/open ones outlive records":      runsTrimmed,
 		"follow/gapless beside a stuck one":   followGapless,
 		"follow/filters":                      followFilters,
 		"follow/ends":                         followEnds,

@@ -1,0 +1,121 @@
+package td
+
+import (
+	"fmt"
+	"time"
+)
+
+// WorktreeFolder is the folder of a project in which the worktrees of its tasks lie.
+const WorktreeFolder = ".worktrees"
+
+// Worktree says that a task works in a worktree of its own, on a branch of its own (K-2), and where its work goes. The
+// task's Dir is the worktree, or a folder in it. Branches are short names.
+type Worktree struct {
+	Repo   string `json:"repo"`   // the top folder of the project's own checkout
+	Path   string `json:"path"`   // the top folder of the worktree
+	Branch string `json:"branch"` // what the task's commits are on
+	Into   string `json:"into"`   // the integration branch that its work is merged into
+	Trunk  string `json:"trunk"`  // the branch that follows the integration branch
+}
+
+// InProgress begins the message of a commit that is made before its work is done, so that the branch can be rebased.
+const InProgress = "Work in progress: "
+
+// Home is the folder that a task was added in: the project's own, even if the task works in a worktree of it.
+// Rules, learnings and skills are found by it.
+func (s Spec) Home() string {
+	if s.Worktree == nil {
+		return s.Dir
+	}
+	return s.Worktree.Repo
+}
+
+// The steps on a task's worktree that no call of the model stands for.
+const (
+	PlaceKey  StepKey = "place"
+	SetupKey  StepKey = "place.setup"
+	RebaseKey StepKey = "rebase"
+)
+
+// The answers to a request about a rebase that conflicts.
+const (
+	RebaseAgent = "agent" // the agent resolves it
+	RebaseRetry = "retry"
+	RebaseSkip  = "skip" // it is resolved when the work is merged
+)
+
+// answerRebase decides what becomes of a branch that could not be brought onto the trunk.
+func answerRebase(t Task, c Command, at time.Time) (Move, error) {
+	m, err := TakeAnswer(t, *c.Answer, at)
+	if err != nil || c.Answer.Choice == RebaseRetry {
+		return m, err
+	}
+	bodies := []Body{FellBehind{By: c.By}}
+	if c.Answer.Choice == RebaseAgent {
+		bodies = append(bodies, bringIn(t))
+	}
+	for _, b := range bodies {
+		m.Events = append(m.Events, Event{Task: t.ID, At: at, Body: b})
+	}
+	return m, nil
+}
+
+// MostResolves bounds how often a task's agent gets a conflict with the trunk to resolve before a person is asked.
+const MostResolves = 2
+
+// Resolve leaves a conflict with the trunk to the task's agent, unless it had its tries:
+// then there is nothing to record, and a person is to be asked.
+func Resolve(t Task) []Body {
+	if t.Resolves >= MostResolves {
+		return nil
+	}
+	return []Body{FellBehind{By: ByTaskdaemon, Resolve: true}, bringIn(t)}
+}
+
+// bringIn tells the agent to resolve a conflict with the trunk.
+func bringIn(t Task) Said {
+	return Said{By: ByTaskdaemon, Why: Rebased, Text: fmt.Sprintf(
+		"[taskdaemon] %s has commits that conflict with your work. Bring them in now: run `git merge %s`, resolve the conflicts in the files that it names, "+
+			"`git add` and `git commit` them, and go on with the task.", t.Worktree.Trunk, t.Behind)}
+}
+
+// branched takes in what a step did to the task's worktree and branch.
+func (t *Task) branched(step StepRef, r *ToolResult) {
+	switch {
+	case r.IsError && step.Kind == MergeStep:
+		t.Offered = "" // it goes back to the agent
+	case r.IsError:
+	case step.Key == PlaceKey:
+		t.SetUp = false
+	case step.Key == SetupKey:
+		t.SetUp = true
+	case step.Kind == RebaseStep:
+		t.Behind = ""
+	case step.Kind == CommitStep:
+		t.Offered = r.Content
+	}
+}
+
+// CancelMerged decides about a cancellation that comes when the task's work is merged. One that is about to be completed refuses it; one that
+// rests is cancelled all the same, and says where its work is.
+func CancelMerged(t Task, c Command) (Command, error) {
+	switch {
+	case t.Status.State == Queued || t.Status.State == Running || t.Place != nil:
+		return c, Errorf(Conflict, "the work of %s is in %s already: it is too late to cancel it", t.Handle, t.Worktree.Into).
+			WithHint("taskdaemon task show %s", t.Handle)
+	case c.Text == "":
+		c.Text = "its work is in " + t.Worktree.Into + " already"
+	default:
+		c.Text += "; its work is in " + t.Worktree.Into + " already"
+	}
+	return c, nil
+}
+
+// Merged is what became of work that was merged.
+type Merged struct {
+	Into   string `json:"into"`   // the integration branch
+	Commit string `json:"commit"` // where the branch was after that
+	Tree   string `json:"tree"`   // what it holds
+	// Beside are the tasks whose work was merged in the same breath.
+	Beside []TaskID `json:"beside,omitempty"`
+}
