@@ -39,6 +39,26 @@ const Draft = ".making"
 // It is made beside its place and moved there whole, and is on disk by then: what stands at into is taken for one
 // that was made before, and what a crash left half-made is made anew.
 func Checkout(ctx context.Context, dir, tree, into string) error {
+	return whole(into, func(at string) error { return fill(ctx, dir, tree, at) })
+}
+
+// CheckoutCommit is Checkout for a commit of the repository around dir, whatever its checkout holds.
+func CheckoutCommit(ctx context.Context, dir, commit, into string) error {
+	return whole(into, func(at string) error {
+		w, err := openWork(ctx, dir)
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		if err := found(ctx, w, at); err != nil {
+			return err
+		}
+		return reset(ctx, at, commit)
+	})
+}
+
+// whole makes a folder beside its place and moves it there when it is whole.
+func whole(into string, fill func(at string) error) error {
 	switch _, err := os.Lstat(into); {
 	case err == nil:
 		return nil
@@ -52,7 +72,7 @@ func Checkout(ctx context.Context, dir, tree, into string) error {
 	if err := os.MkdirAll(making, 0o700); err != nil {
 		return td.Errorf(td.Storage, "make checkout: %w", err)
 	}
-	if err := fill(ctx, dir, tree, making); err != nil {
+	if err := fill(making); err != nil {
 		return errors.Join(err, disk.RemoveAll(making))
 	}
 	if err := syncDisk(making); err != nil {
@@ -87,20 +107,10 @@ func fill(ctx context.Context, dir, tree, at string) error {
 		return err
 	}
 	defer w.close()
-	format, err := line(ctx, call{dir: w.top, args: []string{"rev-parse", "--show-object-format"}})
-	if err != nil {
-		return err
-	}
-	own := func(args ...string) call {
-		return call{dir: at, own: true, set: []string{"checkout.workers=0"}, args: args}
-	}
-	if _, err := run(ctx, own("init", "--quiet", "--template=", "--object-format="+format, "--initial-branch="+CheckoutBranch, ".")); err != nil {
+	if err := found(ctx, w, at); err != nil {
 		return err
 	}
 	lent, objects := filepath.Join(w.common, "objects"), filepath.Join(at, ".git", "objects")
-	if err := borrow(w.common, lent, at); err != nil {
-		return td.Errorf(td.Storage, "make checkout: %w", err)
-	}
 	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(lent))
 	switch holds, err := w.writeTree(ctx, false); {
 	case err != nil:
@@ -116,12 +126,34 @@ func fill(ctx context.Context, dir, tree, at string) error {
 	if head != "" {
 		commit = append(commit, "-p", head)
 	}
-	made, err := line(ctx, own(commit...))
+	made, err := line(ctx, call{dir: at, own: true, args: commit})
 	if err != nil {
 		return err
 	}
+	return reset(ctx, at, made)
+}
+
+// found makes an empty repository in the folder at, which borrows the objects of the one that w is a checkout of.
+func found(ctx context.Context, w *work, at string) error {
+	format, err := line(ctx, call{dir: w.top, args: []string{"rev-parse", "--show-object-format"}})
+	if err != nil {
+		return err
+	}
+	if _, err := run(ctx, call{dir: at, own: true, args: []string{
+		"init", "--quiet", "--template=", "--object-format=" + format, "--initial-branch=" + CheckoutBranch, ".",
+	}}); err != nil {
+		return err
+	}
+	if err := borrow(w.common, filepath.Join(w.common, "objects"), at); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	return nil
+}
+
+// reset puts the files of a commit into the checkout.
+func reset(ctx context.Context, at, commit string) error {
 	fpCheckoutFill.Hit()
-	_, err = run(ctx, own("reset", "--quiet", "--hard", made))
+	_, err := run(ctx, call{dir: at, own: true, set: []string{"checkout.workers=0"}, args: []string{"reset", "--quiet", "--hard", commit}})
 	return err
 }
 

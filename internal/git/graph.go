@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -183,13 +184,23 @@ func (g *Graph) moveRef(ctx context.Context, ref, to, from string) error {
 	return err
 }
 
-const graphLockWait = 10 * time.Millisecond
+// lockWait is how often a lock that somebody holds is tried again.
+const lockWait = 10 * time.Millisecond
 
 // lock keeps other processes from working on the graph. It goes with the process.
 func (g *Graph) lock(ctx context.Context) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(g.common, "taskdaemon-graph.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err = lockFile(ctx, filepath.Join(g.common, "taskdaemon-graph.lock"))
 	if err != nil {
-		return nil, td.Errorf(td.Storage, "lock graph: %w", err)
+		return nil, fmt.Errorf("lock graph: %w", err)
+	}
+	return unlock, nil
+}
+
+// lockFile waits until no other process, and nobody else in this one, has locked the file.
+func lockFile(ctx context.Context, file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "open lock: %w", err)
 	}
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -198,15 +209,15 @@ func (g *Graph) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			_ = f.Close()
-			return nil, td.Errorf(td.Storage, "lock graph: %w", err)
+			return nil, td.Errorf(td.Storage, "lock %s: %w", file, err)
 		}
-		wait := time.NewTimer(graphLockWait)
+		wait := time.NewTimer(lockWait)
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
 			_ = f.Close()
-			return nil, td.Errorf(td.Interrupted, "lock graph: %w", context.Cause(ctx))
+			return nil, td.Errorf(td.Interrupted, "wait for lock: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -241,11 +252,13 @@ const staleLock = 10 * time.Minute
 
 // sweep removes locks on our refs that nobody can hold any more. The graph must be locked.
 func (g *Graph) sweep() {
-	for _, lock := range []string{
-		filepath.Join(g.common, filepath.FromSlash(graphRef)) + ".lock",
-		filepath.Join(g.common, filepath.FromSlash(graphNext)) + ".lock",
-		filepath.Join(g.admin, "HEAD.lock"),
-	} {
+	sweepLocks(filepath.Join(g.common, filepath.FromSlash(graphRef)), filepath.Join(g.common, filepath.FromSlash(graphNext)), filepath.Join(g.admin, "HEAD"))
+}
+
+// sweepLocks removes locks on files that nobody can hold any more.
+func sweepLocks(files ...string) {
+	for _, file := range files {
+		lock := file + ".lock"
 		if info, err := os.Lstat(lock); err == nil && time.Since(info.ModTime()) > staleLock {
 			_ = os.Remove(lock) // if it cannot be, git will say so
 		}

@@ -61,7 +61,7 @@ func (g *Graph) commit(ctx context.Context, message string) (hash string, change
 		return "", false, err
 	}
 	fpGraphCommit.Hit()
-	if hash, err = g.commitTree(ctx, id, message, g.identity(ctx), head); err != nil {
+	if hash, err = g.commitTree(ctx, id, message, identity(ctx, g.root), head); err != nil {
 		return "", false, err
 	}
 	fpGraphIndex.Hit()
@@ -183,9 +183,9 @@ func lstat(root *os.Root, name string) (fs.FileInfo, error) {
 }
 
 // identity is the user's, as far as git knows it.
-func (g *Graph) identity(ctx context.Context) []string {
+func identity(ctx context.Context, dir string) []string {
 	ask := func(key string) string {
-		v, err := line(ctx, call{dir: g.root, args: []string{"config", "--includes", "--get", key}})
+		v, err := line(ctx, call{dir: dir, args: []string{"config", "--includes", "--get", key}})
 		if err != nil || strings.Trim(v, " .,:;<>\"\\'\n") == "" || strings.ContainsRune(v, 0) { // git would refuse it
 			return ""
 		}

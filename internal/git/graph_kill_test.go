@@ -44,6 +44,9 @@ var graphStages = map[string]func(t *testing.T, dir string){
 func TestGraphCrashChild(t *testing.T) {
 	stage := graphStages[os.Getenv("GRAPH_CRASH_STAGE")]
 	if stage == nil {
+		stage = runStages[os.Getenv("GRAPH_CRASH_STAGE")]
+	}
+	if stage == nil {
 		t.Skip("only run by the tests that kill it")
 	}
 	stage(t, os.Getenv("GRAPH_CRASH_DIR"))
@@ -185,14 +188,13 @@ func audit(t *testing.T, what, bare, dir, want string) {
 // gitKills is how many runs of git are chosen to kill their caller at; there are about a hundred, twice.
 const gitKills = 6
 
-// Killed before or after any run of git, in any stage, it ends as if nothing had happened.
-func TestGraphKilledAroundAnyGit(t *testing.T) {
-	t.Parallel()
+// fakeGit gives a PATH with a git that counts its runs and kills its caller around the n-th.
+func fakeGit(t *testing.T) func(t *testing.T, n int, when string) (path, count string) {
+	t.Helper()
 	real, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, dir := scene(t)
 	// The script is written once: a file that is still open for writing anywhere cannot be run.
 	script := filepath.Join(t.TempDir(), "git")
 	write(t, script, `#!/bin/sh
@@ -209,8 +211,7 @@ exit $rc
 	if err := os.Chmod(script, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// fake is a PATH with a git that counts its runs and kills its caller around the n-th.
-	fake := func(t *testing.T, n int, when string) (path, count string) {
+	return func(t *testing.T, n int, when string) (path, count string) {
 		bin := t.TempDir()
 		write(t, bin+"/plan", fmt.Sprintf("%d %s\n", n, when))
 		if err := os.Symlink(script, bin+"/git"); err != nil {
@@ -218,6 +219,13 @@ exit $rc
 		}
 		return "PATH=" + bin + ":" + os.Getenv("PATH"), bin + "/count"
 	}
+}
+
+// Killed before or after any run of git, in any stage, it ends as if nothing had happened.
+func TestGraphKilledAroundAnyGit(t *testing.T) {
+	t.Parallel()
+	bare, dir := scene(t)
+	fake := fakeGit(t)
 	runs := map[string]int{}
 	wholeBare, whole := again(t, bare, dir)
 	live(t, whole, func(stage string) bool {

@@ -17,12 +17,14 @@ var (
 
 // linked is where git keeps the worktree, or empty unless folder and repository know each other: a repository may
 // have been copied or moved, and then the folder leads to another one.
-func (g *Graph) linked() string {
-	own := leadsTo(filepath.Join(g.dir, ".git"))
-	if own == "" || !sameFile(filepath.Dir(own), filepath.Join(g.common, "worktrees")) {
+func (g *Graph) linked() string { return linked(g.dir, g.common) }
+
+func linked(dir, common string) string {
+	own := leadsTo(filepath.Join(dir, ".git"))
+	if own == "" || !sameFile(filepath.Dir(own), filepath.Join(common, "worktrees")) {
 		return ""
 	}
-	if back := pointer(filepath.Join(own, "gitdir")); back == "" || !sameFile(beside(own, back), filepath.Join(g.dir, ".git")) {
+	if back := pointer(filepath.Join(own, "gitdir")); back == "" || !sameFile(beside(own, back), filepath.Join(dir, ".git")) {
 		return ""
 	}
 	if pointer(filepath.Join(own, "locked")) == "initializing" {
@@ -106,8 +108,11 @@ func replaceFile(file, content string) error {
 
 // checkedOut is a worktree as git lists it.
 type checkedOut struct {
-	path, branch string
-	gone         bool // git says that it may be forgotten
+	path   string
+	branch string // full name, empty when HEAD is detached
+	head   string
+	gone   bool // git says that it may be forgotten
+	locked bool
 }
 
 // parseWorktrees reads `git worktree list --porcelain -z`.
@@ -125,6 +130,10 @@ func parseWorktrees(out string) []checkedOut {
 		switch last := &all[len(all)-1]; key {
 		case "branch":
 			last.branch = value
+		case "HEAD":
+			last.head = value
+		case "locked":
+			last.locked = true
 		case "prunable":
 			last.gone = true
 		}

@@ -90,21 +90,26 @@ func (g *Graph) refuse(ctx context.Context) error {
 
 // exclude keeps the graph and the worktrees of tasks out of the user's sight, in all checkouts and for nobody else.
 func (g *Graph) exclude(context.Context) error {
-	file := filepath.Join(g.common, "info", "exclude")
+	return exclude(g.common, "/"+graphFolder+"/", "/"+graphFolder+asideMark+"*/", "/"+worktreesFolder+"/")
+}
+
+// exclude makes git ignore what the patterns match, in all checkouts of the repository, without a trace in any.
+func exclude(common string, patterns ...string) error {
+	file := filepath.Join(common, "info", "exclude")
 	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		return td.Errorf(td.Storage, "exclude %s: %w", graphFolder, err)
+		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return td.Errorf(td.Storage, "exclude %s: %w", graphFolder, err)
+		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
 	}
-	more := excludeLines(string(raw), "/"+graphFolder+"/", "/"+graphFolder+asideMark+"*/", "/.worktrees/")
+	more := excludeLines(string(raw), patterns...)
 	if more == "" {
 		return nil
 	}
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
-		return td.Errorf(td.Storage, "exclude %s: %w", graphFolder, err)
+		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
 	}
 	_, err = f.WriteString(more)
 	if err == nil {
@@ -114,7 +119,7 @@ func (g *Graph) exclude(context.Context) error {
 		err = cerr
 	}
 	if err != nil {
-		return td.Errorf(td.Storage, "exclude %s: %w", graphFolder, err)
+		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
 	}
 	return nil
 }

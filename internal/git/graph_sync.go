@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
@@ -119,7 +120,7 @@ func (g *Graph) count(ctx context.Context, from, to string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-var remoteName = regexp.MustCompile(`^[\pL\pN_][\pL\pN_./@+-]*$`)
+var remoteName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_][\pL\pN_./@+-]*$`) })
 
 // remote is the name of the remote to share the graph with.
 func (g *Graph) remote(ctx context.Context) (string, error) {
@@ -145,7 +146,7 @@ func (g *Graph) remoteNamed(ctx context.Context) (string, error) {
 		return "origin", nil
 	case err != nil:
 		return "", err
-	case !remoteName.MatchString(name):
+	case !remoteName().MatchString(name):
 		return "", td.Errorf(td.Invalid, "the setting taskdaemon.remote is no name of a remote: %.100q", name).
 			WithHint("git config taskdaemon.remote origin")
 	}

@@ -85,7 +85,7 @@ func (im *Import) start(r *Repo) error {
 	if im.in, err = cmd.StdinPipe(); err != nil {
 		return fmt.Errorf("start import: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := start(cmd, c); err != nil {
 		return failure(im.ctx, c.args, err, "")
 	}
 	im.cmd, im.buf = cmd, bufio.NewWriterSize(im.in, 64<<10)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -146,6 +147,9 @@ func TestImportMovesNothingUnlessDone(t *testing.T) {
 	im, err := r.Import(t.Context())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if rank, err := syscall.Getpriority(syscall.PRIO_PROCESS, im.cmd.Process.Pid); err != nil || rank != 20-yielding {
+		t.Errorf("an import has the priority %d, %v", rank, err) // as the kernel counts
 	}
 	if err := im.Add(Commit{Ref: "refs/heads/a", Onto: two, Message: "cut"}); err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ type call struct {
 	dir   string   // where it runs
 	own   bool     // in a repository of ours: no system or personal config applies
 	keep  bool     // what it writes must survive a power cut
+	bulk  bool     // with keep: objects are synced together, and an index not at all, as it can be made again
 	far   bool     // it speaks with a remote
 	set   []string // settings, as name=value
 	env   []string // on top of the clean environment
@@ -46,11 +47,26 @@ func run(ctx context.Context, c call) ([]byte, error) {
 	var out bytes.Buffer
 	said := &tail{max: 4 << 10}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, &out, said
-	if err := cmd.Run(); err != nil {
+	if err = start(cmd, c); err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
 		return out.Bytes(), failure(ctx, c.args, err, said.String())
 	}
 	return out.Bytes(), nil
 }
+
+// start starts git. What is written to a repository of ours is waited for by nobody, and yields the processor to all that is.
+func start(cmd *exec.Cmd, c call) error {
+	err := cmd.Start()
+	if err == nil && c.own && c.keep {
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, yielding)
+	}
+	return err
+}
+
+// yielding is the nice value of such a git: about a tenth of what others get.
+const yielding = 10
 
 // line is run for commands that print one line.
 func line(ctx context.Context, c call) (string, error) {
@@ -83,6 +99,9 @@ func command(ctx context.Context, c call) (*exec.Cmd, error) {
 			return nil, err
 		}
 		set = append(set, sync)
+		if c.bulk && sync == syncAll {
+			set = append(set, "core.fsync=loose-object,reference", "core.fsyncMethod=batch")
+		}
 	}
 	var args []string
 	for _, s := range set {
@@ -189,6 +208,7 @@ var signs = []struct {
 	{"Another git process seems to be running", td.Locked, ""},
 	{"cannot lock ref", td.Conflict, ""},
 	{"Not updating refs/", td.Conflict, ""},
+	{"refusing to merge unrelated histories", td.Conflict, ""},
 	{"is corrupt", td.Corrupt, "taskdaemon doctor"},
 	{"missing blob", td.Corrupt, "taskdaemon doctor"},
 	{"missing tree", td.Corrupt, "taskdaemon doctor"},

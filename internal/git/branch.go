@@ -1,0 +1,77 @@
+package git
+
+import (
+	"context"
+	"strings"
+
+	"taskdaemon/internal/td"
+)
+
+const (
+	runBranches     = "taskdaemon/run/"
+	runRefs         = "refs/heads/" + runBranches
+	worktreesFolder = ".worktrees"
+)
+
+// maxSlug keeps names of branches readable.
+const maxSlug = 40
+
+// BranchName is the branch of a run: taskdaemon/run/<handle>-<words of the title>. It is ASCII in lower case, so that no two
+// differ only in what some file systems do not tell apart.
+func BranchName(handle, title string) string {
+	name := slug(handle)
+	if words := slug(title); words != "" {
+		name += "-" + words
+	}
+	return runBranches + strings.Trim(name, "-")
+}
+
+// slug is the letters and digits of a text, in lower case, with a dash for what is between them.
+func slug(text string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	s := b.String()
+	if len(s) > maxSlug {
+		s = s[:maxSlug]
+		if at := strings.LastIndexByte(s, '-'); at > maxSlug/2 {
+			s = s[:at] // no half word
+		}
+	}
+	return strings.Trim(s, "-")
+}
+
+// clash fails when there is a branch beside which ref cannot be: a folder where it is a file, the other way round, or on a disk
+// that does not tell case apart a name that differs only in it.
+func clash(ctx context.Context, repo, ref string) error {
+	out, err := run(ctx, call{dir: repo, args: []string{"for-each-ref", "--format=%(refname)", "refs/heads/"}})
+	if err != nil {
+		return err
+	}
+	fold := func(s string) string { return s }
+	ignore, err := line(ctx, call{dir: repo, args: []string{"config", "--type=bool", "--get", "core.ignoreCase"}})
+	if err != nil && exitCode(err) != 1 {
+		return err
+	}
+	if ignore == "true" {
+		fold = strings.ToLower
+	}
+	mine := fold(ref)
+	for other := range strings.Lines(string(out)) {
+		other = strings.TrimRight(other, "\n")
+		theirs := fold(other)
+		if other == ref || theirs != mine && !strings.HasPrefix(theirs, mine+"/") && !strings.HasPrefix(mine, theirs+"/") {
+			continue
+		}
+		short := strings.TrimPrefix(other, "refs/heads/")
+		return td.Errorf(td.Conflict, "the branch %s cannot be beside the branch %s", strings.TrimPrefix(ref, "refs/heads/"), short).
+			WithHint("git -C %s branch -m %s <another name>", repo, short)
+	}
+	return nil
+}

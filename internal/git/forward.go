@@ -1,0 +1,170 @@
+package git
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"taskdaemon/internal/td"
+)
+
+// FastForward moves a branch, by its short name, of the repository around dir onward to a commit that descends from it. If the branch is
+// checked out, files and index go with it; it has to be clean, and no file that git does not know may be in the way, ignored or not. A
+// crash leaves it before or after, or, in the files alone, between: the next call ends that. A branch that is there already stays.
+//
+// Conflict when it cannot be a fast-forward, NotFound when there is no such branch, Refused when the checkout is not clean or in
+// the midst of something.
+func FastForward(ctx context.Context, dir, branch, to string) error {
+	root, common, err := mainCheckout(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if to, err = commitOf(ctx, root, to); err != nil {
+		return err
+	}
+	ref := "refs/heads/" + branch
+	seat, err := seatOf(ctx, root, common, ref)
+	if err != nil {
+		return err
+	}
+	if seat != nil {
+		seat.sweep()
+		if err := seat.settle(ctx); err != nil {
+			return err
+		}
+	}
+	from, err := RefAt(ctx, root, ref)
+	switch {
+	case err != nil:
+		return err
+	case from == "":
+		return td.Errorf(td.NotFound, "there is no branch %s", branch)
+	case from == to:
+		return nil
+	}
+	switch onward, err := IsAncestor(ctx, root, from, to); {
+	case err != nil:
+		return err
+	case !onward:
+		return td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
+	}
+	if seat == nil {
+		return MoveRef(ctx, root, ref, to, from)
+	}
+	if err := seat.clean(ctx, from, to); err != nil {
+		return err
+	}
+	return seat.advance(ctx, from, to)
+}
+
+// seatOf is the checkout that has a branch checked out, nil when there is none.
+func seatOf(ctx context.Context, root, common, ref string) (*place, error) {
+	all, err := listings(ctx, common, root)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		switch {
+		case r.branch != ref:
+			continue
+		case r.gone && r.locked:
+			return nil, td.Errorf(td.Refused, "%s is checked out in %s, which is away", r.short(), r.path)
+		case r.gone:
+			continue
+		}
+		off, err := unfiltered(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		p := &place{repo: root, top: r.path, git: r.admin, common: common, ref: ref, env: off}
+		if r.admin == "" {
+			p.git = common
+		}
+		return p, nil
+	}
+	return nil, nil
+}
+
+// clean fails unless the files of the checkout can go from one commit to the other without a loss.
+func (p *place) clean(ctx context.Context, from, to string) error {
+	if err := p.busy(td.Refused); err != nil {
+		return err
+	}
+	changed, err := p.changes(ctx, false)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		return td.Errorf(td.Refused, "%s has changes that are not committed: %s", p.top, someOf(changed)).
+			WithHint("git -C %s commit, or stash", p.top)
+	}
+	return p.free(ctx, from, to)
+}
+
+// free fails when files that git does not know are where it is to write others.
+func (p *place) free(ctx context.Context, from, to string) error {
+	differ, err := p.between(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	inTheWay, err := p.inTheWay(differ)
+	if err != nil {
+		return err
+	}
+	if len(inTheWay) > 0 {
+		return td.Errorf(td.Refused, "files that git does not know are in the way in %s: %s", p.top, someOf(inTheWay)).
+			WithHint("move them away, or commit them")
+	}
+	return nil
+}
+
+// inTheWay are the files that git does not know, be they ignored or not, where it is to write others.
+func (p *place) inTheWay(differ []difference) ([]string, error) {
+	going := map[string]bool{} // what git knows and will remove
+	for _, d := range differ {
+		going[d.path] = d.was != none
+	}
+	var found []string
+	for _, d := range differ {
+		if d.was != none {
+			continue
+		}
+		for i, c := range d.path + "/" {
+			if c != '/' {
+				continue
+			}
+			at := d.path[:i]
+			info, err := os.Lstat(filepath.Join(p.top, filepath.FromSlash(at)))
+			if gone(err) {
+				break
+			}
+			if err != nil {
+				return nil, td.Errorf(td.Storage, "look at checkout: %w", err)
+			}
+			if !info.IsDir() {
+				if !going[at] {
+					found = append(found, at)
+				}
+				break
+			}
+			if at != d.path {
+				continue
+			}
+			err = filepath.WalkDir(filepath.Join(p.top, filepath.FromSlash(at)), func(path string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return err
+				}
+				name, err := filepath.Rel(p.top, path)
+				if err == nil && !going[filepath.ToSlash(name)] {
+					found = append(found, filepath.ToSlash(name))
+				}
+				return err
+			})
+			if err != nil {
+				return nil, td.Errorf(td.Storage, "look at checkout: %w", err)
+			}
+		}
+	}
+	return found, nil
+}

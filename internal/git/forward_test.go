@@ -1,0 +1,101 @@
+package git
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"taskdaemon/internal/td"
+)
+
+// ahead is a worktree that has a commit more than main: main.go is changed, lib.o, though ignored, and dir/file are new.
+func ahead(t *testing.T) (w Worktree, trunk Trunk, to string) {
+	t.Helper()
+	w, trunk = made(t)
+	write(t, w.Path+"/main.go", "package main // onward\n")
+	write(t, w.Path+"/dir/file", "1\n")
+	write(t, w.Path+"/lib.o", "tracked")
+	user(t, w.Path, "add", "-f", "lib.o")
+	to, err := w.Commit(t.Context(), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, trunk, to
+}
+
+func TestFastForwardSparesWhatIsTheUsers(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  td.Kind
+		words string
+		do    func(t *testing.T, root string)
+	}{
+		"a change":            {td.Refused, "pkg/a.go", func(t *testing.T, root string) { write(t, root+"/pkg/a.go", "mine") }},
+		"a change in the way": {td.Refused, "main.go", func(t *testing.T, root string) { write(t, root+"/main.go", "mine") }},
+		"a staged change":     {td.Refused, "new", func(t *testing.T, root string) { write(t, root+"/new", "mine"); user(t, root, "add", "new") }},
+		"a deletion":          {td.Refused, "pkg/a.go", func(t *testing.T, root string) { _ = os.Remove(root + "/pkg/a.go") }},
+		"untracked":           {td.Refused, "dir/file", func(t *testing.T, root string) { write(t, root+"/dir/file", "mine") }},
+		"a file for a folder": {td.Refused, `"dir"`, func(t *testing.T, root string) { write(t, root+"/dir", "mine") }},
+		"a folder for a file": {td.Refused, "dir/file/x", func(t *testing.T, root string) { write(t, root+"/dir/file/x", "mine") }},
+		"ignored":             {td.Refused, "lib.o", func(t *testing.T, root string) { write(t, root+"/lib.o", "mine") }},
+		"ignored in a folder": {td.Refused, "lib.o/x.o", func(t *testing.T, root string) { write(t, root+"/lib.o/x.o", "mine") }},
+		"ignored for a folder": {td.Refused, `"dir"`, func(t *testing.T, root string) {
+			write(t, root+"/.git/info/exclude", "dir\n")
+			write(t, root+"/dir", "mine")
+		}},
+		"a merge": {td.Refused, "a merge", func(t *testing.T, root string) {
+			rival(t, root)
+			user(t, root, "merge", "-q", "--no-commit", "--no-ff", "side")
+		}},
+		"a commit of their own": {td.Conflict, "does not descend", func(t *testing.T, root string) { user(t, root, "commit", "-q", "--allow-empty", "-m", "mine") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, trunk, to := ahead(t)
+			c.do(t, trunk.Root)
+			before, index := picture(t, trunk.Root), user(t, trunk.Root, "ls-files", "--stage")
+			refuses(t, FastForward(t.Context(), trunk.Root, "main", to), c.kind, c.words)
+			sameLines(t, picture(t, trunk.Root), before)
+			sameLines(t, user(t, trunk.Root, "ls-files", "--stage"), index)
+			if out := user(t, trunk.Root, "for-each-ref", "refs/taskdaemon"); out != "" {
+				t.Errorf("left behind: %s", out)
+			}
+		})
+	}
+}
+
+func TestFastForwardGoesOnWhatDoesNotMatter(t *testing.T) {
+	_, trunk, to := ahead(t)
+	write(t, trunk.Root+"/notes", "untracked and not in the way")
+	write(t, trunk.Root+"/other.o", "ignored")
+	if err := os.Chtimes(trunk.Root+"/main.go", time.Time{}, time.Unix(1, 0)); err != nil { // touched, not changed
+		t.Fatal(err)
+	}
+	if err := FastForward(t.Context(), trunk.Root+"/pkg", "main", to); err != nil {
+		t.Fatal(err)
+	}
+	if got := user(t, trunk.Root, "status", "--porcelain"); got != "?? notes" {
+		t.Errorf("status %q", got)
+	}
+}
+
+func TestFastForwardOfABranchElsewhere(t *testing.T) {
+	_, trunk, to := ahead(t)
+	user(t, trunk.Root, "branch", "idle")
+	linked := t.TempDir() + "/linked"
+	user(t, trunk.Root, "worktree", "add", "-q", "-b", "linked", linked)
+	for _, branch := range []string{"idle", "linked"} {
+		if err := FastForward(t.Context(), trunk.Root, branch, to); err != nil {
+			t.Error(err)
+		}
+		if got := user(t, trunk.Root, "rev-parse", branch); got != to {
+			t.Errorf("%s is at %s", branch, got)
+		}
+	}
+	if got := user(t, linked, "status", "--porcelain"); got != "" {
+		t.Errorf("status %q", got)
+	}
+	if got := user(t, trunk.Root, "rev-parse", "HEAD"); got != trunk.Commit || user(t, trunk.Root, "status", "--porcelain") != "" {
+		t.Errorf("main is at %s", got)
+	}
+	refuses(t, FastForward(t.Context(), trunk.Root, "none", to), td.NotFound, "none")
+	refuses(t, FastForward(t.Context(), trunk.Root, "main", "nowhere"), td.NotFound, "nowhere")
+}

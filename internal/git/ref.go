@@ -1,0 +1,80 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"taskdaemon/internal/td"
+)
+
+// RefAt is the commit that a ref of the repository around repo stands for, or empty when there is no such ref.
+func RefAt(ctx context.Context, repo, ref string) (string, error) {
+	return resolve(ctx, repo, ref+"^{commit}")
+}
+
+// MoveRef moves a ref, by its full name, if it still stands where it did; from is empty when there must be none. A nil error
+// means that it is on disk, Conflict that it stands elsewhere. No checkout follows: FastForward is for branches that may have one.
+func MoveRef(ctx context.Context, repo, ref, to, from string) error {
+	if !strings.HasPrefix(ref, "refs/") {
+		return td.Errorf(td.Invalid, "move ref: %q is no full name", ref)
+	}
+	if from == "" {
+		from = strings.Repeat("0", len(to))
+	}
+	_, err := run(ctx, call{dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", ref, to, from}})
+	return err
+}
+
+// MoveRefUnless is MoveRef, but Conflict also if one of some other refs exists. Whoever makes one of those at the same time comes wholly before that or
+// wholly after it.
+func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error {
+	if len(others) == 0 {
+		return MoveRef(ctx, repo, ref, to, from)
+	}
+	none := strings.Repeat("0", len(to))
+	var orders strings.Builder
+	for _, other := range others {
+		orders.WriteString("verify " + other + " " + none + "\n")
+	}
+	orders.WriteString("update " + ref + " " + to + " " + cmp.Or(from, none) + "\n")
+	_, err := run(ctx, call{
+		dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders.String()),
+	})
+	return err
+}
+
+// IsAncestor reports whether the commit young has old among its ancestors, or is it.
+func IsAncestor(ctx context.Context, repo, old, young string) (bool, error) {
+	_, err := run(ctx, call{dir: repo, args: []string{"merge-base", "--is-ancestor", old, young}})
+	if exitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// CommitTree makes a commit that no ref names yet, as the user if they have told git who they are.
+func CommitTree(ctx context.Context, repo, tree, message string, parents ...string) (string, error) {
+	args := []string{"commit-tree", "--no-gpg-sign", tree}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	return line(ctx, call{
+		dir: repo, keep: true, env: identity(ctx, repo), set: []string{"i18n.commitEncoding=UTF-8"},
+		args: append(args, "-F", "-"), stdin: strings.NewReader(message),
+	})
+}
+
+// commitOf is the commit that a name stands for.
+func commitOf(ctx context.Context, repo, name string) (string, error) {
+	commit, err := RefAt(ctx, repo, name)
+	if err == nil && commit == "" {
+		err = td.Errorf(td.NotFound, "there is no commit %q", name)
+	}
+	return commit, err
+}
+
+// treeOf is the tree of a commit.
+func treeOf(ctx context.Context, repo, commit string) (string, error) {
+	return line(ctx, call{dir: repo, args: []string{"rev-parse", "--verify", "--end-of-options", commit + "^{tree}"}})
+}

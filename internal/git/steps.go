@@ -1,0 +1,269 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpStepsTree   = failpoint.New("git.steps.before_tree")
+	fpStepsCommit = failpoint.New("git.steps.before_commit")
+	fpStepsRef    = failpoint.New("git.steps.before_ref")
+	fpStepsDone   = failpoint.New("git.steps.after_ref")
+)
+
+// StepsPrefix is where the trees of tasks' workspaces are kept, a ref for each task.
+const StepsPrefix = "refs/taskdaemon/steps/"
+
+// What is put into one snapshot. A folder of data that nobody told git to ignore must not fill the repository of
+// the person who works there.
+const (
+	maxStepFile  = 64 << 20  // bytes; a larger file is left out
+	maxStepBytes = 512 << 20 // that are new or changed, in all
+	maxStepFiles = 20_000    // that are new or changed
+)
+
+// Tree is what a checkout held at one moment.
+type Tree struct {
+	Hash   string
+	Commit string // that holds it
+	Base   string // HEAD at that moment; empty before the first commit
+}
+
+// Steps writes down what a checkout holds, again and again: tracked and untracked files, not ignored ones. Each tree
+// that differs from the one before becomes a commit of refs/taskdaemon/steps/<name>, whose parents are the one before
+// it and HEAD, so that all of them stay and no commit that was made meanwhile is lost.
+//
+// It has an index of its own that lasts, so that only files that changed are read. It is for one goroutine at a time.
+type Steps struct {
+	top    string
+	common string
+	own    string // the folder of this checkout in the repository
+	ref    string
+	index  string
+	last   Tree
+	onto   []string // the parents of its commit
+	heads  string   // what HEAD was read from when last was taken
+}
+
+// OpenSteps looks at the checkout around dir. The index is kept in the folder indexes, which is for this task alone
+// and is made. NotFound when dir is not under git.
+func OpenSteps(ctx context.Context, dir, name, indexes string) (*Steps, error) {
+	out, err := run(ctx, call{dir: dir, args: []string{
+		"rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir", "--git-path", "index",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimRight(string(out), "\n"), "\n")
+	if len(lines) != 4 {
+		return nil, td.Errorf(td.Invalid, "read the place of %s: git said %q", dir, out)
+	}
+	s := &Steps{top: lines[0], common: lines[1], own: lines[2], ref: StepsPrefix + name}
+	if s.index, err = ownIndex(indexes, lines[3]); err != nil {
+		return nil, err
+	}
+	return s, s.read(ctx)
+}
+
+// read looks up what was taken last.
+func (s *Steps) read(ctx context.Context) error {
+	commit, err := resolve(ctx, s.top, s.ref+"^{commit}")
+	if err != nil || commit == "" {
+		return err
+	}
+	of, err := line(ctx, call{dir: s.top, args: []string{"log", "-1", "--format=%T %P", commit}})
+	words := strings.Fields(of)
+	if err != nil || len(words) == 0 {
+		return err
+	}
+	s.last, s.onto = Tree{Hash: words[0], Commit: commit}, words[1:]
+	return nil
+}
+
+// ownIndex is the index to use from now on: the one of before under a new name, else a copy of the user's. A git that
+// a crash left alive may still write to the old name, and harms nothing there.
+func ownIndex(folder, users string) (string, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", td.Errorf(td.Storage, "make index folder: %w", err)
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "", td.Errorf(td.Storage, "read index folder: %w", err)
+	}
+	var before string // names sort by age
+	n := 0
+	for _, e := range entries {
+		var at int
+		if _, err := fmt.Sscanf(e.Name(), indexName, &at); err == nil && e.Name() == fmt.Sprintf(indexName, at) {
+			before, n = e.Name(), at
+		}
+	}
+	own := fmt.Sprintf(indexName, n+1)
+	if before != "" {
+		err = os.Rename(filepath.Join(folder, before), filepath.Join(folder, own))
+	} else {
+		err = copyIndex(filepath.Join(folder, own), users)
+	}
+	if err != nil {
+		return "", td.Errorf(td.Storage, "take up index: %w", err)
+	}
+	for _, e := range entries {
+		_ = os.Remove(filepath.Join(folder, e.Name())) // what stays is tried again next time
+	}
+	return filepath.Join(folder, own), nil
+}
+
+const indexName = "index-%09d"
+
+// Take writes down what the checkout holds. When that is what it held the last time, it is the same Tree.
+func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
+	env, err := s.env(ctx)
+	if err != nil {
+		return Tree{}, err
+	}
+	changed, err := s.update(ctx, env)
+	if err != nil {
+		return Tree{}, err
+	}
+	heads := s.headsNow()
+	if !changed && s.heads != "" && heads == s.heads {
+		return s.last, nil
+	}
+	fpStepsTree.Hit()
+	tree, err := line(ctx, call{dir: s.top, keep: true, bulk: true, env: env, args: []string{"write-tree"}})
+	if err != nil {
+		return Tree{}, err
+	}
+	head, err := line(ctx, call{dir: s.top, args: []string{"rev-parse", "-q", "--revs-only", "HEAD^{commit}"}})
+	if err != nil {
+		return Tree{}, err
+	}
+	next := Tree{Hash: tree, Base: head, Commit: s.last.Commit}
+	if tree != s.last.Hash || head != "" && !slices.Contains(s.onto, head) {
+		if next.Commit, err = s.commit(ctx, tree, head, message); err != nil {
+			return Tree{}, err
+		}
+	}
+	s.last, s.heads = next, heads
+	return next, nil
+}
+
+// env are the variables for a git that works on our index and runs no command of the repository's.
+func (s *Steps) env(ctx context.Context) ([]string, error) {
+	off, err := unfiltered(ctx, s.top)
+	return append(off, "GIT_INDEX_FILE="+s.index), err
+}
+
+// update brings the index up to what the checkout holds, and reports whether that changed it.
+func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
+	set := []string{"core.safecrlf=false"}
+	out, err := run(ctx, call{dir: s.top, set: set, env: env, args: []string{
+		"ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
+	}})
+	if err != nil {
+		return false, err
+	}
+	names, err := s.worth(out)
+	for err == nil && len(names) > 0 {
+		_, err = run(ctx, call{
+			dir: s.top, keep: true, bulk: true, set: set, env: env, stdin: strings.NewReader(strings.Join(names, "\x00") + "\x00"),
+			args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"},
+		})
+		if err == nil {
+			return true, nil
+		}
+		m := bornNot.FindStringSubmatch(err.Error())
+		if m == nil {
+			return false, err
+		}
+		with := len(names)
+		if names = slices.DeleteFunc(names, func(n string) bool { return n == m[1] }); len(names) == with {
+			return false, err
+		}
+		err = nil
+	}
+	return false, err
+}
+
+// bornNot matches the complaint of update-index about a repository that has no commit yet.
+var bornNot = regexp.MustCompile(`error: (.*): is a directory - add`)
+
+// worth are the files of a list of git's that are put into a snapshot.
+func (s *Steps) worth(list []byte) ([]string, error) {
+	var names []string
+	var size int64
+	for name := range bytes.SplitSeq(list, []byte{0}) {
+		n := strings.TrimSuffix(string(name), "/") // a repository inside the checkout
+		if n == "" || len(names) > 0 && names[len(names)-1] == n {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(s.top, n))
+		if err != nil && !gone(err) {
+			return nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
+		}
+		if err == nil && info.Mode().IsRegular() {
+			if info.Size() > maxStepFile {
+				continue
+			}
+			size += info.Size()
+		}
+		names = append(names, n)
+	}
+	slices.Reverse(names) // what is new may stand in the place of what is gone, which must go first
+	if len(names) > maxStepFiles || size > maxStepBytes {
+		return nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
+			WithHint("let git ignore what is made, in .gitignore")
+	}
+	return names, nil
+}
+
+// commit puts a tree on top of the ones before.
+func (s *Steps) commit(ctx context.Context, tree, head, message string) (string, error) {
+	fpStepsCommit.Hit()
+	args := []string{"commit-tree", "--no-gpg-sign", tree, "-m", message}
+	var onto []string
+	for _, p := range []string{s.last.Commit, head} {
+		if p != "" && !slices.Contains(onto, p) {
+			onto = append(onto, p)
+			args = append(args, "-p", p)
+		}
+	}
+	commit, err := line(ctx, call{dir: s.top, keep: true, bulk: true, args: args})
+	if err != nil {
+		return "", err
+	}
+	fpStepsRef.Hit()
+	old := s.last.Commit
+	if old == "" {
+		old = strings.Repeat("0", len(commit))
+	}
+	if _, err = run(ctx, call{dir: s.top, keep: true, bulk: true, args: []string{"update-ref", s.ref, commit, old}}); err != nil {
+		return "", errors.Join(err, s.read(ctx)) // who else moved it? The next look is on top of that.
+	}
+	fpStepsDone.Hit()
+	s.onto = onto
+	return commit, nil
+}
+
+// headsNow is what says whether HEAD moved, read without git: the branch, and where it is. A branch that is kept
+// elsewhere moves unseen until the files change, too.
+func (s *Steps) headsNow() string {
+	head, err := os.ReadFile(filepath.Join(s.own, "HEAD"))
+	if err != nil {
+		return ""
+	}
+	at, _ := os.ReadFile(filepath.Join(s.common, strings.TrimSpace(strings.TrimPrefix(string(head), "ref: "))))
+	tables, _ := os.ReadFile(filepath.Join(s.common, "reftable", "tables.list"))
+	return string(head) + string(at) + string(tables)
+}

@@ -1,0 +1,119 @@
+package git
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"taskdaemon/internal/td"
+)
+
+// stale makes branches of runs without worktrees, every second with a commit that nothing else leads to.
+func stale(t *testing.T, repo string, n int) []string {
+	t.Helper()
+	tree := user(t, repo, "rev-parse", "HEAD^{tree}")
+	var names []string
+	for i := range n {
+		at := user(t, repo, "rev-parse", "HEAD")
+		if i%2 == 1 {
+			at = user(t, repo, "commit-tree", "-p", "HEAD", "-m", fmt.Sprintf("work %d", i), tree)
+		}
+		names = append(names, fmt.Sprintf("taskdaemon/run/t-%08d-old", i))
+		user(t, repo, "branch", names[i], at)
+	}
+	return names
+}
+
+func TestBranchesAreRetiredAtOnce(t *testing.T) {
+	w, trunk := made(t)
+	names := stale(t, trunk.Root, 200)
+	alone := user(t, trunk.Root, "rev-parse", names[1])
+	if all, err := RunBranches(t.Context(), trunk.Root); err != nil || len(all) != 201 || !all[0].Merged || all[1].Merged {
+		t.Fatalf("%d branches, %v", len(all), err)
+	}
+	done, err := RetireBranches(t.Context(), trunk.Root, append(names, w.Branch, "taskdaemon/run/none"), nil)
+	if err != nil || len(done) != 200 {
+		t.Fatalf("%d are gone, %v", len(done), err)
+	}
+	if done[0].Kept != "" || done[1].Kept != KeptBranch(names[1]) {
+		t.Errorf("kept %+v", done[:2])
+	}
+	if at := user(t, trunk.Root, "rev-parse", done[1].Kept); at != alone {
+		t.Errorf("%s is kept, want %s", at, alone)
+	}
+	looks(t, w, Good)
+	left, err := RunBranches(t.Context(), trunk.Root)
+	if err != nil || len(left) != 1 || left[0].Name != w.Branch {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	kept, err := KeptOf(t.Context(), trunk.Root)
+	if err != nil || len(kept) != 100 || kept[0].Commit != alone || kept[0].At.IsZero() {
+		t.Errorf("%d kept, %v", len(kept), err)
+	}
+	// A branch of a name that was kept before takes nothing from that.
+	user(t, trunk.Root, "branch", names[1], user(t, trunk.Root, "commit-tree", "-p", "HEAD", "-m", "other work", trunk.Commit+"^{tree}"))
+	done, err = RetireBranches(t.Context(), trunk.Root, names, nil)
+	if err != nil || len(done) != 1 || !strings.HasPrefix(done[0].Kept, KeptBranch(names[1])+"-") {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if at := user(t, trunk.Root, "rev-parse", KeptBranch(names[1])); at != alone {
+		t.Errorf("%s is kept, want %s", at, alone)
+	}
+}
+
+func TestWorktreeStands(t *testing.T) {
+	w, trunk := made(t)
+	write(t, w.Path+"/new", "work\n")
+	if _, err := w.Commit(t.Context(), "work"); err != nil {
+		t.Fatal(err)
+	}
+	user(t, trunk.Root, "commit", "-q", "--allow-empty", "-m", "by hand")
+	user(t, trunk.Root, "commit", "-q", "--allow-empty", "-m", "by hand, too")
+	write(t, w.Path+"/other", "more\n")
+	got, err := w.Stands(t.Context(), trunk.Branch)
+	if want := (Standing{Ahead: 1, Behind: 2, Changed: 1}); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if err := os.RemoveAll(w.Path); err != nil {
+		t.Fatal(err)
+	}
+	got, err = w.Stands(t.Context(), "none")
+	if err != nil || got != (Standing{}) {
+		t.Errorf("%+v, %v, want nothing", got, err)
+	}
+}
+
+func TestLockedWorktreeStays(t *testing.T) {
+	w, trunk := made(t)
+	if err := w.Lock(t.Context(), "I look at it"); err != nil {
+		t.Fatal(err)
+	}
+	if why, is, err := w.Locked(t.Context()); err != nil || !is || why != "I look at it" {
+		t.Errorf("%q, %v, %v", why, is, err)
+	}
+	refuses(t, w.Remove(t.Context(), trunk.Commit, nil), td.Refused, "locked")
+	if out := user(t, trunk.Root, "worktree", "list", "--porcelain"); !strings.Contains(out, "locked I look at it") {
+		t.Error(out)
+	}
+	if err := w.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Remove(t.Context(), trunk.Commit, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, is, err := w.Locked(t.Context()); err != nil || is {
+		t.Errorf("%v, %v", is, err)
+	}
+	refuses(t, w.Lock(t.Context(), "too late"), td.NotFound)
+}
+
+func TestTidyRemovesWhatWasBeingRemoved(t *testing.T) {
+	w, trunk := made(t)
+	write(t, w.leaving()+"/file", "proven to be elsewhere\n")
+	if err := Tidy(t.Context(), trunk.Root); err != nil {
+		t.Fatal(err)
+	}
+	noLeftovers(t, trunk.Root)
+	looks(t, w, Good)
+}
