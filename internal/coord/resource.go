@@ -74,8 +74,8 @@ func compile(r Resource) (named, error) {
 	case strings.TrimSpace(r.Name) == "" || strings.TrimSpace(r.Name) != r.Name:
 		return named{}, td.Errorf(td.Invalid, "the resource %q needs a name without blanks around it", r.Name)
 	case reserved(r.Name):
-		return named{}, td.Errorf(td.Invalid, "the resource %q has a name that taskdaemon gives itself: choose one that does not begin with %s, %s or %s",
-			r.Name, fileResource, repoResource, hostResource)
+		return named{}, td.Errorf(td.Invalid, "the resource %q has a name that taskdaemon gives itself: choose one that does not begin with %s, %s, %s or %s",
+			r.Name, fileResource, repoResource, hostResource, td.MergeResource)
 	case r.Capacity < 1:
 		return named{}, td.Errorf(td.Invalid, "the resource %q has capacity %d: it must be at least 1", r.Name, r.Capacity)
 	}
@@ -87,7 +87,7 @@ func compile(r Resource) (named, error) {
 }
 
 func reserved(name string) bool {
-	return strings.HasPrefix(name, fileResource) || strings.HasPrefix(name, repoResource) || strings.HasPrefix(name, hostResource)
+	return strings.HasPrefix(name, td.MergeResource) || strings.HasPrefix(name, fileResource) || strings.HasPrefix(name, repoResource) || strings.HasPrefix(name, hostResource)
 }
 
 // searching are the tools whose path is where they look, not a file that they read.

@@ -12,6 +12,7 @@ import (
 
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/workgraph"
 )
 
 // large is the log of n tasks with three blockers each.
@@ -141,4 +142,28 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportMetric(float64(single)/float64(bare), "single/bare")
 	b.ReportMetric(batch.Seconds()/float64(b.N)*1000, "batch-ms")
 	b.ReportMetric(single.Seconds()/float64(b.N)*1000, "single-ms")
+}
+
+// BenchmarkEach reads all of 10,000 tasks.
+func BenchmarkEach(b *testing.B) {
+	root := project(b)
+	if err := os.WriteFile(filepath.Join(root, Folder, LogFile), large(b, 10_000), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	s, err := Open(b.Context(), Options{Root: root, Index: filepath.Join(b.TempDir(), "index")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var ids []td.TaskID
+	if err := s.View(b.Context(), func(g *workgraph.Graph) { ids = g.InOrder("") }); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		n := 0
+		if err := s.Each(b.Context(), ids, func(*Task, *workgraph.Graph) { n++ }); err != nil || n != len(ids) {
+			b.Fatal(n, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(ids)), "µs/task")
 }

@@ -259,10 +259,14 @@ func (x *index) record(id td.TaskID) (found *jsonl.Record, err error) {
 	return found, err
 }
 
-// records reads all of them. What is given is good only during the call: its values are in the database.
-func (x *index) records(visit func(*jsonl.Record)) error {
+// records reads those that are wanted. What is given is good only during the call: its values are in the database.
+func (x *index) records(wanted func(td.TaskID) bool, visit func(*jsonl.Record)) error {
 	return x.each(func(s *sqlite3.Stmt) error {
-		r, err := decodeRecord(td.TaskID(s.ColumnText(0)), s.ColumnRawBlob(1))
+		id := td.TaskID(s.ColumnText(0))
+		if !wanted(id) {
+			return nil
+		}
+		r, err := decodeRecord(id, s.ColumnRawBlob(1))
 		if err == nil {
 			visit(r)
 		}

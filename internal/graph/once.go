@@ -128,6 +128,11 @@ func (o Once) End(ctx context.Context, id td.TaskID, v Verdict) error {
 			if err := c.set(fieldVerdict, v); err != nil {
 				return nil, err
 			}
+			for _, claim := range t.Claims { // nobody works on it any more
+				if err := c.unclaim(claim); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return []change{c}, nil
 	})

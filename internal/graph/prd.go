@@ -116,6 +116,30 @@ func (s *Store) PRDOf(ctx context.Context, id td.TaskID) (prd Task, ok bool, err
 	return prd, ok, err
 }
 
+// WorkOnItself says that a PRD is worked on as one task. It needs a spec for that, and no tasks of its own: false where that
+// is not so.
+func (s *Store) WorkOnItself(ctx context.Context, id td.TaskID) (direct bool, err error) {
+	err = s.write(ctx, "", func() ([]change, error) {
+		prd, err := s.prd(id)
+		if err != nil || len(s.graph.Children(id)) > 0 {
+			return nil, err
+		}
+		if direct = prd.Direct; direct {
+			return nil, nil
+		}
+		if err := s.inFolder(func(root *os.Root) error {
+			text, _, err := readDocument(root, documentFile(prd.Slug, td.DocSpec))
+			direct = strings.TrimSpace(text) != ""
+			return err
+		}); err != nil || !direct {
+			return nil, err
+		}
+		c := change{jsonl.Change{Task: id}}
+		return []change{c}, c.set(fieldDirect, true)
+	})
+	return direct && err == nil, err
+}
+
 // DeletePRD takes a PRD out of the graph, with all in it that is open, and removes its documents. What has ended stays,
 // and is in nothing then. It is refused while somebody keeps account of one of them, because it runs.
 //

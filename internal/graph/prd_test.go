@@ -243,6 +243,42 @@ func TestDeletePRD(t *testing.T) {
 	}
 }
 
+// A PRD is worked on itself only if there is something to go by and nothing in it.
+func TestPRDIsWorkedOnItself(t *testing.T) {
+	s, root := fresh(t)
+	prd, _, err := s.AddPRD(t.Context(), Task{Title: "Login"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(want bool) {
+		t.Helper()
+		before := content(t, root)
+		if direct, err := s.WorkOnItself(t.Context(), prd.ID); err != nil || direct != want {
+			t.Fatalf("worked on itself: %v, %v", direct, err)
+		}
+		if again, err := s.WorkOnItself(t.Context(), prd.ID); err != nil || again != want {
+			t.Fatalf("asked again: %v, %v", again, err)
+		}
+		if lines := strings.Count(content(t, root), "\n") - strings.Count(before, "\n"); lines > 1 {
+			t.Errorf("it is written %d times", lines)
+		}
+	}
+	is(false)
+	wants(t, s)
+	if err := s.WriteDocument(t.Context(), prd.ID, td.DocSpec, "what is wanted", false); err != nil {
+		t.Fatal(err)
+	}
+	is(true)
+	wants(t, s, "Login")
+	wants(t, open(t, root, filepath.Join(t.TempDir(), "other.db")), "Login")
+	add(t, s, Task{Title: "part of it", Parent: prd.ID})
+	is(false)
+	wants(t, s, "part of it")
+	if _, err := s.WorkOnItself(t.Context(), add(t, s, Task{Title: "none"})[0].ID); !td.IsKind(err, td.Conflict) {
+		t.Errorf("a task that is no PRD: %v", err)
+	}
+}
+
 func TestHealthOfDocuments(t *testing.T) {
 	root := project(t)
 	line := func(n, title string) string {

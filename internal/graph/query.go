@@ -25,6 +25,22 @@ func (s *Store) Task(ctx context.Context, id td.TaskID) (t Task, err error) {
 	return t, err
 }
 
+// Deleted reports whether somebody deleted a task, and in whose clone. One that the file does not know at all was not: it
+// may have been put in the place of another.
+func (s *Store) Deleted(ctx context.Context, id td.TaskID) (actor string, deleted bool, err error) {
+	err = s.with(ctx, func() error {
+		r, err := s.index.record(id)
+		if err != nil {
+			return td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+		}
+		if r != nil && r.Deleted() {
+			actor, deleted = r.Fields[jsonl.FieldDeleted].Op.Actor, true
+		}
+		return nil
+	})
+	return actor, deleted, err
+}
+
 // read is a task of the index.
 func (s *Store) read(id td.TaskID) (*Task, error) {
 	if s.heads[id] == nil {
@@ -44,11 +60,19 @@ func (s *Store) read(id td.TaskID) (*Task, error) {
 // must neither keep nor change.
 func (s *Store) Each(ctx context.Context, ids []td.TaskID, f func(*Task, *workgraph.Graph)) error {
 	return s.with(ctx, func() error {
+		read := s.read
+		if len(ids) > len(s.heads)/mostSingly {
+			all, err := s.readAll(ids)
+			if err != nil {
+				return err
+			}
+			read = func(id td.TaskID) (*Task, error) { return all[id], nil }
+		}
 		for _, id := range ids {
 			if s.heads[id] == nil {
 				continue
 			}
-			t, err := s.read(id)
+			t, err := read(id)
 			if err != nil {
 				return err
 			}
@@ -56,6 +80,30 @@ func (s *Store) Each(ctx context.Context, ids []td.TaskID, f func(*Task, *workgr
 		}
 		return nil
 	})
+}
+
+// mostSingly is the part of all tasks, as a divisor, up to which each is looked up by itself: beyond it, reading the
+// whole index once is faster.
+const mostSingly = 4
+
+// readAll reads those of the tasks that are there.
+func (s *Store) readAll(ids []td.TaskID) (map[td.TaskID]*Task, error) {
+	out := make(map[td.TaskID]*Task, len(ids))
+	for _, id := range ids {
+		if s.heads[id] != nil {
+			out[id] = nil
+		}
+	}
+	err := s.index.records(func(id td.TaskID) bool { _, is := out[id]; return is }, func(r *jsonl.Record) { out[r.ID] = taskOf(r) })
+	if err != nil {
+		return nil, td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+	}
+	for id, t := range out {
+		if t == nil {
+			return nil, s.unknown(id)
+		}
+	}
+	return out, nil
 }
 
 // Related are the tasks that have to do with one: those it names, and those that name it. It may be called by whoever
@@ -83,7 +131,8 @@ func (s *Store) View(ctx context.Context, f func(*workgraph.Graph)) error {
 func (s *Store) SetState(id td.TaskID, state td.State) []workgraph.Shift {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if state == "" {
+	h := s.heads[id]
+	if closed := h != nil && h.state.Terminal(); state == "" || state == td.Queued && closed { // nobody takes up what was closed
 		delete(s.live, id)
 	} else {
 		s.live[id] = state

@@ -100,6 +100,7 @@ type Store struct {
 	logger     *slog.Logger
 	now        func() time.Time
 	secrets    *redact.Redactor
+	clone      string // the name under which it writes
 
 	mu    sync.Mutex
 	index *index
@@ -121,6 +122,7 @@ type head struct {
 	slug          string // of a PRD
 	problems      int
 	related       []td.TaskID // that it names itself
+	claims        []Claim
 }
 
 // Open opens the graph of a project that has one.
@@ -152,6 +154,7 @@ func (s *Store) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.clone = actor
 	if s.clock, err = jsonl.NewClock(actor, s.now); err != nil {
 		return err
 	}
@@ -166,7 +169,8 @@ func (s *Store) begin(ctx context.Context) error {
 
 // load makes what is in memory from the index.
 func (s *Store) load() (err error) {
-	if err := s.fill(s.index.records); err != nil {
+	all := func(td.TaskID) bool { return true }
+	if err := s.fill(func(visit func(*jsonl.Record)) error { return s.index.records(all, visit) }); err != nil {
 		return td.Errorf(td.Storage, "read the index: %w", err)
 	}
 	if s.bad, err = s.index.bad(); err != nil {
@@ -244,7 +248,7 @@ func (s *Store) state(id td.TaskID) td.State {
 
 func (s *Store) remember(t *Task) {
 	s.unname(t.ID)
-	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, t.Slug, len(t.Problems), t.Related}
+	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, t.Slug, len(t.Problems), t.Related, t.Claims}
 	for _, id := range t.Related {
 		s.named[id] = append(s.named[id], t.ID)
 	}
@@ -308,7 +312,7 @@ func (s *Store) catchUp(ctx context.Context, l *log) error {
 func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Hash) error {
 	grown := from != jsonl.Place{}
 	b := batch{afresh: !grown, mark: mark{Place: from}, found: map[td.TaskID]*found{}}
-	fold := jsonl.NewFold()
+	fold, before := jsonl.NewFold(), known{}
 	for e, err := range jsonl.Read(io.NewSectionReader(l.f, from.Offset, 1<<62), from) {
 		if err != nil {
 			return fileError("read", s.path, err)
@@ -322,6 +326,11 @@ func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Has
 		case e.Bad != nil:
 			b.bad = append(b.bad, *e.Bad)
 		default:
+			if grown {
+				if err := s.recall(before, fold, e.Change); err != nil {
+					return err
+				}
+			}
 			if fold.Apply(e.Change) {
 				b.bad = append(b.bad, jsonl.Bad{Line: e.Lines + 1, Offset: e.Offset, Why: "its op " + e.Change.Op.String() + " says something else in another line"})
 			}
@@ -329,9 +338,9 @@ func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Has
 		}
 	}
 	b.records = fold.Records()
-	if grown {
-		if err := s.join(b.records); err != nil {
-			return err
+	for _, r := range b.records {
+		if k := before[r.ID]; k != nil && k.record != nil {
+			r.Apply(k.record.Change()) // of r only the newest changes were read
 		}
 	}
 	if _, err := io.Copy(h, io.NewSectionReader(l.f, from.Offset, b.mark.Offset-from.Offset)); err != nil {
@@ -359,18 +368,35 @@ func (b *batch) note(e jsonl.Entry) {
 	f.places = binary.AppendUvarint(f.places, uint64(e.Offset))
 }
 
-// join folds what was known before into records of which only the newest changes were read.
-func (s *Store) join(records []*jsonl.Record) error {
-	for _, r := range records {
-		before, err := s.index.record(r.ID)
+// known is what was known of tasks before the log was read on.
+type known map[td.TaskID]*knownTask
+
+type knownTask struct {
+	record *jsonl.Record // nil: nothing
+	told   bool          // its changes are in the fold, too
+}
+
+// recall looks up what was known of a task that has a new line. If the line is not newer than that, all that the log says
+// of the task is folded with it: it may have the op of a change that said something else.
+func (s *Store) recall(before known, fold *jsonl.Fold, c jsonl.Change) error {
+	k := before[c.Task]
+	if k == nil {
+		record, err := s.index.record(c.Task)
 		if err != nil {
 			return td.Errorf(td.Storage, "read the index: %w", err)
 		}
-		if before != nil {
-			r.Apply(before.Change())
-		}
+		k = &knownTask{record: record}
+		before[c.Task] = k
 	}
-	return nil
+	if k.record == nil || k.told || c.Op.Compare(k.record.Last) > 0 {
+		return nil
+	}
+	k.told = true
+	earlier, err := s.history(c.Task)
+	for _, e := range earlier {
+		fold.Apply(e.Change)
+	}
+	return err
 }
 
 // take makes a batch known: to the index first, then in memory.

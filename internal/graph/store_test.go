@@ -119,6 +119,11 @@ func TestAddEditEnd(t *testing.T) {
 	if _, err := s.Task(t.Context(), a.ID); !td.IsKind(err, td.NotFound) {
 		t.Errorf("a deleted task: %v", err)
 	}
+	for id, want := range map[td.TaskID]bool{a.ID: true, b.ID: false, td.NewTaskID(): false} {
+		if actor, deleted, err := s.Deleted(t.Context(), id); err != nil || deleted != want || (actor != "") != want {
+			t.Errorf("%s was deleted by %q: %v (%v)", id, actor, deleted, err)
+		}
+	}
 	history, err := s.History(t.Context(), a.ID)
 	if err != nil || len(history) != 4 {
 		t.Errorf("%d changes of the deleted task (%v)", len(history), err)

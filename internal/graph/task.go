@@ -36,8 +36,12 @@ type Task struct {
 	DecidedAt time.Time `json:"-"`
 	// Slug names the folder of a PRD's documents.
 	Slug string `json:"slug,omitempty"`
+	// Direct says of a PRD that it is worked on itself, without tasks.
+	Direct bool `json:"direct,omitempty"`
 	// Key is what whoever added it knows it by: adding it again under the same key adds nothing.
 	Key string `json:"key,omitempty"`
+	// Claims are of clones that work on it, the earliest first.
+	Claims []Claim `json:"claims,omitempty"`
 	// Problems are what is wrong with it in the file.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -71,7 +75,7 @@ func (t *Task) State() td.State {
 }
 
 func (t *Task) node(state td.State) workgraph.Node {
-	return workgraph.Node{ID: t.ID, Parent: t.Parent, Blockers: t.Blockers, Priority: t.Priority, Created: t.CreatedAt, State: state, Holds: t.Kind == td.KindPRD}
+	return workgraph.Node{ID: t.ID, Parent: t.Parent, Blockers: t.Blockers, Priority: t.Priority, Created: t.CreatedAt, State: state, Holds: t.Kind == td.KindPRD && !t.Direct}
 }
 
 // The names of fields and sets in the log.
@@ -87,6 +91,7 @@ const (
 	fieldCreatedBy = "created_by"
 	fieldKey       = "key"
 	fieldSlug      = "slug"
+	fieldDirect    = "direct"
 
 	setBlockers = "blockers"
 	setRelated  = "related"
@@ -120,12 +125,14 @@ func taskOf(r *jsonl.Record) *Task {
 	read(fieldCreatedBy, &t.CreatedBy)
 	read(fieldKey, &t.Key)
 	read(fieldSlug, &t.Slug)
+	read(fieldDirect, &t.Direct)
 	read(fieldVerdict, &t.Verdict)
 	read(FieldClosed, &t.Closed)
 	if v, ok := r.Fields[fieldVerdict]; ok {
 		t.DecidedAt = v.Op.Time()
 	}
 	t.Blockers, t.Related, t.Labels = ids(r.Members(setBlockers)), ids(r.Members(setRelated)), r.Members(setLabels)
+	t.Claims = claimsOf(r)
 	t.mend()
 	return t
 }
@@ -162,6 +169,7 @@ func (t *Task) mend() {
 	if t.Parent == t.ID {
 		t.problem("it is in itself")
 	}
+	t.Direct = t.Direct && t.Kind == td.KindPRD
 	t.mendSlug()
 }
 

@@ -39,6 +39,9 @@ func Choose(s td.ModelStrategy, in Signals) (td.Tier, string) {
 	if slices.Contains(ladder, in.Hint) {
 		return in.Hint, fmt.Sprintf("The iteration before asked for %s.", in.Hint)
 	}
+	if n := len(in.Tries); n > 0 && in.Tries[n-1].Ending == td.EndedInterrupted && slices.Contains(ladder, in.Last) {
+		return in.Last, "A person interrupted the iteration before, which says nothing of its model."
+	}
 	switch s {
 	case td.Fixed:
 		if slices.Contains(ladder, in.Own) {

@@ -49,6 +49,10 @@ func TestChoose(t *testing.T) {
 		{"escalate, unverified twice, the second time with the smallest by a hint", td.Escalate,
 			Signals{Tries: tries(td.EndedUnverified, td.EndedUnverified), Last: td.Small}, td.Expert},
 		{"escalate, failed", td.Escalate, Signals{Tries: tries(td.EndedFailed), Last: td.Small}, td.Expert},
+		{"escalate, interrupted", td.Escalate, Signals{Tries: tries(td.EndedUnclear, td.EndedInterrupted), Last: td.Worker}, td.Worker},
+		{"cost-optimized, interrupted", td.CostOptimized, Signals{Tries: tries(td.EndedInterrupted), Last: td.Small}, td.Small},
+		{"plan-then-execute, interrupted", td.PlanThenExecute, Signals{Iteration: 2, Tries: tries(td.EndedInterrupted), Last: td.Expert}, td.Expert},
+		{"interrupted, and then nothing came of it", td.CostOptimized, Signals{Tries: tries(td.EndedInterrupted, td.EndedUnclear), Last: td.Small}, td.Expert},
 		{"escalate, given up", td.Escalate, Signals{Tries: tries(td.EndedGivenUp), Last: td.Small}, td.Expert},
 		{"escalate, unclear at the top", td.Escalate, Signals{Tries: tries(td.EndedUnclear), Last: td.Expert}, td.Expert},
 		{"escalate, led down by a hint", td.Escalate, Signals{Tries: tries(td.EndedFailed), Last: td.Expert, Hint: td.Small}, td.Small},
@@ -70,7 +74,7 @@ func TestChoose(t *testing.T) {
 
 // However a task fares, escalate leads down only where the agent asks for it, and every strategy chooses a class.
 func TestEscalateNeverGoesDown(t *testing.T) {
-	endings := []td.Ending{td.EndedFailed, td.EndedUnverified, td.EndedUnclear, td.EndedMistaken, td.EndedGivenUp}
+	endings := []td.Ending{td.EndedFailed, td.EndedUnverified, td.EndedUnclear, td.EndedMistaken, td.EndedGivenUp, td.EndedInterrupted}
 	rapid.Check(t, func(t *rapid.T) {
 		in := Signals{Iteration: 1}
 		for range rapid.IntRange(1, 12).Draw(t, "iterations") {

@@ -54,7 +54,8 @@ type Transcript struct {
 	said    []td.Block // said while calls were open: follows their results
 	carried mark       // what the newest call carried, also if it was compacted since
 	same    mark       // what of it stands as it was
-	early   []td.Block // said by people before there was a context: follows the opening
+	early   []td.Block // said before there was a context: follows the opening
+	unread  []td.Block // from other loops, since the newest answer
 	drift   drift
 	floor   int // messages before this one stand for what was compacted, and are not discarded
 	hooks   hooks
@@ -62,6 +63,7 @@ type Transcript struct {
 
 	learning  learning
 	anomalies anomalies
+	snapshots snapshots
 }
 
 // Asked is a request and what became of it.
@@ -88,11 +90,14 @@ type Call struct {
 	// Validation is the validator's step on behalf of a nomination, and Verification the verifier's.
 	Validation   Check
 	Verification Check
+	// Commit, Merge and Follow bring the work of a worktree in: onto its branch, into the integration branch, to the trunk.
+	Commit, Merge, Follow Check
 }
 
 // Check is a step that looks whether a nomination may pass.
 type Check struct {
 	Key     td.StepKey
+	Asked   *Asked // whether it may be made
 	Intent  *td.Intent
 	Outcome *td.Outcome
 }
@@ -106,11 +111,20 @@ type ModelCall struct {
 
 // Of folds a whole stream.
 func Of(events []td.Event) *Transcript {
-	t := &Transcript{}
+	t, cuts := &Transcript{}, cutsOf(events)
 	for _, ev := range events {
-		t.Apply(ev)
+		t.Take(ev, cuts)
 	}
 	return t
+}
+
+// Take folds one event of a stream whose cuts are known.
+func (t *Transcript) Take(ev td.Event, cuts td.Cuts) {
+	if cuts.Has(ev.Seq) {
+		t.pass(ev)
+		return
+	}
+	t.Apply(ev)
 }
 
 // ScaleFor corrects estimates for calls to a model. What another one counted says nothing about it.
@@ -142,12 +156,14 @@ func (t *Transcript) LastText() string {
 	return ""
 }
 
-// Apply folds one event. Events the conversation does not depend on change nothing.
+// Apply folds one event. Events the conversation does not depend on change nothing. A td.Rewound says where a stretch
+// ends that Take must leave out: the fold of a stream that holds a new one is made anew.
 func (t *Transcript) Apply(ev td.Event) {
 	t.drift.apply(ev)
 	t.hooks.apply(ev.Body)
 	t.learning.apply(ev.Body)
 	t.anomalies.apply(ev)
+	t.snapshots.apply(ev.Body)
 	switch b := ev.Body.(type) {
 	case td.ContextSet:
 		turn, opening, people := t.Turn, b.Opening, slices.Clip(t.People)
@@ -155,11 +171,17 @@ func (t *Transcript) Apply(ev td.Event) {
 			opening.Blocks = append(slices.Clone(opening.Blocks), t.early...)
 		}
 		for _, said := range t.early {
-			people = append(people, said.Text)
+			if !said.Aside {
+				people = append(people, said.Text)
+			}
 		}
-		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: people}
+		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: people}
 	case td.Ordered:
 		if b.Fresh {
+			t.startOver()
+		}
+	case td.IterationEnded:
+		if b.Ending == td.EndedInterrupted { // no move says so: the task rests before and after
 			t.startOver()
 		}
 	case td.StepIntended:
@@ -180,6 +202,8 @@ func (t *Transcript) Apply(ev td.Event) {
 			t.early = append(t.early, td.Block{Type: td.TextBlock, Text: b.Text})
 		}
 		t.say(td.Block{Type: td.TextBlock, Text: b.Text, Aside: b.Why != ""})
+	case td.Received:
+		t.receive(b)
 	case td.Compacted:
 		t.compact(b.Compaction)
 	case td.CompactionWanted:
@@ -188,6 +212,10 @@ func (t *Transcript) Apply(ev td.Event) {
 		t.changed(b.Message)
 	case td.Discarded:
 		t.discard()
+	case td.Rewound:
+		t.rewound()
+	case td.Forked:
+		t.forked(b)
 	case td.Moved:
 		if b.Verb == td.VerbRetry {
 			t.startOver()
@@ -222,7 +250,7 @@ func (t *Transcript) Apply(ev td.Event) {
 
 // startOver drops the conversation: the next iteration begins with a context of its own.
 func (t *Transcript) startOver() {
-	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, Begun: t.Begun, Answered: t.Answered, People: t.People, early: t.early}
+	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: t.People, early: slices.Concat(t.early, t.unread)}
 }
 
 func (t *Transcript) intended(in td.Intent) {
@@ -245,11 +273,15 @@ func (t *Transcript) intended(in td.Intent) {
 
 // checks are the steps that look whether nominations of the newest answer may pass.
 func (t *Transcript) checks() []*Check {
-	out := []*Check{&t.InWords.Validation, &t.InWords.Verification}
+	out := t.InWords.checks()
 	for i := range t.Calls {
-		out = append(out, &t.Calls[i].Validation, &t.Calls[i].Verification)
+		out = append(out, t.Calls[i].checks()...)
 	}
 	return out
+}
+
+func (c *Call) checks() []*Check {
+	return []*Check{&c.Validation, &c.Verification, &c.Commit, &c.Merge, &c.Follow}
 }
 
 func (t *Transcript) ended(o td.Outcome) {
@@ -307,7 +339,7 @@ func (t *Transcript) answered(r td.ModelResult) {
 			t.Called = in.Name
 		}
 	}
-	t.Model, t.NoSummary, t.Compacted = ModelCall{}, false, 0
+	t.Model, t.NoSummary, t.Compacted, t.unread = ModelCall{}, false, 0, nil
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
 	} else {
@@ -361,10 +393,16 @@ func (t *Transcript) wrote(tool string, r *td.ToolResult) {
 const (
 	validateSuffix = ".validate"
 	verifySuffix   = ".verify"
+	commitSuffix   = ".commit"
+	mergeSuffix    = ".merge"
+	followSuffix   = ".follow"
 )
 
 func newCall(use td.Block, key td.StepKey) Call {
-	return Call{Use: use, Key: key, Validation: Check{Key: key + validateSuffix}, Verification: Check{Key: key + verifySuffix}}
+	return Call{
+		Use: use, Key: key, Validation: Check{Key: key + validateSuffix}, Verification: Check{Key: key + verifySuffix},
+		Commit: Check{Key: key + commitSuffix}, Merge: Check{Key: key + mergeSuffix}, Follow: Check{Key: key + followSuffix},
+	}
 }
 
 // call makes the calls of a message the ones that need results.
@@ -427,6 +465,9 @@ func (t *Transcript) discard() {
 	t.Calls, t.said, t.Stop, t.Cut, t.Ended, t.Model, t.Reminded = nil, nil, "", false, false, ModelCall{}, 0
 	t.Untouched = false
 	t.Rewrote = "the last answer was discarded"
+	for _, b := range t.unread {
+		t.say(b) // whoever drops an answer knows nothing of what came from elsewhere after it
+	}
 }
 
 // SummaryKey is the step that asks for a summary before the next call.
@@ -480,6 +521,11 @@ func (t *Transcript) compact(c td.Compaction) {
 
 func (t *Transcript) asked(r td.Request) {
 	t.Untouched = false
+	for _, check := range t.checks() {
+		if check.Key == r.Step {
+			check.Asked = &Asked{Request: r}
+		}
+	}
 	for i := range t.Calls {
 		if t.Calls[i].Key != r.Step {
 			continue
@@ -493,6 +539,11 @@ func (t *Transcript) asked(r td.Request) {
 }
 
 func (t *Transcript) find(id td.RequestID) *Asked {
+	for _, check := range t.checks() {
+		if a := check.Asked; a != nil && a.Request.ID == id {
+			return a
+		}
+	}
 	for i := range t.Calls {
 		for _, a := range []*Asked{t.Calls[i].Asked, t.Calls[i].Unknown} {
 			if a != nil && a.Request.ID == id {

@@ -1,0 +1,243 @@
+// Package merge brings the work of tasks into the integration branch (K-4).
+//
+// Nobody has that branch checked out. It takes in the trunk first, so that the trunk can follow it by a fast-forward;
+// then the work of one task, and in the same breath that of others that wait, as much of it as passes the checks.
+// Everything is tried on objects alone (git merge-tree); the one thing that changes is the branch, by one
+// compare-and-set. So a crash leaves it before or after, never between, and whoever asks again finds the work in.
+package merge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpBeforeMove = failpoint.New("merge.branch.before_move")
+	fpMoved      = failpoint.New("merge.branch.moved")
+)
+
+// Repo is what merging needs of a repository. git.Line is one; tests have others.
+type Repo interface {
+	// Heads is where the integration branch and the trunk are; empty where there is none.
+	Heads(ctx context.Context) (into, trunk string, err error)
+	// Contains reports whether commit is, or comes before, the other one.
+	Contains(ctx context.Context, young, old string) (bool, error)
+	// Tree is what a commit holds.
+	Tree(ctx context.Context, commit string) (string, error)
+	// Join merges two commits into a new one, or names the files that conflict. No branch moves.
+	Join(ctx context.Context, ours, theirs, message string) (commit string, conflicts []string, err error)
+	// Withdrawn reports whether the task does not want the work merged any more.
+	Withdrawn(ctx context.Context, w Work) (bool, error)
+	// Move sets the integration branch, if it still is at from and none of the works was withdrawn; Conflict if not. Whoever withdraws
+	// one comes wholly before that, or wholly after it.
+	Move(ctx context.Context, to, from string, works []Work) error
+}
+
+// Work is what a task wants merged.
+type Work struct {
+	Task   td.TaskID
+	Handle string
+	Title  string
+	Commit string // the newest of its branch
+	Seen   string // the tree that its validator saw
+	Check  string // its validator, or empty
+}
+
+// Check reports whether a tree passes the validators of the works in it, and what was said if not.
+type Check func(ctx context.Context, commit string, of []Work) (said string, err error)
+
+// Result is what came of a merge.
+type Result struct {
+	td.Merged
+	Conflicts []string // files; then nothing was merged
+	With      string   // what they conflict with, in words
+	Trunk     bool     // the trunk has something of that, which the integration branch has not
+	Failed    string   // what the check said; then nothing was merged
+}
+
+// mostTries bounds how often a merge is begun anew because the branch moved under it, or a task was cancelled that was to be taken along: who
+// merges has leased the branch, so only a person's hand can do either.
+const mostTries = 5
+
+// mostBeside bounds a batch.
+const mostBeside = 32
+
+// Merge merges own, and as many of beside as go with it.
+func Merge(ctx context.Context, repo Repo, into string, own Work, beside []Work, check Check) (Result, error) {
+	for try := 0; ; try++ {
+		res, err := once(ctx, repo, own, beside, check)
+		if td.IsKind(err, td.Conflict) && try < mostTries {
+			continue
+		}
+		res.Into = into
+		return res, err
+	}
+}
+
+func once(ctx context.Context, repo Repo, own Work, beside []Work, check Check) (Result, error) {
+	from, trunk, err := repo.Heads(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	base, res, err := absorb(ctx, repo, from, trunk, own)
+	if err != nil || len(res.Conflicts) > 0 {
+		return res, err
+	}
+	if in, err := repo.Contains(ctx, base, own.Commit); err != nil {
+		return Result{}, err
+	} else if in {
+		return at(ctx, repo, base)
+	}
+	chain, res, err := link(ctx, repo, base, own, beside)
+	if err != nil || len(res.Conflicts) > 0 {
+		res.Trunk = base != from
+		return res, err
+	}
+	for n := len(chain); ; n /= 2 {
+		said, err := passes(ctx, repo, chain[:n], check)
+		if err != nil {
+			return Result{}, err
+		}
+		if said == "" {
+			var taken []Work
+			for _, l := range chain[1:n] {
+				taken = append(taken, l.work)
+			}
+			return move(ctx, repo, chain[n-1].commit, from, taken)
+		}
+		if n == 1 {
+			return Result{Failed: said}, nil
+		}
+	}
+}
+
+// absorb brings the trunk into the integration branch, where it is not in it. Work that has both in it brings them together
+// itself: how it did so is not to be found out again.
+func absorb(ctx context.Context, repo Repo, into, trunk string, own Work) (string, Result, error) {
+	switch {
+	case into == "" && trunk == "":
+		return "", Result{}, td.Errorf(td.NotFound, "there is neither an integration branch nor a trunk to begin one with")
+	case into == "":
+		return trunk, Result{}, nil
+	case trunk == "":
+		return into, Result{}, nil
+	}
+	if in, err := repo.Contains(ctx, into, trunk); err != nil || in {
+		return into, Result{}, err
+	}
+	if in, err := repo.Contains(ctx, own.Commit, trunk); err != nil {
+		return "", Result{}, err
+	} else if in {
+		if in, err := repo.Contains(ctx, own.Commit, into); err != nil || in {
+			return into, Result{}, err
+		}
+	}
+	if behind, err := repo.Contains(ctx, trunk, into); err != nil || behind {
+		return trunk, Result{}, err
+	}
+	commit, conflicts, err := repo.Join(ctx, into, trunk, "Merge the trunk")
+	if len(conflicts) > 0 {
+		return "", Result{Conflicts: conflicts, With: "the trunk: the integration branch itself conflicts with it", Trunk: true}, nil
+	}
+	return commit, Result{}, err
+}
+
+// joined is a work and where the branch would be with it.
+type joined struct {
+	work   Work
+	commit string
+}
+
+// link puts the works one after the other on top of base. One of beside that conflicts is left out: its own turn comes. So is one whose
+// task was cancelled meanwhile.
+func link(ctx context.Context, repo Repo, base string, own Work, beside []Work) ([]joined, Result, error) {
+	var chain []joined
+	tip := base
+	for i, w := range slices.Concat([]Work{own}, beside[:min(len(beside), mostBeside)]) {
+		if i > 0 {
+			if in, err := repo.Contains(ctx, tip, w.Commit); err != nil {
+				return nil, Result{}, err
+			} else if in {
+				continue
+			}
+			if gone, err := repo.Withdrawn(ctx, w); err != nil {
+				return nil, Result{}, err
+			} else if gone {
+				continue
+			}
+		}
+		ahead, err := repo.Contains(ctx, w.Commit, tip)
+		if err != nil {
+			return nil, Result{}, err
+		}
+		if ahead {
+			tip = w.Commit
+			chain = append(chain, joined{w, tip})
+			continue
+		}
+		commit, conflicts, err := repo.Join(ctx, tip, w.Commit, message(w))
+		switch {
+		case err != nil:
+			return nil, Result{}, err
+		case len(conflicts) > 0 && i == 0:
+			return nil, Result{Conflicts: conflicts, With: "what was merged meanwhile"}, nil
+		case len(conflicts) > 0:
+			continue
+		}
+		tip = commit
+		chain = append(chain, joined{w, tip})
+	}
+	return chain, Result{}, nil
+}
+
+func message(w Work) string {
+	return fmt.Sprintf("Merge %s: %s\n\n%s: %s\n", w.Handle, w.Title, Trailer, w.Handle)
+}
+
+// Trailer names the task in the message of a commit.
+const Trailer = "Taskdaemon-Task"
+
+// passes says what is wrong with the tree at the end of the chain. One that the only task's own checks have seen is
+// not checked again.
+func passes(ctx context.Context, repo Repo, chain []joined, check Check) (string, error) {
+	last := chain[len(chain)-1]
+	if len(chain) == 1 && last.work.Seen != "" {
+		tree, err := repo.Tree(ctx, last.commit)
+		if err != nil || tree == last.work.Seen {
+			return "", err
+		}
+	}
+	var works []Work
+	for _, l := range chain {
+		if l.work.Check != "" && !slices.ContainsFunc(works, func(w Work) bool { return w.Check == l.work.Check }) {
+			works = append(works, l.work)
+		}
+	}
+	if len(works) == 0 {
+		return "", nil
+	}
+	return check(ctx, last.commit, works)
+}
+
+// move moves the branch, with the work of others that was taken along.
+func move(ctx context.Context, repo Repo, to, from string, taken []Work) (Result, error) {
+	fpBeforeMove.Hit()
+	if err := repo.Move(ctx, to, from, taken); err != nil {
+		return Result{}, err
+	}
+	fpMoved.Hit()
+	res, err := at(ctx, repo, to)
+	for _, w := range taken {
+		res.Beside = append(res.Beside, w.Task)
+	}
+	return res, err
+}
+
+func at(ctx context.Context, repo Repo, commit string) (Result, error) {
+	tree, err := repo.Tree(ctx, commit)
+	return Result{Merged: td.Merged{Commit: commit, Tree: tree}}, err
+}

@@ -1,0 +1,136 @@
+package worktree
+
+import (
+	"context"
+
+	"taskdaemon/internal/git"
+)
+
+// Git is what is done to repositories. Program does it; simulations, which have no time for processes, do it to a model of one.
+// Each method is what package git says of the function or method of that name.
+type Git interface {
+	Refs
+	Commits
+	Worktrees
+}
+
+// Refs are the names of commits in a repository.
+type Refs interface {
+	RefAt(ctx context.Context, repo, ref string) (string, error)
+	MoveRef(ctx context.Context, repo, ref, to, from string) error
+	MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error
+	IsAncestor(ctx context.Context, repo, old, young string) (bool, error)
+	TrunkOf(ctx context.Context, dir string) (git.Trunk, error)
+	FastForward(ctx context.Context, repo, branch, to string) error
+}
+
+// Commits are the commits of a repository, and what they hold.
+type Commits interface {
+	TreeOf(ctx context.Context, repo, commit string) (string, error)
+	CommitTree(ctx context.Context, repo, tree, message string, parents ...string) (string, error)
+	MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error)
+	Log(ctx context.Context, repo, head string, n int) ([]git.Past, error)
+	Changed(ctx context.Context, repo, from, to string) ([]string, error)
+	CheckoutCommit(ctx context.Context, repo, commit, into string) error
+}
+
+// Worktrees are the worktrees of a repository, and what is left of them.
+type Worktrees interface {
+	At(w git.Worktree) Folder
+	Worktrees(ctx context.Context, repo string) ([]git.WorktreeInfo, error)
+	RunBranches(ctx context.Context, repo string) ([]git.RunBranch, error)
+	RetireBranches(ctx context.Context, repo string, names []string, before func([]git.Retired) error) ([]git.Retired, error)
+	KeptOf(ctx context.Context, repo string) ([]git.Kept, error)
+	SetAside(ctx context.Context, repo string, refs ...string) error
+	Tidy(ctx context.Context, repo string) error
+}
+
+// Folder is one worktree.
+type Folder interface {
+	Look(ctx context.Context) (git.Condition, error)
+	Head(ctx context.Context) (string, error)
+	Make(ctx context.Context, base string) error
+	Commit(ctx context.Context, message string) (string, error)
+	Rebase(ctx context.Context, onto string) (git.Rebased, error)
+	Keep(ctx context.Context, ref string) (string, error)
+	Restore(ctx context.Context, ref string) error
+	Remove(ctx context.Context, proof string, before func(head string) error) error
+	Locked(ctx context.Context) (why string, is bool, err error)
+	Lock(ctx context.Context, why string) error
+	Unlock(ctx context.Context) error
+}
+
+// Program is git itself.
+type Program struct{}
+
+func (Program) RefAt(ctx context.Context, repo, ref string) (string, error) {
+	return git.RefAt(ctx, repo, ref)
+}
+
+func (Program) MoveRef(ctx context.Context, repo, ref, to, from string) error {
+	return git.MoveRef(ctx, repo, ref, to, from)
+}
+
+func (Program) MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error {
+	return git.MoveRefUnless(ctx, repo, ref, to, from, others...)
+}
+
+func (Program) IsAncestor(ctx context.Context, repo, old, young string) (bool, error) {
+	return git.IsAncestor(ctx, repo, old, young)
+}
+
+func (Program) TrunkOf(ctx context.Context, dir string) (git.Trunk, error) {
+	return git.TrunkOf(ctx, dir)
+}
+
+func (Program) FastForward(ctx context.Context, repo, branch, to string) error {
+	return git.FastForward(ctx, repo, branch, to)
+}
+
+func (Program) TreeOf(ctx context.Context, repo, commit string) (string, error) {
+	return git.TreeOf(ctx, repo, commit)
+}
+
+func (Program) CommitTree(ctx context.Context, repo, tree, message string, parents ...string) (string, error) {
+	return git.CommitTree(ctx, repo, tree, message, parents...)
+}
+
+func (Program) MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error) {
+	return git.MergeTree(ctx, repo, ours, theirs)
+}
+
+func (Program) Log(ctx context.Context, repo, head string, n int) ([]git.Past, error) {
+	return git.Log(ctx, repo, head, n)
+}
+
+func (Program) Changed(ctx context.Context, repo, from, to string) ([]string, error) {
+	return git.Changed(ctx, repo, from, to)
+}
+
+func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) error {
+	return git.CheckoutCommit(ctx, repo, commit, into)
+}
+
+func (Program) At(w git.Worktree) Folder { return w }
+
+func (Program) Worktrees(ctx context.Context, repo string) ([]git.WorktreeInfo, error) {
+	return git.Worktrees(ctx, repo)
+}
+
+func (Program) RunBranches(ctx context.Context, repo string) ([]git.RunBranch, error) {
+	return git.RunBranches(ctx, repo)
+}
+
+func (Program) RetireBranches(ctx context.Context, repo string, names []string, before func([]git.Retired) error) ([]git.Retired, error) {
+	return git.RetireBranches(ctx, repo, names, before)
+}
+
+func (Program) KeptOf(ctx context.Context, repo string) ([]git.Kept, error) {
+	return git.KeptOf(ctx, repo)
+}
+
+func (Program) SetAside(ctx context.Context, repo string, refs ...string) error {
+	return git.SetAside(ctx, repo, refs...)
+}
+
+func (Program) Tidy(ctx context.Context, repo string) error { return git.Tidy(ctx, repo) }

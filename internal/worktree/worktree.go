@@ -1,0 +1,465 @@
+// Package worktree keeps the worktrees that tasks work in, and the branches that their work goes to.
+//
+// A task's worktree lies under .worktrees/ of its project, on a branch of its own. It is begun where the work of others
+// was merged, so that a task sees the work of those it waited for. It is removed only with proof that everything
+// in it is kept elsewhere (G-6), and can be brought back.
+package worktree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/merge"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+)
+
+// intoPrefix begins the names of integration branches.
+const intoPrefix = "taskdaemon/into/"
+
+// Trees are the worktrees of all projects.
+type Trees struct {
+	Git    Git
+	Config config.Worktree
+	// Checkouts is the folder for throw-away checkouts.
+	Checkouts string
+	Log       *slog.Logger
+	Journal   Journal
+	// Using are the processes that use a folder.
+	Using func(path string) ([]sandbox.User, error)
+
+	locks sync.Map // by path
+}
+
+// For gives a task of a repository a worktree to work in, and the folder in it that corresponds to the one it was added in.
+// feature is the slug of the PRD that it is part of, or empty.
+func For(trunk git.Trunk, s td.Spec, feature string) (td.Spec, error) {
+	sub, err := filepath.Rel(trunk.Root, s.Dir)
+	if err != nil || !filepath.IsLocal(sub) {
+		return s, td.Errorf(td.Refused, "%s is itself a worktree of %s", s.Dir, trunk.Root).WithHint("add the task there, or with --in-place")
+	}
+	path := filepath.Join(trunk.Root, td.WorktreeFolder, s.Handle)
+	s.Dir = filepath.Join(path, sub)
+	s.Worktree = &td.Worktree{
+		Repo: trunk.Root, Path: path, Branch: git.BranchName(s.Handle, s.Title), Into: intoPrefix + cmp.Or(feature, trunk.Branch), Trunk: trunk.Branch,
+	}
+	return s, nil
+}
+
+func of(w td.Worktree) git.Worktree {
+	return git.Worktree{Repo: w.Repo, Path: w.Path, Branch: w.Branch}
+}
+
+func (t *Trees) at(w td.Worktree) Folder { return t.Git.At(of(w)) }
+
+// Look reports whether the worktree is there and is the task's.
+func (t *Trees) Look(ctx context.Context, w td.Worktree) (bool, error) {
+	defer t.lock(w)()
+	switch c, err := t.at(w).Look(ctx); {
+	case err != nil:
+		return false, err
+	case c == git.Foreign:
+		return false, td.Errorf(td.Conflict, "%s is there and is no worktree on %s", w.Path, w.Branch).WithHint("move it out of the way, then taskdaemon resume")
+	default:
+		return c == git.Good, nil
+	}
+}
+
+// Make makes the worktree, or what is missing of it.
+func (t *Trees) Make(ctx context.Context, w td.Worktree) error {
+	defer t.lock(w)()
+	if err := t.room(ctx, w); err != nil {
+		return err
+	}
+	return t.build(ctx, w, func() (string, error) { return t.base(ctx, w) })
+}
+
+// build makes the worktree as it was when it was removed, or else from its branch; one that has neither begins at base. What was kept
+// is set aside then: the worktree goes on from it, and must not be set back to it when it is removed and made again.
+func (t *Trees) build(ctx context.Context, w td.Worktree, base func() (string, error)) error {
+	old := []string{keptRef(w)}
+	err := t.at(w).Restore(ctx, keptRef(w))
+	if td.IsKind(err, td.NotFound) {
+		old = nil
+	}
+	if td.IsKind(err, td.NotFound) || td.IsKind(err, td.Conflict) { // it was never removed, or has gone on since
+		from := ""
+		if from, err = t.Git.RefAt(ctx, w.Repo, "refs/heads/"+w.Branch); err == nil && from == "" {
+			kept := git.KeptBranch(w.Branch)
+			if from, err = t.Git.RefAt(ctx, w.Repo, kept); from != "" {
+				old = append(old, kept)
+			}
+		}
+		if err == nil && from == "" {
+			from, err = base()
+		}
+		if err == nil {
+			err = t.at(w).Make(ctx, from)
+		}
+	}
+	if err == nil && len(old) > 0 {
+		err = t.Git.SetAside(ctx, w.Repo, old...)
+	}
+	if err != nil {
+		return err
+	}
+	for _, path := range t.Config.Copies() {
+		if err := copyTree(filepath.Join(w.Repo, path), filepath.Join(w.Path, path)); err != nil {
+			return td.Errorf(td.Storage, "copy %s into the worktree: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// lock keeps others in this process from a worktree. Whoever is to work in a worktree has the task before they look for it,
+// and whoever removes one sees with it locked that nobody has the task.
+func (t *Trees) lock(w td.Worktree) (unlock func()) {
+	m, _ := t.locks.LoadOrStore(w.Path, make(chan struct{}, 1))
+	held := m.(chan struct{})
+	held <- struct{}{}
+	return func() { <-held }
+}
+
+// base is where a new worktree begins: with what is merged, if that has all of the trunk, else with both.
+func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
+	l := t.line(w)
+	into, trunk, err := l.Heads(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case into == "" && trunk == "":
+		return "", td.Errorf(td.NotFound, "the branch %s of %s is gone", w.Trunk, w.Repo)
+	case into == "":
+		return trunk, nil
+	case trunk == "":
+		return into, nil
+	}
+	if in, err := l.Contains(ctx, trunk, into); err != nil || in {
+		return trunk, err
+	}
+	if in, err := l.Contains(ctx, into, trunk); err != nil || in {
+		return into, err
+	}
+	joined, conflicts, err := l.Join(ctx, into, trunk, "Merge the trunk")
+	if err != nil || len(conflicts) == 0 {
+		return joined, err
+	}
+	return into, nil // it shows when the work is merged
+}
+
+// Setup is the command that makes a new worktree ready to work in.
+func (t *Trees) Setup(td.Worktree) (string, error) { return t.Config.Setup, nil }
+
+// Commit commits everything in the worktree and says where its branch is then. Commits of work in progress at the end of the branch
+// become part of a commit of work that is done.
+func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (string, error) {
+	head, err := t.at(w).Commit(ctx, message)
+	if err != nil || strings.HasPrefix(message, td.InProgress) {
+		return head, err
+	}
+	log, err := t.Git.Log(ctx, w.Repo, head, mostInProgress)
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	if subject, _, _ := strings.Cut(message, "\n"); log[0].Subject == subject {
+		n = 1
+	}
+	made := n
+	for n < len(log) && strings.HasPrefix(log[n].Subject, td.InProgress) && len(log[n].Parents) == 1 {
+		n++
+	}
+	if n == made || n == len(log) {
+		return head, nil
+	}
+	tree, err := t.Git.TreeOf(ctx, w.Repo, head)
+	if err != nil {
+		return "", err
+	}
+	whole, err := t.Git.CommitTree(ctx, w.Repo, tree, message, log[n].ID)
+	if err != nil {
+		return "", err
+	}
+	return whole, t.Git.MoveRef(ctx, w.Repo, "refs/heads/"+w.Branch, whole, head) // the files are the same
+}
+
+// mostInProgress bounds how many commits of work in progress become part of another.
+const mostInProgress = 200
+
+// Rebase brings the branch onto the commit and what is merged.
+func (t *Trees) Rebase(ctx context.Context, w td.Worktree, onto string) (changed, conflicts []string, err error) {
+	before, err := t.at(w).Head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := t.base(ctx, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	if has, err := t.Git.IsAncestor(ctx, w.Repo, onto, base); err != nil {
+		return nil, nil, err
+	} else if !has {
+		base = onto // the trunk was set back meanwhile
+	}
+	done, err := t.at(w).Rebase(ctx, base)
+	if err != nil || len(done.Conflicts) > 0 {
+		return nil, done.Conflicts, err
+	}
+	changed, err = t.Git.Changed(ctx, w.Repo, before, done.Head)
+	return changed, nil, err
+}
+
+// Rebased reports whether the branch builds on the commit.
+func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, error) {
+	head, err := t.at(w).Head(ctx)
+	if err != nil {
+		return false, err
+	}
+	return t.Git.IsAncestor(ctx, w.Repo, onto, head)
+}
+
+// Resolves reports whether agents resolve conflicts with the trunk before a person is asked.
+func (t *Trees) Resolves(td.Worktree) bool { return t.Config.Conflicts == config.ConflictsAgent }
+
+// Merge merges the work of a task, and of others that wait, into the integration branch.
+func (t *Trees) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
+	return merge.Merge(ctx, t.line(w), w.Into, own, beside, check)
+}
+
+// Merged says where the integration branch is, if it holds the commit.
+func (t *Trees) Merged(ctx context.Context, w td.Worktree, commit string) (*td.Merged, error) {
+	l := t.line(w)
+	into, _, err := l.Heads(ctx)
+	if err != nil || into == "" || commit == "" {
+		return nil, err
+	}
+	if in, err := l.Contains(ctx, into, commit); err != nil || !in {
+		return nil, err
+	}
+	tree, err := l.Tree(ctx, into)
+	return &td.Merged{Into: w.Into, Commit: into, Tree: tree}, err
+}
+
+// Withdraw sees to it that nobody merges a commit of the task that is not merged yet, and says where the integration branch is if that is too
+// late.
+func (t *Trees) Withdraw(ctx context.Context, w td.Worktree, commit string) (*td.Merged, error) {
+	ref := withdrawnRef(filepath.Base(w.Path), commit)
+	at, err := t.Git.RefAt(ctx, w.Repo, ref)
+	if err == nil && at == "" {
+		err = t.Git.MoveRef(ctx, w.Repo, ref, commit, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.Merged(ctx, w, commit)
+}
+
+// Checkout makes a throw-away checkout of a commit.
+func (t *Trees) Checkout(ctx context.Context, w td.Worktree, commit, name string) (string, error) {
+	into := filepath.Join(t.Checkouts, name)
+	if err := t.Git.CheckoutCommit(ctx, w.Repo, commit, into); err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(into)
+	if err != nil {
+		return "", td.Errorf(td.Storage, "find the checkout: %w", err)
+	}
+	return real, nil
+}
+
+// Asks reports whether the trunk is to follow only if a person agrees: where they want to be asked, and it has something to follow.
+func (t *Trees) Asks(ctx context.Context, w td.Worktree) (bool, error) {
+	if t.Config.Trunk != config.TrunkAsk {
+		return false, nil
+	}
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil || into == "" || trunk == "" {
+		return false, err
+	}
+	in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk)
+	return !in, err
+}
+
+// Follow lets the trunk follow the integration branch, where that is wanted and touches nothing that is the person's.
+func (t *Trees) Follow(ctx context.Context, w td.Worktree) (string, error) {
+	into, trunk, err := t.line(w).Heads(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case into == "" || into == trunk:
+		return "", nil
+	case trunk == "":
+		return fmt.Sprintf("there is no branch %s any more; the work is on %s", w.Trunk, w.Into), nil
+	case t.Config.Trunk == config.TrunkBranch:
+		return fmt.Sprintf("the work is on %s: git merge --ff-only %s", w.Into, w.Into), nil
+	}
+	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
+		return "", err
+	}
+	err = t.Git.FastForward(ctx, w.Repo, w.Trunk, into)
+	if td.IsKind(err, td.Refused) || td.IsKind(err, td.Conflict) {
+		return fmt.Sprintf("%v; the work is on %s: git merge --ff-only %s", err, w.Into, w.Into), nil
+	}
+	return "", err
+}
+
+// line is a repository with the two branches that a task's work goes to.
+type line struct {
+	git Git
+	w   td.Worktree
+}
+
+func (t *Trees) line(w td.Worktree) line { return line{t.Git, w} }
+
+// Heads is where the integration branch and the trunk are.
+func (l line) Heads(ctx context.Context) (into, trunk string, err error) {
+	if into, err = l.git.RefAt(ctx, l.w.Repo, "refs/heads/"+l.w.Into); err != nil {
+		return "", "", err
+	}
+	trunk, err = l.git.RefAt(ctx, l.w.Repo, "refs/heads/"+l.w.Trunk)
+	return into, trunk, err
+}
+
+// Contains reports whether old is young, or comes before it.
+func (l line) Contains(ctx context.Context, young, old string) (bool, error) {
+	return l.git.IsAncestor(ctx, l.w.Repo, old, young)
+}
+
+// Tree is what a commit holds.
+func (l line) Tree(ctx context.Context, commit string) (string, error) {
+	return l.git.TreeOf(ctx, l.w.Repo, commit)
+}
+
+// Join merges two commits into a new one, or names the files that conflict.
+func (l line) Join(ctx context.Context, ours, theirs, message string) (string, []string, error) {
+	m, err := l.git.MergeTree(ctx, l.w.Repo, ours, theirs)
+	if err != nil || len(m.Conflicts) > 0 {
+		return "", m.Conflicts, err
+	}
+	commit, err := l.git.CommitTree(ctx, l.w.Repo, m.Tree, message, ours, theirs)
+	return commit, nil, err
+}
+
+// Withdrawn reports whether a work was withdrawn.
+func (l line) Withdrawn(ctx context.Context, w merge.Work) (bool, error) {
+	at, err := l.git.RefAt(ctx, l.w.Repo, withdrawnRef(w.Handle, w.Commit))
+	return at != "", err
+}
+
+// Move sets the integration branch, unless one of the works was withdrawn.
+func (l line) Move(ctx context.Context, to, from string, works []merge.Work) error {
+	var withdrawn []string
+	for _, w := range works {
+		withdrawn = append(withdrawn, withdrawnRef(w.Handle, w.Commit))
+	}
+	return l.git.MoveRefUnless(ctx, l.w.Repo, "refs/heads/"+l.w.Into, to, from, withdrawn...)
+}
+
+// withdrawnRef is there if a task does not want a commit of its own merged any more.
+func withdrawnRef(handle, commit string) string { return git.WithdrawnRefs + handle + "/" + commit }
+
+// room refuses a new worktree where the disk is full or the project's quota used up, and warns before that.
+func (t *Trees) room(ctx context.Context, w td.Worktree) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(w.Repo, &st); err != nil {
+		return td.Errorf(td.NotFound, "look at the disk of %s: %w", w.Repo, err)
+	}
+	if used := percentUsed(st); used >= t.Config.Stop {
+		return td.Errorf(td.Storage, "the disk of %s is %d %% full, and no worktree is made from %d %% on", w.Repo, used, t.Config.Stop).
+			WithHint("taskdaemon worktree prune, or make room")
+	} else if used >= t.Config.Warn {
+		t.Log.Warn("the disk fills up", "repo", w.Repo, "percent", used)
+	}
+	if t.Config.Quota == 0 {
+		return nil
+	}
+	size, err := DiskUse(ctx, filepath.Join(w.Repo, td.WorktreeFolder))
+	if err != nil {
+		return err
+	}
+	if size >= int64(t.Config.Quota) {
+		return td.Errorf(td.Storage, "the worktrees of %s take %s, and worktree.quota is %s", w.Repo, config.Size(size), t.Config.Quota).
+			WithHint("taskdaemon worktree prune, or raise worktree.quota")
+	}
+	return nil
+}
+
+func percentUsed(st unix.Statfs_t) int {
+	used := st.Blocks - st.Bfree
+	if used+st.Bavail == 0 {
+		return 0
+	}
+	return int((used*100 + used + st.Bavail - 1) / (used + st.Bavail))
+}
+
+// DiskUse is what a folder takes on its disk.
+func DiskUse(ctx context.Context, dir string) (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		if info, err := d.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				sum += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, td.Errorf(td.Storage, "look what %s takes: %w", dir, err)
+	}
+	return sum, nil
+}
+
+// copyTree copies a file or a folder. What is not there is not copied, and what is there already is left as it is.
+func copyTree(from, to string) error {
+	info, err := os.Lstat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	draft := to + ".taskdaemon-copy"
+	if err := os.RemoveAll(draft); err != nil {
+		return err
+	}
+	if info.IsDir() {
+		err = os.CopyFS(draft, os.DirFS(from))
+	} else {
+		var raw []byte
+		if raw, err = os.ReadFile(from); err == nil {
+			err = os.WriteFile(draft, raw, info.Mode().Perm())
+		}
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(draft))
+	}
+	return os.Rename(draft, to)
+}

@@ -1,0 +1,234 @@
+package worktree
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/merge"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+)
+
+func runGit(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// project is a repository with one commit, and the worktree of a task in it.
+func project(t *testing.T, c config.Worktree) (*Trees, td.Worktree) {
+	t.Helper()
+	repo, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, repo, "init", "-q", "-b", "main")
+	write(t, repo+"/a.txt", "a\n")
+	runGit(t, repo, "add", ".")
+	runGit(t, repo, "commit", "-qm", "begin")
+	trunk, err := git.TrunkOf(t.Context(), repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := For(trunk, td.Spec{Dir: repo, Handle: "t-1", Title: "do it"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Stop == 0 {
+		c.Stop, c.Warn = 100, 100
+	}
+	return &Trees{Git: Program{}, Config: c, Checkouts: t.TempDir(), Log: slog.New(slog.DiscardHandler), Journal: &records{}, Using: sandbox.Using}, *spec.Worktree
+}
+
+func TestFor(t *testing.T) {
+	at := git.Trunk{Root: "/src/proj", Branch: "main"}
+	s, err := For(at, td.Spec{Dir: "/src/proj/web", Handle: "t-1", Title: "do it"}, "login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Dir != "/src/proj/.worktrees/t-1/web" || s.Worktree.Path != "/src/proj/.worktrees/t-1" || s.Worktree.Into != "taskdaemon/into/login" || s.Worktree.Trunk != "main" || s.Home() != "/src/proj" {
+		t.Errorf("%s, %+v", s.Dir, s.Worktree)
+	}
+	if s, err := For(at, td.Spec{Dir: "/src/proj", Handle: "t-1"}, ""); err != nil || s.Worktree.Into != "taskdaemon/into/main" {
+		t.Errorf("%+v, %v", s.Worktree, err)
+	}
+	if _, err := For(at, td.Spec{Dir: "/src/other", Handle: "t-1"}, ""); !td.IsKind(err, td.Refused) {
+		t.Errorf("a worktree of a worktree: %v", err)
+	}
+}
+
+// What was committed so that the branch could be rebased is not left in the history, and what was done is there once.
+func TestWorkInProgressBecomesTheWork(t *testing.T) {
+	trees, w := project(t, config.Worktree{})
+	ctx := t.Context()
+	if err := trees.Make(ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one.txt", "two.txt"} {
+		write(t, w.Path+"/"+name, name)
+		if _, err := trees.Commit(ctx, w, td.InProgress+"do it"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, w.Repo+"/by-hand.txt", "x")
+	runGit(t, w.Repo, "add", ".")
+	runGit(t, w.Repo, "commit", "-qm", "by hand")
+	onto := runGit(t, w.Repo, "rev-parse", "main")
+	changed, conflicts, err := trees.Rebase(ctx, w, onto)
+	if err != nil || len(conflicts) > 0 || strings.Join(changed, " ") != "by-hand.txt" {
+		t.Fatalf("rebase: %v, %v, %v", changed, conflicts, err)
+	}
+	if is, err := trees.Rebased(ctx, w, onto); err != nil || !is {
+		t.Fatalf("it is not rebased: %v", err)
+	}
+	for range 2 { // the second time it finds it done
+		if _, err := trees.Commit(ctx, w, "do it\n\nin two steps\n"); err != nil {
+			t.Fatal(err)
+		}
+		if log := runGit(t, w.Path, "log", "--format=%s"); log != "do it\nby hand\nbegin" {
+			t.Fatalf("log:\n%s", log)
+		}
+		if dirty := runGit(t, w.Path, "status", "--porcelain"); dirty != "" {
+			t.Fatalf("status:\n%s", dirty)
+		}
+	}
+	if files := runGit(t, w.Path, "ls-files"); files != "a.txt\nby-hand.txt\none.txt\ntwo.txt" {
+		t.Errorf("files:\n%s", files)
+	}
+	write(t, w.Path+"/three.txt", "3")
+	if _, err := trees.Commit(ctx, w, "more\n"); err != nil {
+		t.Fatal(err)
+	}
+	if log := runGit(t, w.Path, "log", "--format=%s"); log != "more\ndo it\nby hand\nbegin" {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+func TestMergeAndFollow(t *testing.T) {
+	trees, w := project(t, config.Worktree{Trunk: config.TrunkAuto})
+	ctx := t.Context()
+	if err := trees.Make(ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	write(t, w.Path+"/made.txt", "made\n")
+	head, err := trees.Commit(ctx, w, "do it\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := trees.Merged(ctx, w, head); err != nil || m != nil {
+		t.Fatalf("merged before it is: %+v, %v", m, err)
+	}
+	res, err := trees.Merge(ctx, w, merge.Work{Handle: "t-1", Title: "do it", Commit: head}, nil, nil)
+	if err != nil || res.Commit != head {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if m, err := trees.Merged(ctx, w, head); err != nil || m == nil || m.Commit != head || m.Tree != res.Tree {
+		t.Fatalf("merged: %+v, %v", m, err)
+	}
+	write(t, w.Repo+"/a.txt", "mine\n")
+	why, err := trees.Follow(ctx, w)
+	if err != nil || !strings.Contains(why, "git merge --ff-only taskdaemon/into/main") {
+		t.Fatalf("a dirty checkout: %q, %v", why, err)
+	}
+	runGit(t, w.Repo, "checkout", "-q", "a.txt")
+	if why, err := trees.Follow(ctx, w); err != nil || why != "" {
+		t.Fatalf("follow: %q, %v", why, err)
+	}
+	if got := runGit(t, w.Repo, "rev-parse", "main"); got != head {
+		t.Errorf("main is at %s", got)
+	}
+	if _, err := os.Stat(w.Repo + "/made.txt"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	trees, w := project(t, config.Worktree{Stop: 1, Warn: 1})
+	if err := trees.Make(t.Context(), w); !td.IsKind(err, td.Storage) || !strings.Contains(td.HintOf(err), "prune") {
+		t.Errorf("on a full disk: %v", err)
+	}
+	trees, w = project(t, config.Worktree{Quota: 4096})
+	write(t, w.Repo+"/.worktrees/t-0/large", strings.Repeat("x", 8192))
+	if err := trees.Make(t.Context(), w); !td.IsKind(err, td.Storage) || !strings.Contains(err.Error(), "worktree.quota") {
+		t.Errorf("beyond the quota: %v", err)
+	}
+}
+
+func TestCopies(t *testing.T) {
+	trees, w := project(t, config.Worktree{Copy: ".env, local/keys, absent"})
+	write(t, w.Repo+"/.env", "A=1\n")
+	write(t, w.Repo+"/local/keys/k", "k\n")
+	if err := trees.Make(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{".env": "A=1\n", "local/keys/k": "k\n"} {
+		if raw, err := os.ReadFile(filepath.Join(w.Path, name)); err != nil || string(raw) != want {
+			t.Errorf("%s: %q, %v", name, raw, err)
+		}
+	}
+}
+
+// TestWithdraw: what is withdrawn is not taken along, and what was taken along is not withdrawn.
+func TestWithdraw(t *testing.T) {
+	trees, own := project(t, config.Worktree{})
+	ctx := t.Context()
+	offer := func(handle string) (td.Worktree, merge.Work) {
+		w := own
+		w.Path, w.Branch = filepath.Join(w.Repo, ".worktrees", handle), "taskdaemon/run/"+handle
+		if err := trees.Make(ctx, w); err != nil {
+			t.Fatal(err)
+		}
+		write(t, w.Path+"/"+handle, handle)
+		head, err := trees.Commit(ctx, w, "do "+handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w, merge.Work{Task: td.TaskID(handle), Handle: handle, Commit: head}
+	}
+	a, workA := offer("t-a")
+	b, workB := offer("t-b")
+	c, workC := offer("t-c")
+	for range 2 { // the second time after a crash
+		if m, err := trees.Withdraw(ctx, b, workB.Commit); err != nil || m != nil {
+			t.Fatalf("withdraw: %+v, %v", m, err)
+		}
+	}
+	l := trees.line(a)
+	from, _, err := l.Heads(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Move(ctx, workA.Commit, from, []merge.Work{workC, workB}); !td.IsKind(err, td.Conflict) {
+		t.Errorf("moved with what was withdrawn: %v", err)
+	}
+	res, err := trees.Merge(ctx, a, workA, []merge.Work{workB, workC}, nil)
+	if err != nil || len(res.Beside) != 1 || res.Beside[0] != "t-c" {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if m, err := trees.Withdraw(ctx, c, workC.Commit); err != nil || m == nil || m.Commit != res.Commit {
+		t.Errorf("too late: %+v, %v", m, err)
+	}
+	if m, err := trees.Merged(ctx, b, workB.Commit); err != nil || m != nil {
+		t.Errorf("what was withdrawn is merged: %+v, %v", m, err)
+	}
+}

@@ -1,0 +1,257 @@
+package worktreetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/worktree"
+)
+
+// Hands is a repository in the hands of one daemon.
+type Hands struct {
+	*Repo
+	// Do lets something be done that changes the repository or does not, in its time, or says why it is not done. What was done
+	// by a daemon that is dead when it is, it does not learn of.
+	Do func(ctx context.Context, changes bool, deed func()) error
+}
+
+var _ worktree.Git = Hands{}
+
+func (h Hands) look(ctx context.Context, deed func() error) error  { return h.do(ctx, false, deed) }
+func (h Hands) apply(ctx context.Context, deed func() error) error { return h.do(ctx, true, deed) }
+
+func (h Hands) do(ctx context.Context, changes bool, deed func() error) error {
+	var failed error
+	err := h.Do(ctx, changes, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		failed = deed()
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+func (h Hands) RefAt(ctx context.Context, _, ref string) (id string, err error) {
+	err = h.look(ctx, func() error {
+		if id = h.refs[ref]; id == "" && h.order[ref] > 0 {
+			id = ref
+		}
+		return nil
+	})
+	return id, err
+}
+
+func (h Hands) MoveRef(ctx context.Context, _, ref, to, from string) error {
+	return h.apply(ctx, func() error { return h.move(ref, to, from) })
+}
+
+func (h Hands) MoveRefUnless(ctx context.Context, _, ref, to, from string, others ...string) error {
+	return h.apply(ctx, func() error {
+		for _, other := range others {
+			if h.refs[other] != "" {
+				return td.Errorf(td.Conflict, "there is %s", other)
+			}
+		}
+		return h.move(ref, to, from)
+	})
+}
+
+func (h Hands) IsAncestor(ctx context.Context, _, old, young string) (is bool, err error) {
+	err = h.look(ctx, func() error {
+		is = h.history(young)[old]
+		return nil
+	})
+	return is, err
+}
+
+func (h Hands) TrunkOf(ctx context.Context, _ string) (t git.Trunk, err error) {
+	err = h.look(ctx, func() error {
+		t = git.Trunk{Root: h.Root, Branch: h.Trunk, Commit: h.refs[heads+h.Trunk]}
+		return nil
+	})
+	return t, err
+}
+
+func (h Hands) FastForward(ctx context.Context, _, branch, to string) error {
+	return h.apply(ctx, func() error {
+		switch from := h.refs[heads+branch]; {
+		case h.history(from)[to]:
+			return nil
+		case !h.history(to)[from]:
+			return td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
+		case h.dirty:
+			return td.Errorf(td.Refused, "the person has changes in the way")
+		}
+		h.refs[heads+branch] = to
+		return nil
+	})
+}
+
+func (h Hands) TreeOf(ctx context.Context, _, id string) (tree string, err error) {
+	err = h.look(ctx, func() error {
+		tree = h.commits[id].tree
+		return nil
+	})
+	return tree, err
+}
+
+func (h Hands) CommitTree(ctx context.Context, _, tree, message string, parents ...string) (id string, err error) {
+	err = h.apply(ctx, func() error {
+		id = h.commit(message, tree, parents...)
+		return nil
+	})
+	return id, err
+}
+
+func (h Hands) MergeTree(ctx context.Context, _, ours, theirs string) (m git.Merged, err error) {
+	err = h.apply(ctx, func() error {
+		var files Files
+		files, m.Conflicts = h.join(ours, theirs)
+		m.Tree = h.tree(files)
+		return nil
+	})
+	return m, err
+}
+
+func (h Hands) Log(ctx context.Context, _, head string, n int) (log []git.Past, err error) {
+	err = h.look(ctx, func() error {
+		for id := head; id != "" && len(log) < n; {
+			c := h.commits[id]
+			subject, _, _ := strings.Cut(c.message, "\n")
+			log = append(log, git.Past{ID: id, Parents: c.parents, Subject: subject})
+			if id = ""; len(c.parents) > 0 {
+				id = c.parents[0]
+			}
+		}
+		return nil
+	})
+	return log, err
+}
+
+func (h Hands) Changed(ctx context.Context, _, from, to string) (names []string, err error) {
+	err = h.look(ctx, func() error {
+		was, is := h.files(from), h.files(to)
+		for name := range is {
+			if is[name] != was[name] {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return nil
+	})
+	return names, err
+}
+
+func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
+	return td.Errorf(td.Unavailable, "the model makes no checkouts: tasks of a simulation have no validators")
+}
+
+func (h Hands) At(w git.Worktree) worktree.Folder { return place{h, w} }
+
+func (h Hands) Worktrees(ctx context.Context, repo string) (all []git.WorktreeInfo, err error) {
+	err = h.look(ctx, func() error {
+		for _, path := range slices.Sorted(maps.Keys(h.folders)) {
+			f := h.folders[path]
+			all = append(all, git.WorktreeInfo{
+				Worktree: git.Worktree{Repo: repo, Path: path, Branch: f.branch}, Head: h.refs[heads+f.branch], Condition: git.Good, Locked: f.locked != "",
+			})
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (h Hands) branches() (all []git.RunBranch) {
+	kept := h.retained()
+	for _, ref := range slices.Sorted(maps.Keys(h.refs)) {
+		if strings.HasPrefix(ref, heads+"taskdaemon/run/") {
+			all = append(all, git.RunBranch{Name: strings.TrimPrefix(ref, heads), Head: h.refs[ref], Merged: kept[h.refs[ref]]})
+		}
+	}
+	return all
+}
+
+func (h Hands) RunBranches(ctx context.Context, _ string) (all []git.RunBranch, err error) {
+	err = h.look(ctx, func() error {
+		all = h.branches()
+		return nil
+	})
+	return all, err
+}
+
+// RetireBranches finds out which branches go, and then lets them go at one instant.
+func (h Hands) RetireBranches(ctx context.Context, _ string, names []string, before func([]git.Retired) error) (done []git.Retired, err error) {
+	err = h.look(ctx, func() error {
+		used := map[string]bool{}
+		for _, f := range h.folders {
+			used[f.branch] = true
+		}
+		for _, b := range h.branches() {
+			if !slices.Contains(names, b.Name) || used[b.Name] {
+				continue
+			}
+			r := git.Retired{Branch: b.Name, Head: b.Head}
+			if !b.Merged {
+				if r.Kept = git.KeptBranch(b.Name); h.refs[r.Kept] != "" {
+					r.Kept += "-" + b.Head[len(b.Head)-12:]
+				}
+			}
+			done = append(done, r)
+		}
+		return nil
+	})
+	if err == nil && len(done) > 0 && before != nil {
+		err = before(done)
+	}
+	if err != nil || len(done) == 0 {
+		return nil, err
+	}
+	return done, h.apply(ctx, func() error {
+		for _, r := range done {
+			if h.refs[heads+r.Branch] != r.Head {
+				return td.Errorf(td.Conflict, "the branch %s has moved", r.Branch)
+			}
+		}
+		for _, r := range done {
+			if r.Kept != "" {
+				h.refs[r.Kept] = r.Head
+			}
+			delete(h.refs, heads+r.Branch)
+		}
+		return nil
+	})
+}
+
+func (h Hands) KeptOf(ctx context.Context, _ string) (all []git.Kept, err error) {
+	err = h.look(ctx, func() error {
+		for _, ref := range slices.Sorted(maps.Keys(h.refs)) {
+			if strings.HasPrefix(ref, git.KeptRef("")) {
+				all = append(all, git.Kept{Ref: ref, Commit: h.refs[ref]})
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (h Hands) SetAside(ctx context.Context, _ string, refs ...string) error {
+	return h.apply(ctx, func() error {
+		for _, ref := range refs {
+			if id := h.refs[ref]; id != "" {
+				h.refs[git.AsideRef(ref, id)+id[28:]] = id // the numbers of the model differ at their end
+				delete(h.refs, ref)
+			}
+		}
+		return nil
+	})
+}
+
+func (h Hands) Tidy(ctx context.Context, _ string) error {
+	return h.apply(ctx, func() error { return nil })
+}
