@@ -26,14 +26,15 @@ var floors = [][]string{
 	{"frontmatter", "disk"}, // YAML inside Markdown; folders and files that last
 	// 1: single crafts, and contracts
 	{"window", "sigil"}, // the transcript applies what was decided, and knows what was said
-	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy"},
+	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy", "merge"},
+	{"query"}, // questions about what a transcript tells
 	// 2: the store, what tools and models are, and the edges
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule", "hook/hooksdoc"}, // what all stores decide alike; a page of the documentation
 	{"llm/gateway"},                 // before all models
 	{"store/sqlite", "store/mem", "store/mirror", "store/clean"},
 	// 3: durable work
-	{"durable", "coord", "memory", "notes", "graph", "tool/mcp"},
+	{"durable", "coord", "memory", "notes", "graph", "tool/mcp", "worktree"},
 	{"rebuild"},   // the journal, made again from what is kept beside it
 	{"knowledge"}, // the learnings of a project, lent to runners and tools
 	// 4: runners, and before them the scheduler whose contract they fulfil
@@ -49,7 +50,7 @@ var floors = [][]string{
 const cmd = "cmd"
 
 // suites are for tests: any test may import them, nothing else may.
-var suites = []string{"store/storetest", "llm/llmtest", "api/apitest", "tool/mcp/mcptest", "channel/channeltest", "crash"}
+var suites = []string{"store/storetest", "llm/llmtest", "api/apitest", "tool/mcp/mcptest", "channel/channeltest", "worktree/worktreetest", "crash"}
 
 // edges speak to the outside. They know the words and the contract of the API, never what is behind it.
 var (

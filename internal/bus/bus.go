@@ -1,12 +1,14 @@
 // Package bus tells followers about durable events.
 //
 // It keeps the newest events of the journal in memory, in order, and is pulled: a follower asks for
-// what came after its cursor and gets a channel that is closed when there is more. Publishing never
-// waits for a follower. One that fell behind what the bus still holds is told so and reads the journal
+// what came after its cursor and gets a channel that is closed when there is more. One that follows a few tasks
+// is woken by their events alone: whoever appends waits for Publish, which must not cost more because many look on.
+// Publishing never waits for a follower. One that fell behind what the bus still holds is told so and reads the journal
 // until it has caught up. Only the journal's writer publishes, after its commit.
 package bus
 
 import (
+	"slices"
 	"sort"
 	"sync"
 
@@ -30,12 +32,19 @@ type Bus struct {
 	bytes int
 	floor uint64 // every event after this cursor is in the ring
 	last  uint64
-	more  chan struct{} // closed at the next publish; nil when nobody waits
+
+	everything waiters // for whatever comes
+	waiting    map[td.TaskID]waiters
 }
+
+type waiters map[*Wait]struct{}
 
 // New makes a bus that holds at most so many events and bytes, for a journal whose newest event is last.
 func New(maxEvents, maxBytes int, last uint64) *Bus {
-	return &Bus{maxEvents: maxEvents, maxBytes: maxBytes, ring: make([]Entry, maxEvents), floor: last, last: last}
+	return &Bus{
+		maxEvents: maxEvents, maxBytes: maxBytes, ring: make([]Entry, maxEvents), floor: last, last: last,
+		everything: waiters{}, waiting: map[td.TaskID]waiters{},
+	}
 }
 
 // Publish adds events, oldest first, each with a greater cursor than all before it, and wakes whoever
@@ -53,11 +62,14 @@ func (b *Bus) Publish(entries []Entry) {
 		b.ring[(b.start+b.count)%b.maxEvents] = e
 		b.count++
 		b.bytes += e.Size
+		for _, woken := range []waiters{b.everything, b.waiting[e.Event.Task]} {
+			for w := range woken {
+				w.upTo = b.last
+				b.leave(w)
+				close(w.more)
+			}
+		}
 		b.last = e.Event.Cursor
-	}
-	if b.more != nil {
-		close(b.more)
-		b.more = nil
 	}
 }
 
@@ -71,28 +83,82 @@ func (b *Bus) drop() {
 	b.count--
 }
 
-// After returns up to max events with a cursor greater than this one. When complete is false the bus
-// no longer holds all of them and returns none: read the journal first. When it returns no events, wait
-// is closed as soon as there are some.
-func (b *Bus) After(cursor uint64, max int) (evs []td.Event, complete bool, wait <-chan struct{}) {
+// Look is what a follower finds.
+type Look struct {
+	Events []td.Event
+	// UpTo is how far it has seen now: what else there is up to this cursor is of other tasks.
+	UpTo uint64
+	// Complete is false when the bus no longer holds all that came after the cursor: nothing was looked at. Read the
+	// journal first.
+	Complete bool
+	// Wait is there when all was seen and there was nothing.
+	Wait *Wait
+}
+
+// After finds up to max events with a cursor greater than this one: those of the given tasks, or of all if there are none.
+func (b *Bus) After(cursor uint64, tasks []td.TaskID, max int) Look {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if cursor < b.floor {
-		return nil, false, nil
+		return Look{}
 	}
+	look := Look{UpTo: cursor, Complete: true}
 	first := sort.Search(b.count, func(i int) bool { return b.at(i).Cursor > cursor })
-	n := min(b.count-first, max)
-	if n == 0 {
-		if b.more == nil {
-			b.more = make(chan struct{})
+	for i := first; i < b.count && len(look.Events) < max; i++ {
+		ev := b.at(i)
+		look.UpTo = ev.Cursor
+		if len(tasks) == 0 || slices.Contains(tasks, ev.Task) {
+			look.Events = append(look.Events, *ev)
 		}
-		return nil, true, b.more
 	}
-	evs = make([]td.Event, n)
-	for i := range evs {
-		evs[i] = *b.at(first + i)
+	if len(look.Events) == 0 {
+		look.Wait = b.wait(tasks)
 	}
-	return evs, true, nil
+	return look
+}
+
+// Wait is a follower that waits for events.
+type Wait struct {
+	bus   *Bus
+	tasks []td.TaskID
+	more  chan struct{}
+	upTo  uint64
+}
+
+// More is closed when there are some.
+func (w *Wait) More() <-chan struct{} { return w.more }
+
+// UpTo is where to look for them when More was closed: up to this cursor there are none.
+func (w *Wait) UpTo() uint64 { return w.upTo }
+
+// Leave ends the wait of a follower that no longer cares.
+func (w *Wait) Leave() {
+	w.bus.mu.Lock()
+	defer w.bus.mu.Unlock()
+	w.bus.leave(w)
+}
+
+func (b *Bus) wait(tasks []td.TaskID) *Wait {
+	w := &Wait{bus: b, tasks: tasks, more: make(chan struct{})}
+	if len(tasks) == 0 {
+		b.everything[w] = struct{}{}
+	}
+	for _, t := range tasks {
+		if b.waiting[t] == nil {
+			b.waiting[t] = waiters{}
+		}
+		b.waiting[t][w] = struct{}{}
+	}
+	return w
+}
+
+func (b *Bus) leave(w *Wait) {
+	delete(b.everything, w)
+	for _, t := range w.tasks {
+		if delete(b.waiting[t], w); len(b.waiting[t]) == 0 {
+			delete(b.waiting, t)
+		}
+	}
 }
 
 func (b *Bus) at(i int) *td.Event { return &b.ring[(b.start+i)%b.maxEvents].Event }

@@ -18,8 +18,9 @@ func entries(size int, cursors ...uint64) []bus.Entry {
 
 func wantAfter(t *testing.T, b *bus.Bus, cursor uint64, complete bool, want ...uint64) {
 	t.Helper()
-	evs, got, wait := b.After(cursor, 100)
-	if got != complete {
+	look := b.After(cursor, nil, 100)
+	evs, wait := look.Events, look.Wait
+	if got := look.Complete; got != complete {
 		t.Fatalf("after %d: complete is %v", cursor, got)
 	}
 	if len(evs) != len(want) {
@@ -50,8 +51,8 @@ func TestBusKeepsTheNewest(t *testing.T) {
 	if b.Last() != 18 {
 		t.Fatalf("last is %d", b.Last())
 	}
-	if evs, _, _ := b.After(12, 2); len(evs) != 2 || evs[1].Cursor != 16 {
-		t.Fatalf("two at most gave %v", evs)
+	if look := b.After(12, nil, 2); len(look.Events) != 2 || look.Events[1].Cursor != 16 || look.UpTo != 16 {
+		t.Fatalf("two at most gave %+v", look)
 	}
 	b.Publish(nil)
 	wantAfter(t, b, 18, true)
@@ -78,16 +79,16 @@ func TestBusWakesEveryFollowerInOrder(t *testing.T) {
 		wg.Go(func() {
 			at := uint64(0)
 			for at < last {
-				evs, complete, wait := b.After(at, 64)
-				if !complete {
+				look := b.After(at, nil, 64)
+				if !look.Complete {
 					t.Error("a follower fell behind a bus that holds all")
 					return
 				}
-				if len(evs) == 0 {
-					<-wait
+				if look.Wait != nil {
+					<-look.Wait.More()
 					continue
 				}
-				for _, ev := range evs {
+				for _, ev := range look.Events {
 					if ev.Cursor != at+1 {
 						t.Errorf("event %d follows %d", ev.Cursor, at)
 					}
@@ -100,4 +101,46 @@ func TestBusWakesEveryFollowerInOrder(t *testing.T) {
 		b.Publish(entries(1, c))
 	}
 	wg.Wait()
+}
+
+func TestBusWakesWhoFollowsTheTask(t *testing.T) {
+	event := func(cursor uint64, task td.TaskID) bus.Entry {
+		return bus.Entry{Event: td.Event{Cursor: cursor, Task: task, Body: td.Said{}}, Size: 1}
+	}
+	woken := func(w *bus.Wait) bool {
+		select {
+		case <-w.More():
+			return true
+		default:
+			return false
+		}
+	}
+	b := bus.New(4, 1000, 0)
+	some := []td.TaskID{"a", "b"}
+	b.Publish([]bus.Entry{event(1, "a"), event(2, "c"), event(3, "b"), event(4, "c")})
+	if look := b.After(0, some, 1); len(look.Events) != 1 || look.Events[0].Cursor != 1 || look.UpTo != 1 {
+		t.Fatalf("one at most gave %+v", look)
+	}
+	if look := b.After(1, some, 10); len(look.Events) != 1 || look.Events[0].Cursor != 3 || look.UpTo != 4 {
+		t.Fatalf("the rest is %+v", look)
+	}
+	look, left, all := b.After(4, some, 10), b.After(4, some, 10), b.After(4, nil, 10)
+	left.Wait.Leave()
+	for c := range uint64(10) { // more than the bus holds
+		b.Publish([]bus.Entry{event(5+c, "c")})
+	}
+	if !woken(all.Wait) || all.Wait.UpTo() != 4 {
+		t.Errorf("who follows all sleeps, or woke up at %d", all.Wait.UpTo())
+	}
+	if woken(look.Wait) {
+		t.Error("woken for another's task")
+	}
+	b.Publish([]bus.Entry{event(15, "c"), event(16, "b"), event(17, "a")})
+	if !woken(look.Wait) || woken(left.Wait) {
+		t.Error("asleep though there is something, or woken after it had left")
+	}
+	next := b.After(look.Wait.UpTo(), some, 10)
+	if !next.Complete || len(next.Events) != 2 || next.Events[0].Cursor != 16 {
+		t.Errorf("after the wait there is %+v", next)
+	}
 }

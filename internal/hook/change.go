@@ -24,7 +24,7 @@ func Apply[P Payload](p P, changes map[string]json.RawMessage) (P, error) {
 
 // with is a copy of p with these fields set.
 func with(p Payload, changes map[string]json.RawMessage) (Payload, error) {
-	fields := payloadFields[p.Point()]
+	fields := payloadFields()[p.Point()]
 	v := reflect.New(reflect.TypeOf(p)).Elem()
 	v.Set(reflect.ValueOf(p))
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
@@ -55,7 +55,7 @@ func with(p Payload, changes map[string]json.RawMessage) (Payload, error) {
 // is no change, so a hook may print all of its payload; null is none either. One that is not the
 // hook's to change must be as it was. Other names are nobody's.
 func checkChanges(t Trait, p Payload, given map[string]json.RawMessage) (map[string]json.RawMessage, error) {
-	fields := payloadFields[t.Point]
+	fields := payloadFields()[t.Point]
 	var changes map[string]json.RawMessage
 	// Sorted, so that of several wrongs the same one is told each time.
 	for _, name := range slices.Sorted(maps.Keys(given)) {

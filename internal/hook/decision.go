@@ -21,9 +21,10 @@ const (
 	wordContinue = "continue"           // false: block, and pause the task
 	wordStop     = "stopReason"         // why, with continue
 	wordSpecific = "hookSpecificOutput" // an object with more of them
+	wordTell     = "tell"               // messages to other loops
 )
 
-var words = []string{wordDecision, wordReason, wordInject, wordContinue, wordStop, wordSpecific}
+var words = []string{wordDecision, wordReason, wordInject, wordContinue, wordStop, wordSpecific, wordTell}
 
 // specific is the object that other agents keep what belongs to one point in.
 type specific struct {
@@ -108,6 +109,7 @@ func parseObject(p Payload, said []byte) (Result, error) {
 		{wordContinue, &goOn},
 		{wordStop, &stop},
 		{wordSpecific, &more},
+		{wordTell, &r.Tell},
 	} {
 		if raw, ok := object[w.name]; ok {
 			if err := json.Unmarshal(raw, w.into); err != nil {

@@ -78,11 +78,15 @@ func TestInterpret(t *testing.T) {
 			Result{Blocked: true, Stop: true, Permission: Deny, Reason: "blocked by hook h"},
 		},
 
-		"text where it has a place":    {TaskStarted, Output{Stdout: []byte("\nmind the gap\n")}, Result{Inject: []string{"mind the gap"}}},
-		"text where it has none":       {TaskPaused, Output{Stdout: []byte("logged")}, Result{}},
-		"a list is text":               {TaskStarted, Output{Stdout: []byte("[1]")}, Result{Inject: []string{"[1]"}}},
-		"text with an object in it":    {TaskStarted, Output{Stdout: []byte("see\n{\"a\":1}")}, Result{Inject: []string{"see\n{\"a\":1}"}}},
-		"inject":                       {PreToolUse, Output{Stdout: []byte(`{"inject":"words"}`)}, Result{Inject: []string{"words"}}},
+		"text where it has a place": {TaskStarted, Output{Stdout: []byte("\nmind the gap\n")}, Result{Inject: []string{"mind the gap"}}},
+		"text where it has none":    {TaskPaused, Output{Stdout: []byte("logged")}, Result{}},
+		"a list is text":            {TaskStarted, Output{Stdout: []byte("[1]")}, Result{Inject: []string{"[1]"}}},
+		"text with an object in it": {TaskStarted, Output{Stdout: []byte("see\n{\"a\":1}")}, Result{Inject: []string{"see\n{\"a\":1}"}}},
+		"inject":                    {PreToolUse, Output{Stdout: []byte(`{"inject":"words"}`)}, Result{Inject: []string{"words"}}},
+		"tell": {
+			TaskPaused, Output{Stdout: []byte(`{"tell":[{"to":["t-a"],"text":"x"},{"type":"wrote","text":"y"}]}`)},
+			Result{Tell: []Tell{{To: []string{"t-a"}, Text: "x"}, {Type: "wrote", Text: "y"}}},
+		},
 		"empty inject without a place": {TaskPaused, Output{Stdout: []byte(`{"inject":" "}`)}, Result{}},
 
 		"modify": {PreToolUse, Output{Stdout: []byte(call)}, Result{Changes: raw(call)}},
@@ -177,6 +181,10 @@ func TestInterpretFailures(t *testing.T) {
 		"stop where nothing can be":   {TaskCreated, out(`{"continue":false}`), "nothing can be blocked at TaskCreated"},
 		"ask where nobody is asked":   {PostToolUse, out(`{"decision":"ask"}`), "no permission is decided at PostToolUse"},
 		"inject without a place":      {TaskPaused, out(`{"inject":"x"}`), "TaskPaused has no place for them"},
+		"tell of an odd kind":         {TaskPaused, out(`{"tell":[{"type":"A B","text":"x"}]}`), `the type "A B"`},
+		"tell nothing":                {TaskPaused, out(`{"tell":[{}]}`), "the message is empty"},
+		"tell that is no list":        {TaskPaused, out(`{"tell":"x"}`), "read its tell"},
+		"tell too much":               {TaskPaused, out(`{"tell":[` + strings.Repeat(`{"text":"x"},`, maxTells) + `{"text":"x"}]}`), "it tells 11 things"},
 		"another tool":                {PreToolUse, out(`{"tool_name":"Read"}`), "it changes tool_name, which is read-only at PreToolUse"},
 		"another task":                {PreToolUse, out(echo(PreToolUse, "01990b1e-7c4a", "01990b1e-7c4b")), "it changes task_id, which is read-only"},
 		"another point":               {PreToolUse, out(`{"hook_event_name":"PostToolUse"}`), "it changes hook_event_name"},
@@ -296,6 +304,7 @@ func FuzzInterpret(f *testing.F) {
 		`{"tool_input":{"command":"true"},"inject":"x"}`, `{"continue":false}`, "\xff\x00", `{"max_tokens":1e400}`,
 		`{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{},"decision":{"behavior":"deny"}}}`,
 		`{"messages":[{"role":"user","blocks":[{"type":"text","text":"x"}]}],"system":null}`, `{"learnings":[{"text":"x","tags":null}]}`,
+		`{"tell":[{"to":["t-a"],"text":"x"},{"type":"a","text":"y"}]}`, `{"tell":[{"to":[""],"type":"a"}]}`, `{"tell":null}`,
 	} {
 		f.Add(uint8(i*5), uint8(0), []byte(s), []byte("why"))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"taskdaemon/internal/td"
@@ -73,7 +74,7 @@ type Field struct {
 func (t Trait) Fields() []Field {
 	var own []Field
 	for _, f := range fieldsOf(reflect.TypeOf(t.sample)) {
-		if _, common := headFields[f.Name]; !common {
+		if _, common := headFields()[f.Name]; !common {
 			own = append(own, f)
 		}
 	}
@@ -86,16 +87,16 @@ func HeadFields() []Field {
 	return append([]Field{{Name: eventName, Doc: "the point", Kind: "text"}}, own...)
 }
 
-var headFields = byName(fieldsOf(reflect.TypeFor[Head]()))
+var headFields = sync.OnceValue(func() map[string]Field { return byName(fieldsOf(reflect.TypeFor[Head]())) })
 
 // payloadFields are the fields of each point's payload by name. It never changes.
-var payloadFields = func() map[Point]map[string]Field {
+var payloadFields = sync.OnceValue(func() map[Point]map[string]Field {
 	all := make(map[Point]map[string]Field, len(Traits))
 	for _, t := range Traits {
 		all[t.Point] = byName(fieldsOf(reflect.TypeOf(t.sample)))
 	}
 	return all
-}()
+})
 
 func byName(fields []Field) map[string]Field {
 	m := make(map[string]Field, len(fields))

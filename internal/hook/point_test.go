@@ -42,7 +42,7 @@ func TestTraitsAreComplete(t *testing.T) {
 			if !names[m] {
 				t.Errorf("%s may modify %s, which it has not", tr.Point, m)
 			}
-			if _, common := headFields[m]; common {
+			if _, common := headFields()[m]; common {
 				t.Errorf("%s may modify %s, which tells hooks where they are", tr.Point, m)
 			}
 		}

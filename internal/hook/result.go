@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 	"unicode/utf8"
+
+	"taskdaemon/internal/td"
 )
 
 // Permission is a hook's word on whether a call may run. Values are on disk.
@@ -31,9 +33,25 @@ type Result struct {
 	// Changes are the new values of fields of the payload. Apply puts them in.
 	Changes map[string]json.RawMessage `json:"changes,omitempty"`
 	Inject  []string                   `json:"inject,omitempty"` // words for the model
+	Tell    []Tell                     `json:"tell,omitempty"`   // messages to other loops
 	// Failure is what went wrong with the hook. With OnError closed the result is Blocked as well.
 	Failure string `json:"failure,omitempty"`
 }
+
+// Tell is a message to other loops of the task's project, in its name.
+type Tell struct {
+	To   []string `json:"to,omitempty"`   // the loops, by handle; none: all that listen
+	Type string   `json:"type,omitempty"` // the kind of event, when nobody is named
+	Text string   `json:"text"`
+}
+
+// Letter is the message under a name of its own.
+func (t Tell) Letter(id string) td.Letter {
+	return td.Letter{ID: id, To: t.To, Topic: t.Type, Text: t.Text}
+}
+
+// maxTells bounds the messages of one answer.
+const maxTells = 10
 
 // How much of a hook's words is kept.
 const (
@@ -94,6 +112,14 @@ func settle(s Spec, p Payload, r Result) (Result, error) {
 		}
 		r.Inject = append(r.Inject, clip(w, maxInject))
 	}
+	if len(r.Tell) > maxTells {
+		return Result{}, fmt.Errorf("it tells %d things; %d are allowed", len(r.Tell), maxTells)
+	}
+	for _, m := range r.Tell {
+		if err := m.Letter("").Check(); err != nil {
+			return Result{}, fmt.Errorf("its tell: %w", err)
+		}
+	}
 	changes, err := checkChanges(t, p, r.Changes)
 	if err != nil {
 		return Result{}, err
@@ -110,6 +136,7 @@ func settle(s Spec, p Payload, r Result) (Result, error) {
 func merge(sum, next Result) Result {
 	out := sum
 	out.Inject = append(append([]string(nil), sum.Inject...), next.Inject...)
+	out.Tell = append(append([]Tell(nil), sum.Tell...), next.Tell...)
 	out.Failure = joined(sum.Failure, next.Failure)
 	if len(next.Changes) > 0 {
 		out.Changes = maps.Clone(sum.Changes)

@@ -120,7 +120,7 @@ func (s *Set) Match(p Payload) []Spec {
 // subjectOf is what matchers are held against in p, or "" when its point has none.
 func subjectOf(p Payload) string {
 	t, _ := TraitOf(p.Point())
-	f, ok := payloadFields[t.Point][t.Subject]
+	f, ok := payloadFields()[t.Point][t.Subject]
 	if !ok {
 		return ""
 	}

@@ -12,7 +12,7 @@ var Traits = []Trait{
 		Doc: "A task was added.",
 	},
 	{
-		Point: TaskScheduled, Group: Lifecycle, Subject: "kind", sample: sampleTaskScheduled,
+		Point: TaskScheduled, Group: Lifecycle, Fires: true, Subject: "kind", sample: sampleTaskScheduled,
 		Doc: "The scheduler picked the task up.",
 	},
 	{
@@ -145,7 +145,7 @@ var Traits = []Trait{
 	},
 	{
 		Point: PermissionRequest, Group: Security, Fires: true, Subject: "tool_name", sample: samplePermissionRequest,
-		Doc:     "A tool call needs a person's permission.",
+		Doc:     "A tool call, or the validator of a planned task, needs a person's permission.",
 		Block:   "the permission is denied; the model is told the reason",
 		Modify:  []string{"prompt"},
 		Permits: true,

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // find looks, unless it is told to do something with what it finds.
@@ -146,7 +147,7 @@ func (w *walker) sourceIfCommand(text string) {
 
 // sedLooks matches scripts that only print, delete and replace lines of what sed shows. Others may run
 // commands or write files: e and w are commands of sed, and flags of s.
-var sedLooks = sedPattern()
+var sedLooks = sync.OnceValue(sedPattern)
 
 func sedPattern() *regexp.Regexp {
 	const address = `(?:\d+|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/I?)`
@@ -202,7 +203,7 @@ func sed(w *walker, c *call) bool {
 var sedTakes = []string{"-e", "--expression", "-ne", "-Ee", "-re"}
 
 func (w *walker) sedScript(s string) {
-	if !sedLooks.MatchString(s) {
+	if !sedLooks().MatchString(s) {
 		w.r.add(Ask, askRuns, "The script %q may run commands or write files.", shorten(readable(s)))
 		for i, r := range s {
 			switch r {

@@ -25,8 +25,7 @@ type cell struct {
 	gone chan struct{}
 	temp string // where the command's temp folder is, as it sees it
 
-	repos     []string // of the workspace, that must stay what they are
-	intruders []string // what must not be there when the command has ended
+	repos []repository // of the workspace, that must stay what they are
 }
 
 // newCell makes a cell for the profile. What this machine cannot enforce is an error if the profile requires it.
@@ -38,10 +37,7 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 	}
 	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp}
 	if p.Files == WorkspaceWrite {
-		c.repos = append([]string{p.Workspace}, nestedRepos(p.Workspace)...)
-		for _, repo := range c.repos {
-			c.intruders = append(c.intruders, intrudersOf(repo)...)
-		}
+		c.repos = p.repositories()
 	}
 	ready := make(chan error)
 	go func() {
@@ -69,13 +65,6 @@ func (c *cell) do(f func()) {
 	done := make(chan struct{})
 	c.work <- func() { defer close(done); f() }
 	<-done
-}
-
-// tidy removes what a command cannot be kept from making and must not leave.
-func (c *cell) tidy() {
-	for _, path := range c.intruders {
-		_ = os.RemoveAll(path)
-	}
 }
 
 func (c *cell) close() {

@@ -45,9 +45,12 @@ var withheld = []string{
 	"BASH_ENV", "ENV", "LD_PRELOAD", "TASKDAEMON_*",
 }
 
-// bareless keeps git from taking plain files of a project that look like a bare repository for one, and from
-// running what the config among them names.
-var bareless = []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit"}
+// gitTold is what git is told: not to take plain files of a project that look like a bare repository for one, and run
+// what the config among them names; and not to clean up on its own in the background, where it would be killed with the
+// command that it comes after.
+var gitTold = []string{
+	"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit", "GIT_CONFIG_KEY_1=gc.auto", "GIT_CONFIG_VALUE_1=0",
+}
 
 // Environ is what may pass of the environment base to a process that is not the daemon's own. Whatever holds a
 // secret, or may, stays behind.
@@ -55,7 +58,7 @@ func Environ(base []string) []string { return scrub(base, nil) }
 
 // scrub is the environment of a command: what may pass of base, then what the command adds.
 func scrub(base, added []string) []string {
-	env := append([]string{"TERM=dumb"}, bareless...)
+	env := append([]string{"TERM=dumb"}, gitTold...)
 	for _, kv := range base {
 		if name, value, ok := strings.Cut(kv, "="); ok && matches(passed, name) && !matches(withheld, name) && !holdsSecret(value) {
 			env = append(env, kv)

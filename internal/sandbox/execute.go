@@ -74,8 +74,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
+	var removed []string
 	if c != nil {
-		c.tidy()
+		removed = c.tidy(s.dir)
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
@@ -87,6 +88,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 		for _, why := range s.island.refused.take() {
 			_, _ = fmt.Fprintf(s.rec, "taskdaemon: refused: %s\n", why)
 		}
+	}
+	if len(removed) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs\n", told(removed))
 	}
 	if status.Signaled() {
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())

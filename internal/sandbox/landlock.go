@@ -138,7 +138,7 @@ func (p Profile) writable(mounted bool) []string {
 	}
 	if p.Files == WorkspaceWrite {
 		paths = append(append(paths, p.Workspace), p.Write...)
-		paths = append(paths, gitWritable(p.Workspace)...)
+		paths = append(paths, p.gitWritable()...)
 	}
 	return paths
 }

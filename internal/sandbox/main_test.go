@@ -123,7 +123,7 @@ func openAt(t testing.TB, dir string) *Spool {
 
 func command(t testing.TB, script string) Command {
 	return Command{
-		Shell: script, Dir: t.TempDir(), Timeout: 30 * time.Second,
+		Shell: script, Dir: t.TempDir(), Timeout: 100 * time.Second,
 		Task: td.NewTaskID(), Run: td.NewRunID(), Step: td.StepKey(strings.ReplaceAll(t.Name(), "/", ".")),
 	}
 }
@@ -139,7 +139,7 @@ func start(t testing.TB, s *Spool, name string, cmd Command) Process {
 
 func wait(t testing.TB, p Process) ProcessResult {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	res, err := p.Wait(ctx, nil)
 	if err != nil {
@@ -157,7 +157,7 @@ func run(t testing.TB, s *Spool, script string) ProcessResult {
 // eventually polls until ok, and fails the test if that takes too long.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)

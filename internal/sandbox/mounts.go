@@ -39,9 +39,9 @@ func (p Profile) ownTemps() []string {
 }
 
 // mount gives the calling thread a view of the files of its own: private temp folders, nobody's sockets, nothing where hidden
-// things are, and the parts of the repositories' .git that git runs or believes sealed. It returns what of hidden is
+// things are, and of the repositories' .git what no commit needs sealed. It returns what of hidden is
 // there and could not be covered.
-func (p Profile) mount(hidden, repos []string) (bare []string, err error) {
+func (p Profile) mount(hidden []string, repos []repository) (bare []string, err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return nil, fmt.Errorf("make mount namespace: %w", err)
 	}
@@ -117,6 +117,17 @@ func seal(path string) error {
 	}
 	if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 		return fmt.Errorf("seal %s: %w", path, err)
+	}
+	return nil
+}
+
+// reopen makes a folder that lies in a sealed one writable, and keeps it where it is.
+func reopen(path string) error {
+	if err := pin(path); err != nil {
+		return err
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
 	}
 	return nil
 }

@@ -16,12 +16,15 @@ const (
 	nestedEntries = 1000 // of one folder
 )
 
-// nestedRepos are the folders below a workspace that hold a .git, the nearest first.
-func nestedRepos(workspace string) (repos []string) {
+// nestedRepos are the folders below a workspace that hold a .git, the nearest first. It does not look into those of skip.
+func nestedRepos(workspace string, skip []string) (repos []string) {
 	level, looked := []string{workspace}, 0
 	for depth := 0; depth <= nestedDepth; depth++ {
 		var below []string
 		for _, dir := range level {
+			if slices.Contains(skip, dir) {
+				continue
+			}
 			if looked++; looked > nestedFolders {
 				return repos
 			}
@@ -56,20 +59,33 @@ func foldersOf(dir string) (out []string, repo bool) {
 	return out, repo || len(entries) == nestedEntries && exists(dir, ".git")
 }
 
+// repository is one in the workspace: where, and what is done about it.
+type repository struct {
+	dir  string
+	plan gitPlan
+}
+
+// repositories are those that a command finds, that of the workspace itself first. What the profile seals as a whole
+// needs nothing more.
+func (p Profile) repositories() (repos []repository) {
+	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal)...) {
+		plan := planGit(dir, i > 0)
+		plan.note()
+		repos = append(repos, repository{dir, plan})
+	}
+	return repos
+}
+
 // protect seals what a command must not change of these repositories, the first of which is that of the workspace
 // itself: the others may vanish while this looks at them. The folders that lead to one are pinned: who can move them
 // away can put others in their place.
-func (p Profile) protect(repos []string) error {
+func (p Profile) protect(repos []repository) error {
 	var pinned []string
 	for i, repo := range repos {
-		pins, sealed := gitProtected(repo)
-		if i > 0 && len(sealed) > 0 {
-			pins = append(slices.DeleteFunc(above(p.Workspace, []string{filepath.Join(repo, ".git")}), func(dir string) bool {
-				return dir == p.Workspace || slices.Contains(pinned, dir)
-			}), pins...)
-			pinned = append(pinned, pins...)
+		err := p.lead(&pinned, repo, i > 0)
+		if err == nil {
+			err = repo.plan.seal()
 		}
-		err := sealAll(pins, sealed)
 		if i > 0 && errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -80,16 +96,19 @@ func (p Profile) protect(repos []string) error {
 	return nil
 }
 
-func sealAll(pins, sealed []string) error {
-	for _, path := range pins {
-		if err := pin(path); err != nil {
-			return err
-		}
+// lead pins the folders that lead to a nested repository, each once.
+func (p Profile) lead(pinned *[]string, repo repository, nested bool) error {
+	if !nested || len(repo.plan.dirs)+len(repo.plan.sealed) == 0 {
+		return nil
 	}
-	for _, path := range sealed {
-		if err := seal(path); err != nil {
+	for _, dir := range above(p.Workspace, []string{filepath.Join(repo.dir, ".git")}) {
+		if dir == p.Workspace || slices.Contains(*pinned, dir) {
+			continue
+		}
+		if err := pin(dir); err != nil {
 			return err
 		}
+		*pinned = append(*pinned, dir)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -46,8 +47,10 @@ type Profile struct {
 	See       []string `json:"see,omitempty"`   // stays in sight where it lies in a folder that is covered, like /tmp
 	Hide      []string `json:"hide,omitempty"`  // may be neither read nor changed; globs
 	Seal      []string `json:"seal,omitempty"`  // may be read, and not changed, even where they lie in the workspace
-	Proxy     string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
-	Limits    Limits   `json:"limits"`
+	// Refs are the folders of references, like refs/heads/mine, that a command in a linked worktree may change; none: all.
+	Refs   []string `json:"refs,omitempty"`
+	Proxy  string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
+	Limits Limits   `json:"limits"`
 }
 
 // Limits bound what a command uses, with all that it starts. Zero is no bound.
@@ -79,6 +82,11 @@ func (p Profile) check() error {
 	for _, path := range slices.Concat(p.Write, p.See, p.Hide, p.Seal, []string{p.Workspace, p.Temp}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
+		}
+	}
+	for _, ref := range p.Refs {
+		if !strings.HasPrefix(ref, "refs/") || !filepath.IsLocal(ref) {
+			return fmt.Errorf("the references %q of a sandbox are no folder of them", ref)
 		}
 	}
 	l := p.Limits

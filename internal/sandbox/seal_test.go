@@ -38,7 +38,7 @@ func TestSealed(t *testing.T) {
 func TestIntrudersOfALostCommand(t *testing.T) {
 	s := open(t)
 	work, dir := t.TempDir(), filepath.Join(s.Dir, "lost")
-	for _, d := range []string{dir, work + "/.git/objects/info"} {
+	for _, d := range []string{dir, work + "/.git/objects/info", work + "/.git/hooks", work + "/.git/logs", work + "/lib/.git/hooks"} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -59,22 +59,36 @@ func TestIntrudersOfALostCommand(t *testing.T) {
 		}
 	}
 	put(dir + "/" + specFile)
-	before, after := work+"/.git/config.worktree", work+"/.git/commondir"
-	put(before)
+	before, after := work+"/.git/logs/old", work+"/.git/commondir"
+	put(work + "/.git/config.worktree")
+	if err := os.Symlink("nowhere", before); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the clock of files goes on", func() bool { // it is coarser than that of the processor
 		put(dir + "/" + startedFile)
-		a, aerr := os.Stat(before)
+		a, aerr := os.Lstat(before)
 		b, berr := os.Stat(dir + "/" + startedFile)
 		return aerr == nil && berr == nil && b.ModTime().After(a.ModTime())
 	})
 	put(after)
+	put(work + "/lib/.git/config.worktree")
+	put(work + "/.git/unknown") // by now nobody knows whose it is, and git does not look at it
+	for _, link := range []string{"COMMIT_EDITMSG", "logs/HEAD"} {
+		if err := os.Symlink("nowhere", filepath.Join(work, ".git", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, state, err := s.Find("lost"); state != Lost {
 		t.Fatalf("state %v, %v", state, err)
 	}
-	if exists(work, ".git/commondir") {
-		t.Error("git is led elsewhere")
+	for _, name := range []string{".git/commondir", ".git/COMMIT_EDITMSG", ".git/logs/HEAD", "lib/.git/config.worktree"} {
+		if exists(work, name) {
+			t.Errorf("git is led elsewhere by %s", name)
+		}
 	}
-	if !exists(work, ".git/config.worktree") {
-		t.Error("what the repository had is gone")
+	for _, name := range []string{".git/config.worktree", ".git/logs/old", ".git/unknown"} {
+		if !exists(work, name) {
+			t.Errorf("%s is gone", name)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,10 @@ import (
 
 // startLimit bounds how long a shim may take to say that its command has started.
 const startLimit = 10 * time.Second
+
+// mostStarting is how many commands may be starting at once. The start of a shim is work for the processor, and the kernel may give each
+// shim as much of it as the daemon: five hundred that start together would keep it from renewing its claims.
+var mostStarting = max(4, 2*runtime.NumCPU())
 
 // staleAfter is the age at which a half-made or half-removed folder is known to be a dead daemon's.
 const staleAfter = time.Minute
@@ -50,9 +55,10 @@ type Spool struct {
 	nesting sync.Once
 	nests   bool // shims can be started in a user namespace
 
-	once  sync.Once
-	shell string
-	err   error // of the first use
+	once     sync.Once
+	shell    string
+	err      error         // of the first use
+	starting chan struct{} // holds one for each command that is starting
 
 	mu      sync.Mutex
 	live    map[string]*child      // commands that this spool started and that have not ended
@@ -69,6 +75,7 @@ var _ Process = (*child)(nil)
 func (s *Spool) prepare() error {
 	s.once.Do(func() {
 		s.live, s.idle = map[string]*child{}, map[td.TaskID]*carrier{}
+		s.starting = make(chan struct{}, mostStarting)
 		if !filepath.IsAbs(s.Dir) || !filepath.IsAbs(s.Self) {
 			s.err = td.Errorf(td.Invalid, "open spool %q of %q: both paths must be absolute", s.Dir, s.Self)
 			return
@@ -115,6 +122,12 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 			return nil, err
 		}
 	}
+	select {
+	case s.starting <- struct{}{}: // whoever came first goes first
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-s.starting }()
 	dir, id, err := s.makeFolder(name, cmd)
 	if err != nil {
 		return nil, err

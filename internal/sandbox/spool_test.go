@@ -37,6 +37,44 @@ func TestResultOfACommand(t *testing.T) {
 	}
 }
 
+// TestStartsTakeTurns: who finds as many commands starting as may waits for one of them, and leaves nothing behind if it is told to stop
+// meanwhile.
+func TestStartsTakeTurns(t *testing.T) {
+	s := open(t)
+	wait(t, start(t, s, "first", command(t, "true")))
+	if len(s.starting) != 0 {
+		t.Fatal("a command that has started counts as one that is starting")
+	}
+	for range mostStarting {
+		s.starting <- struct{}{}
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Start(ctx, "stopped", command(t, "true"))
+		ended <- err
+	}()
+	want := errors.New("not now")
+	stop(want)
+	if err := <-ended; !errors.Is(err, want) {
+		t.Errorf("got %v; want %v", err, want)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, "stopped")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a command that never came to its turn left a folder: %v", err)
+	}
+	go func() {
+		p, err := s.Start(t.Context(), "second", command(t, "true"))
+		if err == nil {
+			_, err = p.Wait(t.Context(), nil)
+		}
+		ended <- err
+	}()
+	<-s.starting // one of those before it has started
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDeletedWorkspace(t *testing.T) {
 	cmd := command(t, "true")
 	if err := os.Remove(cmd.Dir); err != nil {

@@ -71,8 +71,9 @@ type Call struct {
 
 // Side bounds a question to the small model that is part of a call, so that its price can be set aside.
 type Side struct {
-	Prompt int // characters
-	Answer int // tokens
+	Prompt int      // characters
+	Answer int      // tokens
+	Why    td.Cause // what it is for; empty: it reads something for the tool
 }
 
 // Resolution is what Resolve found.
@@ -164,6 +165,9 @@ func (r *Registry) Only(names []string) *Registry {
 
 // With is the registry with these tools added; one whose name is taken is left out.
 func (r *Registry) With(tools ...Tool) *Registry {
+	if len(tools) == 0 {
+		return r
+	}
 	out := &Registry{tools: slices.Clone(r.tools)}
 	for _, t := range tools {
 		if _, taken := out.Get(t.Name); !taken {

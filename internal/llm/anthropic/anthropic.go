@@ -51,6 +51,7 @@ type Model struct {
 	key           exchange.Key
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
+	encoder       encoder
 }
 
 // New makes a model. The environment is not looked at: what counts is in o.

@@ -22,9 +22,28 @@ const minThinking = 1024
 // while the text stays the same bytes.
 const breakpoint = `,"cache_control":{"type":"ephemeral"}`
 
-func encode(req llm.Request) (exchange.Body, error) {
+// encoder makes the bodies of requests. What many calls begin with it makes once.
+type encoder struct {
+	fronts  exchange.Kept[front]
+	systems exchange.Kept[string]
+}
+
+// front is what the first bytes of a body are made of.
+type front struct {
+	model               string
+	maxTokens, thinking int
+	tools               exchange.Toolset
+}
+
+func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
 	var b exchange.Body
-	head, err := encodeHead(req)
+	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Thinking, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
+		return encodeFront(req)
+	})
+	if err != nil {
+		return b, err
+	}
+	system, err := e.systems.Of(req.System, func() ([]byte, error) { return encodeSystem(req.System), nil })
 	if err != nil {
 		return b, err
 	}
@@ -33,6 +52,7 @@ func encode(req llm.Request) (exchange.Body, error) {
 		return b, err
 	}
 	b.Add(head)
+	b.Add(system)
 	at := 0
 	for _, i := range lastTwoOfUser(req.Messages) {
 		// An encoded message ends with the braces of its last block, its content and itself.
@@ -56,8 +76,8 @@ func lastTwoOfUser(messages []td.Message) []int {
 	return found
 }
 
-func encodeHead(req llm.Request) ([]byte, error) {
-	size := len(req.System) + 512
+func encodeFront(req llm.Request) ([]byte, error) {
+	size := 512
 	for _, t := range req.Tools {
 		size += len(t.Name) + len(t.Description) + len(t.Schema) + 64
 	}
@@ -82,17 +102,19 @@ func encodeHead(req llm.Request) ([]byte, error) {
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(maxTokens), 10)
 	b = append(b, `,"stream":true`...)
-	b, err := appendTools(b, req.Tools)
-	if err != nil {
-		return nil, err
-	}
-	if !exchange.Blank(req.System) {
+	return appendTools(b, req.Tools)
+}
+
+// encodeSystem writes what stands between the tools and the messages.
+func encodeSystem(system string) []byte {
+	b := make([]byte, 0, len(system)+len(system)/8+128)
+	if !exchange.Blank(system) {
 		b = append(b, `,"system":[{"type":"text","text":`...)
-		b = exchange.AppendString(b, req.System)
+		b = exchange.AppendString(b, system)
 		b = append(b, breakpoint...)
 		b = append(b, `}]`...)
 	}
-	return append(b, `,"messages":[`...), nil
+	return append(b, `,"messages":[`...)
 }
 
 // budgets reports whether a model takes a budget for thinking; newer ones decide for themselves and

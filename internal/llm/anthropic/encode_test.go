@@ -15,7 +15,12 @@ import (
 
 func encoded(t testing.TB, req llm.Request) string {
 	t.Helper()
-	b, err := encode(req)
+	return encodedBy(t, new(encoder), req)
+}
+
+func encodedBy(t testing.TB, e *encoder, req llm.Request) string {
+	t.Helper()
+	b, err := e.encode(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +71,34 @@ func TestEncode(t *testing.T) {
 		`{"role":"user","content":[{"type":"text","text":"end\u0000` + "\ufffd" + `","cache_control":{"type":"ephemeral"}}]}]}`
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestSharedBeginningsAreTheirOwn: whatever differs between two calls differs in their bodies, though one encoder made both.
+func TestSharedBeginningsAreTheirOwn(t *testing.T) {
+	tools := []llm.Tool{{Name: "A"}, {Name: "B"}}
+	said := []td.Message{{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "one"}}}}
+	plain := llm.Request{Model: "m", System: "Be good.", MaxTokens: 100, Tools: tools, Messages: said}
+	var e encoder
+	for _, change := range []func(*llm.Request){
+		func(*llm.Request) {},
+		func(r *llm.Request) { r.Model = "n" },
+		func(r *llm.Request) { r.System = "Be bad." },
+		func(r *llm.Request) { r.System = "" },
+		func(r *llm.Request) { r.MaxTokens = 200 },
+		func(r *llm.Request) { r.Thinking = 5000 },
+		func(r *llm.Request) { r.Tools = tools[:1] },
+		func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "C"}, {Name: "B"}} },
+		func(r *llm.Request) { r.Tools = nil },
+		func(r *llm.Request) { r.Messages = nil },
+	} {
+		for range 2 {
+			req := plain
+			change(&req)
+			if d := cmp.Diff(encoded(t, req), encodedBy(t, &e, req)); d != "" {
+				t.Error(d)
+			}
+		}
 	}
 }
 

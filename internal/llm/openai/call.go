@@ -28,7 +28,7 @@ type call struct {
 }
 
 func (m *Model) newCall(ctx context.Context, req llm.Request) (*call, error) {
-	b, err := encode(req, m.limit)
+	b, err := m.encoder.encode(req)
 	if err != nil {
 		return nil, err
 	}

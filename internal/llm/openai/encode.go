@@ -12,9 +12,29 @@ import (
 	"taskdaemon/internal/td"
 )
 
-func encode(req llm.Request, name limit) (exchange.Body, error) {
+// encoder makes the bodies of requests. What many calls begin with it makes once.
+type encoder struct {
+	limit   limit
+	fronts  exchange.Kept[front]
+	systems exchange.Kept[string]
+}
+
+// front is what the first bytes of a body are made of.
+type front struct {
+	model     string
+	maxTokens int
+	tools     exchange.Toolset
+}
+
+func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
 	var b exchange.Body
-	head, err := encodeHead(req, name)
+	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
+		return encodeFront(req, e.limit)
+	})
+	if err != nil {
+		return b, err
+	}
+	system, err := e.systems.Of(req.System, func() ([]byte, error) { return encodeSystem(req.System), nil })
 	if err != nil {
 		return b, err
 	}
@@ -23,14 +43,20 @@ func encode(req llm.Request, name limit) (exchange.Body, error) {
 		return b, err
 	}
 	b.Add(head)
+	if len(system) > 0 {
+		b.Add(system)
+		if len(messages) > 0 {
+			b.Add([]byte(","))
+		}
+	}
 	b.Add(messages)
 	b.Add([]byte("]}"))
 	return b, nil
 }
 
-// encodeHead writes all that comes before the messages. The system prompt is the first of these.
-func encodeHead(req llm.Request, name limit) ([]byte, error) {
-	size := len(req.System) + 512
+// encodeFront writes all that comes before the messages. The system prompt is the first of these.
+func encodeFront(req llm.Request, name limit) ([]byte, error) {
+	size := 512
 	for _, t := range req.Tools {
 		size += len(t.Name) + len(t.Description) + len(t.Schema) + 128
 	}
@@ -48,14 +74,15 @@ func encodeHead(req llm.Request, name limit) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b = append(b, `,"messages":[`...)
-	if !exchange.Blank(req.System) {
-		b = appendSaid(b, "system", req.System)
-		if len(req.Messages) > 0 {
-			b = append(b, ',')
-		}
+	return append(b, `,"messages":[`...), nil
+}
+
+// encodeSystem writes the system prompt, or nothing where there is none.
+func encodeSystem(system string) []byte {
+	if exchange.Blank(system) {
+		return []byte{}
 	}
-	return b, nil
+	return appendSaid(make([]byte, 0, len(system)+len(system)/8+64), "system", system)
 }
 
 func appendTools(b []byte, tools []llm.Tool) ([]byte, error) {

@@ -24,7 +24,12 @@ type failer interface {
 
 func encoded(t failer, req llm.Request) string {
 	t.Helper()
-	b, err := encode(req, tokens)
+	return encodedBy(t, &encoder{limit: tokens}, req)
+}
+
+func encodedBy(t failer, e *encoder, req llm.Request) string {
+	t.Helper()
+	b, err := e.encode(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +104,33 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// TestSharedBeginningsAreTheirOwn: whatever differs between two calls differs in their bodies, though one encoder made both.
+func TestSharedBeginningsAreTheirOwn(t *testing.T) {
+	tools := []llm.Tool{{Name: "A"}, {Name: "B"}}
+	said := []td.Message{{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "one"}}}}
+	plain := llm.Request{Model: "m", System: "Be good.", MaxTokens: 100, Tools: tools, Messages: said}
+	e := encoder{limit: tokens}
+	for _, change := range []func(*llm.Request){
+		func(*llm.Request) {},
+		func(r *llm.Request) { r.Model = "n" },
+		func(r *llm.Request) { r.System = "Be bad." },
+		func(r *llm.Request) { r.System = "" },
+		func(r *llm.Request) { r.MaxTokens = 200 },
+		func(r *llm.Request) { r.Tools = tools[:1] },
+		func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "C"}, {Name: "B"}} },
+		func(r *llm.Request) { r.Tools = nil },
+		func(r *llm.Request) { r.Messages = nil },
+	} {
+		for range 2 {
+			req := plain
+			change(&req)
+			if d := cmp.Diff(encoded(t, req), encodedBy(t, &e, req)); d != "" {
+				t.Error(d)
+			}
+		}
+	}
+}
+
 func TestEncodeWithoutAnything(t *testing.T) {
 	want := `{"model":"","stream":true,"stream_options":{"include_usage":true},"messages":[]}`
 	if got := encoded(t, llm.Request{}); got != want {
@@ -125,7 +157,7 @@ func TestLimit(t *testing.T) {
 		{"http://[", tokens},
 	} {
 		m := New(Options{BaseURL: c.baseURL})
-		b, err := encode(llm.Request{MaxTokens: 7}, m.limit)
+		b, err := m.encoder.encode(llm.Request{MaxTokens: 7})
 		r, _ := b.Open()
 		raw, _ := io.ReadAll(r)
 		if want := fmt.Sprintf(`,%q:7,`, c.want); err != nil || !strings.Contains(string(raw), want) {

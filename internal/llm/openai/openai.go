@@ -66,7 +66,7 @@ const defaultBaseURL = "https://api.openai.com/v1"
 // Model answers through the Chat Completions API.
 type Model struct {
 	client        openai.Client
-	limit         limit
+	encoder       encoder
 	key           exchange.Key
 	headerTimeout time.Duration
 	idleTimeout   time.Duration
@@ -97,7 +97,7 @@ func New(o Options) *Model {
 			option.WithHeader("Content-Type", "application/json"),
 			option.WithHeader("Accept", "text/event-stream"),
 		}},
-		limit:         limitOf(o.BaseURL),
+		encoder:       encoder{limit: limitOf(o.BaseURL)},
 		key:           exchange.NewKey(key, o.KeyEnv),
 		headerTimeout: o.HeaderTimeout,
 		idleTimeout:   o.IdleTimeout,

@@ -25,6 +25,8 @@ type Options struct {
 	Ripgrep string
 	// Knowledge is where Learn keeps things. Without it there is no Learn.
 	Knowledge *knowledge.Shelf
+	// Loops are the other loops. Without them there is no Notify, Share, Query and StopLoop.
+	Loops Loops
 	// Web fetches pages. Without it there is no WebFetch.
 	Web *webfetch.Fetcher
 }
@@ -58,6 +60,9 @@ func Tools(opts Options) []tool.Tool {
 	}
 	if opts.Knowledge != nil {
 		tools = append(tools, learnTool(opts.Knowledge))
+	}
+	if opts.Loops != nil {
+		tools = append(tools, loopTools(opts.Loops)...)
 	}
 	if opts.Web != nil {
 		tools = append(tools, webFetchTool(opts.Web))
