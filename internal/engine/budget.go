@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -63,20 +64,23 @@ func (b Budgets) Of(t td.Task, now time.Time) (caps []td.Cap) {
 
 // reserve is what a call may cost at most: all that is sent, as if no cache had it, and the longest answer.
 func (r *run) reserve(model string, sent, answer int, why td.Cause) *td.Reserve {
-	now := r.log.Now()
-	out := &td.Reserve{Cause: why, Day: r.Budgets.day(now)}
+	return r.reserveFor(r.log.Task(), r.log.Now(), model, sent, answer, why)
+}
+
+func (e *Engine) reserveFor(t td.Task, now time.Time, model string, sent, answer int, why td.Cause) *td.Reserve {
+	out := &td.Reserve{Cause: why, Day: e.Budgets.day(now)}
 	for _, u := range []td.Usage{{Input: int64(sent)}, {CacheWrite: int64(sent)}} {
-		input, priced := r.Prices.Cost(model, u)
+		input, priced := e.Prices.Cost(model, u)
 		if !priced {
 			out.Unpriced = !strings.HasPrefix(model, llm.Rehearsal+"/")
 			return out
 		}
 		u.Output = int64(answer)
-		whole, _ := r.Prices.Cost(model, u)
+		whole, _ := e.Prices.Cost(model, u)
 		out.Input, out.Amount = max(out.Input, input), max(out.Amount, whole)
 	}
 	if out.Amount > 0 {
-		out.Caps = r.Budgets.Of(r.log.Task(), now)
+		out.Caps = e.Budgets.Of(t, now)
 	}
 	return out
 }
@@ -98,8 +102,17 @@ func (r *run) reserveCall(s tool.Side) *td.Reserve {
 		return nil
 	}
 	model := r.smallModel(r.log.Task())
-	out := r.reserve(model, s.Prompt/2, s.Answer, td.CauseDigest)
+	out := r.reserve(model, s.Prompt/2, s.Answer, cmp.Or(s.Why, td.CauseDigest))
 	out.Model, out.Input = model, 0 // how much of it was sent nobody knows
+	return out
+}
+
+// ReserveAside is what a question beside the conversation of a task may cost, and the model that answers it. It is for
+// those who hold no claim: they can look at the caps, and set nothing aside.
+func (e *Engine) ReserveAside(t td.Task, prompt string, answer int, why td.Cause) *td.Reserve {
+	model := e.smallModel(t)
+	out := e.reserveFor(t, e.Now(), model, window.Tokens(prompt), answer, why)
+	out.Model = model
 	return out
 }
 

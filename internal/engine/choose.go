@@ -12,7 +12,7 @@ import (
 // choose is the model for a call that failed like this so far: the one wanted, the one that stands in for it
 // while it is down, or, where the waits of those are used up, the next of the chain. It is not ok when there
 // is none left. Which models are down is all that does not come from the records.
-func (r *run) choose(model string, failed []td.ModelFailure) (use, why string, ok bool) {
+func (e *Engine) choose(model string, failed []td.ModelFailure) (use, why string, ok bool) {
 	var spent []string
 	for _, f := range failed {
 		if !f.RetryAt.IsZero() {
@@ -24,15 +24,15 @@ func (r *run) choose(model string, failed []td.ModelFailure) (use, why string, o
 		spent = append(spent, f.Model)
 	}
 	use = model
-	if r.Choose != nil {
-		use, why = r.Choose(model)
+	if e.Choose != nil {
+		use, why = e.Choose(model)
 	}
 	if len(spent) == 0 {
 		return use, why, true
 	}
 	var chain []string
-	if r.Chain != nil {
-		chain = r.Chain(model)
+	if e.Chain != nil {
+		chain = e.Chain(model)
 	}
 	if len(spent) > len(chain) { // also when a hook names the models
 		return "", "", false
@@ -63,9 +63,9 @@ func gaveUp(failed []td.ModelFailure) td.FailedData {
 
 // cost is the price of an answer, by the name the model was asked for and then by the one that answered.
 // Unpriced is set when nobody knows.
-func (r *run) cost(asked string, resp llm.Response) (cost td.Money, unpriced bool) {
+func (e *Engine) cost(asked string, resp llm.Response) (cost td.Money, unpriced bool) {
 	for _, name := range []string{asked, resp.Model} {
-		if cost, ok := r.Prices.Cost(name, resp.Usage); ok {
+		if cost, ok := e.Prices.Cost(name, resp.Usage); ok {
 			return cost, false
 		}
 	}

@@ -36,12 +36,34 @@ func (r *run) obey(ctx context.Context) error {
 	r.obeying = true
 	defer func() { r.obeying = false }()
 	for _, c := range cmds {
+		if c.Type == td.CmdRewind && td.Refuse(r.log.Task(), c, r.log.Now()) == nil {
+			if err := r.rewind(ctx, c); err != nil {
+				return err
+			}
+			fpObeyed.Hit()
+			continue
+		}
 		if td.Refuse(r.log.Task(), c, r.log.Now()) == nil {
 			// Killed before it is recorded: a crash in between finds the command again.
 			switch c.Type {
 			case td.CmdCancel:
+				var refused error
+				if c, refused, err = r.withdraw(ctx, c); err != nil {
+					return err
+				}
+				if refused != nil {
+					if err := r.log.AppendEvents(ctx, td.Ignore(r.log.Task(), c, refused.Error(), r.log.Now())); err != nil {
+						return err
+					}
+					fpObeyed.Hit()
+					continue
+				}
 				r.ending = hook.TaskCancelled
 				if err := r.reap(ctx, "the task was cancelled"); err != nil {
+					return err
+				}
+			case td.CmdInterrupt:
+				if err := r.reap(ctx, "the iteration was interrupted"); err != nil {
 					return err
 				}
 			case td.CmdRetry:

@@ -95,8 +95,15 @@ func (r *run) assemble(ctx context.Context) error {
 	if err != nil || !ok {
 		return err
 	}
+	forked, err := r.forkOf(ctx, t)
+	if td.IsKind(err, td.NotFound) {
+		return r.fail(ctx, td.FailedData{Error: err.Error(), Hint: "taskdaemon loop fork the task again"})
+	}
+	if err != nil {
+		return err
+	}
 	fpBeforeContext.Hit()
-	err = r.log.Append(ctx, set)
+	err = r.log.Append(ctx, append([]td.Body{set}, forked...)...)
 	fpContextSet.Hit()
 	return err
 }

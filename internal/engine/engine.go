@@ -73,12 +73,19 @@ type Options struct {
 	Knowledge *knowledge.Shelf
 	// Extract says what becomes of passages that may hold a learning when a task ends.
 	Extract Extract
+	// Worktrees is where tasks work that have a worktree of their own; nil: there are none.
+	Worktrees Worktrees
+	// Albums keep what workspaces held, step by step; nil: nobody does.
+	Albums Albums
 	// Checkouts are where verifiers work.
 	Checkouts Checkouts
 	// Spawn creates a subtask, or finds the one that was created, and lets it run.
 	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
 	// Raised is told that a person raised a budget of everybody; nil: nobody.
 	Raised func(ctx context.Context)
+	// Tell hands a hook's letter to other loops in the name of a task; nil: there are none. The same letter again is
+	// handed to nobody twice.
+	Tell func(ctx context.Context, from td.TaskID, l td.Letter) (to []string, err error)
 	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
 	CancelChild func(ctx context.Context, id td.TaskID, why string) error
 	// Desk is where tasks that prepare a PRD work; nil: there are none.
@@ -126,6 +133,7 @@ type Engine struct {
 	// opening bounds how many journals are read at once: a thousand tasks that take up their work
 	// together would leave nothing for whoever asks meanwhile.
 	opening chan struct{}
+	kits    *kits
 	warning sync.Mutex // held while people are told of a budget, so that they are told once
 }
 
@@ -140,7 +148,7 @@ func New(o Options) *Engine {
 	if o.Live == nil {
 		o.Live = func(api.Live) {}
 	}
-	return &Engine{Options: o, opening: make(chan struct{}, 4)}
+	return &Engine{Options: o, opening: make(chan struct{}, 4), kits: newKits()}
 }
 
 // run is one task being worked on under one claim.
@@ -152,22 +160,25 @@ type run struct {
 	root  *tool.Workspace
 	wires map[string]*llm.Wire // by provider: each encodes in its own way
 
-	ctx   context.Context // of the run, for what is made when first needed
-	box   *tool.Registry  // made when first needed
-	more  More            // made with it
-	tools []llm.Tool      // as recorded in the context, decoded once
+	ctx       context.Context // of the run, for what is made when first needed
+	box       *tool.Registry  // made when first needed
+	more      More            // made with it
+	beginning beginning       // of the conversation, as recorded
 
 	learned  int // the turn after which what the conversation gives away was kept
 	searched int // the turn whose answer was searched for what it wants to be kept
 
+	waited     time.Duration              // in the queue, before this run
 	begun      bool                       // the hooks of its beginning were asked
 	startWords []string                   // what they add to the opening
 	pre        map[td.StepKey]hook.Result // what hooks said of the calls before they run
 	ending     hook.Point                 // at which the task is about to end
 	obeying    bool                       // commands are being carried out
+	judges     bool                       // hooks look at a result that anybody may have written
 	given      []givenBack                // leases that hooks are not told of yet
 
-	cleaning sync.WaitGroup // what is being removed from the spool
+	shots    snapshots
+	cleaning sync.WaitGroup // what is being removed from the spool, and the snapshot that is being taken
 }
 
 func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (*run, error) {
@@ -192,29 +203,29 @@ func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Cont
 
 // Attend carries out the commands of a task that is not running, takes a running one from a holder that
 // let it fall, and looks whether a blocked one may go on.
-func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) {
+func (e *Engine) Attend(ctx context.Context, held *coord.Held) (*td.Task, error) {
 	r, err := e.open(ctx, held, nil)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	defer r.cleaning.Wait()
-	if r.log.Task().Status.State == td.Running {
+	if r.log.Look().Status.State == td.Running {
 		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.Recover(t, "taken up again", at)
 		})
 		if err != nil {
-			return td.Task{}, err
+			return nil, err
 		}
 		fpRecovered.Hit()
 	}
 	if err := r.obey(ctx); err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	if err := r.returnLeases(ctx); err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	if err := r.log.Flush(ctx); err != nil { // what hooks answered: else the next look would ask them again
-		return td.Task{}, err
+		return nil, err
 	}
 	if t := r.log.Task(); t.Status.State == td.Blocked && r.log.Damaged() == nil {
 		why, err := e.freed(ctx, t)
@@ -222,10 +233,10 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (td.Task, error) 
 			err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Unblock(t, why, at) })
 		}
 		if err != nil {
-			return td.Task{}, err
+			return nil, err
 		}
 	}
-	return r.log.Task(), nil
+	return r.left(), nil
 }
 
 // freed says why a blocked task may go on, or nothing.
@@ -243,6 +254,9 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 	if b := t.Status.Blocked; b != nil && b.Budget != nil {
 		return e.room(ctx, t)
 	}
+	if b := t.Status.Blocked; t.Worktree != nil && b != nil && b.Resource == t.Dir && available(t.Worktree.Repo) {
+		return "its worktree can be made again", nil
+	}
 	if !available(t.Dir) {
 		return "", nil
 	}
@@ -250,62 +264,84 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 }
 
 // Run works on a queued task until it ends, waits, pauses or is blocked, or until it is told to stop.
-func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (td.Task, error) {
+func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Control) (*td.Task, error) {
 	r, err := e.open(ctx, held, ctl)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	defer r.cleaning.Wait()
-	if err := r.obey(ctx); err != nil {
-		return td.Task{}, err
+	err = r.work(ctx)
+	return r.left(), err
+}
+
+// work opens the workspace, starts the task and goes round the loop.
+func (r *run) work(ctx context.Context) error {
+	defer func() {
+		if r.root != nil {
+			_ = r.root.Close()
+		}
+	}()
+	if err := r.obey(ctx); err != nil || r.log.Look().Status.State != td.Queued {
+		return err
 	}
-	if r.log.Task().Status.State != td.Queued {
-		return r.log.Task(), nil
-	}
-	if err = r.log.Damaged(); err == nil {
-		r.root, err = tool.OpenWorkspace(r.log.Task().Dir)
+	err := r.log.Damaged()
+	if err == nil && r.log.Look().Worktree == nil {
+		r.root, err = tool.OpenWorkspace(r.log.Look().Dir)
 	}
 	if err != nil {
-		err = r.block(ctx, err)
-		return r.log.Task(), err
+		return r.block(ctx, err)
 	}
-	defer func() { _ = r.root.Close() }()
 	err = r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
+		r.waited = max(0, at.Sub(t.Status.Since))
 		return td.Start(t, td.NewRunID(), at)
 	})
 	if err != nil {
-		return td.Task{}, err
+		return err
 	}
 	fpStarted.Hit()
-	err = r.loop(ctx)
-	return r.log.Task(), err
+	if r.root == nil {
+		if err := r.place(ctx); err != nil {
+			return r.notPlaced(ctx, err)
+		}
+	}
+	r.snapStart(ctx)
+	return r.loop(ctx)
 }
 
 // Crashed records that the run panicked: the same panic would come again, so the task fails.
-func (e *Engine) Crashed(ctx context.Context, held *coord.Held, panicked string) (td.Task, error) {
+func (e *Engine) Crashed(ctx context.Context, held *coord.Held, panicked string) (*td.Task, error) {
 	r, err := e.open(ctx, held, nil)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	defer r.cleaning.Wait()
-	if r.log.Task().Status.State != td.Running {
-		return r.log.Task(), fmt.Errorf("panic outside a run: %s", panicked)
+	if r.log.Look().Status.State != td.Running {
+		return r.left(), fmt.Errorf("panic outside a run: %s", panicked)
 	}
 	err = r.fail(ctx, td.FailedData{
 		Error: "taskdaemon itself crashed in this run: " + panicked, Recoverable: true,
 		Hint: "taskdaemon daemon logs",
 	})
-	return r.log.Task(), err
+	return r.left(), err
+}
+
+// left is the task as the run leaves it.
+func (r *run) left() *td.Task {
+	t := *r.log.Look()
+	return &t
 }
 
 // loop does what the records call for, one safe point after the other.
 func (r *run) loop(ctx context.Context) error {
-	for r.log.Task().Status.State == td.Running {
+	for r.log.Look().Status.State == td.Running {
 		if err := r.safePoint(ctx); err != nil {
 			return err
 		}
-		if r.log.Task().Status.State != td.Running {
+		if r.log.Look().Status.State != td.Running {
 			break
+		}
+		if err := r.snappedYet(); err != nil {
+			return err
 		}
 		err := r.next(ctx)
 		// The safe point takes the command that could not wait; a process that was lost is in flight
@@ -319,6 +355,9 @@ func (r *run) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := r.snapped(ctx); err != nil {
+		return err
 	}
 	return r.log.Flush(ctx)
 }
@@ -339,6 +378,9 @@ func (r *run) next(ctx context.Context) error {
 		return err
 	}
 	t := r.log.Transcript()
+	if r.log.Look().Behind != "" && !t.Open() {
+		return r.rebase(ctx)
+	}
 	if !t.Open() && t.Context != nil {
 		if turned, err := r.turned(ctx); err != nil || turned {
 			return err
@@ -384,15 +426,15 @@ func (r *run) safePoint(ctx context.Context) error {
 	if err := r.returnLeases(ctx); err != nil {
 		return err
 	}
-	if r.ctl.Halted() && r.log.Task().Status.State == td.Running {
+	if r.ctl.Halted() && r.log.Look().Status.State == td.Running {
 		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.Interrupt(t, "the daemon stopped", at)
 		})
 		fpInterrupted.Hit()
 		return err
 	}
-	if !available(r.log.Task().Dir) && r.log.Task().Status.State == td.Running {
-		return r.block(ctx, td.Errorf(td.Unavailable, "the workspace %s is gone", r.log.Task().Dir))
+	if !available(r.log.Look().Dir) && r.log.Look().Status.State == td.Running {
+		return r.block(ctx, td.Errorf(td.Unavailable, "the workspace %s is gone", r.log.Look().Dir))
 	}
 	return nil
 }
@@ -411,6 +453,9 @@ func (r *run) fail(ctx context.Context, f td.FailedData, with ...td.Body) error 
 	}
 	r.ending = hook.TaskFailed
 	if err := r.reap(ctx, "the task failed"); err != nil {
+		return err
+	}
+	if err := r.snapped(ctx); err != nil {
 		return err
 	}
 	if err := r.failing(ctx, f); err != nil {

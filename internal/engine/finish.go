@@ -11,6 +11,7 @@ import (
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
@@ -61,6 +62,9 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 // conclude ends the task as nominated, if it may.
 func (r *run) conclude(ctx context.Context, n nomination) error {
 	fpNominated.Hit()
+	if err := r.snapped(ctx); err != nil { // the validator may write
+		return err
+	}
 	if n.failed {
 		return r.fail(ctx, td.FailedData{
 			Error: n.text, Recoverable: true,
@@ -77,6 +81,10 @@ func (r *run) conclude(ctx context.Context, n nomination) error {
 		return err
 	}
 	evidence, passed, err = r.verify(ctx, n, evidence)
+	if err != nil || !passed {
+		return err
+	}
+	evidence, passed, err = r.integrate(ctx, n, evidence)
 	if err != nil || !passed {
 		return err
 	}
@@ -143,8 +151,10 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 	}
 	if v.Intent == nil && v.Outcome == nil || stale {
 		if why := r.forbidden(task); why != "" {
-			return nil, false, r.reject(ctx, n, fmt.Sprintf(
-				"Not accepted: the validator `%s` may not be run. %s Nobody but a person can change that: call Fail and say so.", task.Validator, why))
+			return nil, false, r.unwanted(ctx, n, why)
+		}
+		if agreed, err := r.agreed(ctx, n); err != nil || !agreed {
+			return nil, false, err
 		}
 	}
 	if stale {
@@ -201,11 +211,30 @@ func (r *run) outdated(ctx context.Context, v transcript.Check) (bool, error) {
 // forbidden says why the task's validator may not be run: what the floor and deny rules forbid is not run for
 // anybody, whoever wrote it into the task or the graph.
 func (r *run) forbidden(task td.Task) string {
-	p, err := r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
+	return r.barred(task, r.root.Dir(), task.Validator)
+}
+
+// policy is what calls of the task in a folder are judged by. A worktree may lack the rules of the project's own folder: those
+// hold as well.
+func (r *run) policy(task td.Task, dir string) (*policy.Policy, error) {
+	own := slices.Concat(task.Inherited, task.Rules)
+	if task.Worktree != nil {
+		local, err := r.Guard.Local(task.Home())
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, local...)
+	}
+	return r.Guard.Policy(dir, own)
+}
+
+// barred says why a command may not be run on behalf of the task, whoever wants it.
+func (r *run) barred(task td.Task, dir, command string) string {
+	p, err := r.policy(task, dir)
 	if err != nil {
 		return fmt.Sprintf("The rules cannot be read: %v.", err)
 	}
-	if d, is := p.Forbids(task.Validator, r.root.Dir()); is {
+	if d, is := p.Forbids(command, dir); is {
 		return fmt.Sprintf("It is forbidden (%s). %s", d.Rule, d.Why)
 	}
 	return ""

@@ -41,7 +41,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	if d, decided := authored(task, call); decided {
 		return d
 	}
-	p, err := r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
+	p, err := r.policy(task, r.root.Dir())
 	switch {
 	case err != nil && call.Free:
 		return policy.Decision{Verdict: policy.Allow, Rule: "it changes nothing", Looks: true}
@@ -71,7 +71,7 @@ func (r *run) tainted() bool { return r.Taint && r.log.Task().Untrusted }
 // cannot be read it may read nothing.
 func (r *run) hidden(task td.Task) func(path string) bool {
 	rules := sync.OnceValues(func() (*policy.Policy, error) {
-		return r.Guard.Policy(r.root.Dir(), slices.Concat(task.Inherited, task.Rules))
+		return r.policy(task, r.root.Dir())
 	})
 	return func(path string) bool {
 		p, err := rules()
@@ -190,7 +190,7 @@ func (r *run) keepRules(ctx context.Context, a *transcript.Asked, verdict policy
 		}
 		rules[i] = td.KeptRule{Verdict: string(verdict), Match: match, By: a.Answer.By, At: a.AnsweredAt, Untrusted: verdict == policy.Allow && r.tainted()}
 		if a.Answer.Scope == td.ProjectScope {
-			rules[i].In = cmp.Or(task.Source, task.Dir) // a checkout is thrown away
+			rules[i].In = cmp.Or(task.Source, task.Home()) // a checkout is thrown away
 		}
 	}
 	if !a.Kept {

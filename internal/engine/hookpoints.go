@@ -19,7 +19,7 @@ import (
 // hookName is who says what hooks add or decide.
 const hookName = "hook"
 
-// begin fires TaskCreated and TaskStarted. It is called in every run; a hook is asked once for each time
+// begin fires TaskCreated, TaskScheduled and TaskStarted. It is called in every run; a hook is asked once for each time
 // the task begins: when it was added, and when a person let it go on.
 func (r *run) begin(ctx context.Context) error {
 	script, t := r.log.Transcript(), r.log.Task()
@@ -31,6 +31,11 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	key := script.BeginKey()
+	if _, _, err := fire(ctx, r, key, hook.TaskScheduledPayload{
+		Head: r.head(), Asked: hook.AskedOf(t.Spec), WaitedMS: r.waited.Milliseconds(),
+	}); err != nil {
+		return err
+	}
 	_, said, err := fire(ctx, r, key, hook.TaskStartedPayload{
 		Head: r.head(), Asked: hook.AskedOf(t.Spec), Recovered: t.Recoveries > 0,
 	})
@@ -163,7 +168,7 @@ func (r *run) heard(ctx context.Context, c td.Command) (td.Command, hook.Result,
 	p := hook.PostUserInputPayload{Head: r.head(), Kind: td.AskConversation, Message: c.Text, By: c.By}
 	t := r.log.Task()
 	switch {
-	case c.Type == td.CmdMessage:
+	case c.Type == td.CmdMessage || c.Type == td.CmdInterrupt:
 		if w := t.Status.Waiting; w != nil && w.Kind == td.AskConversation {
 			p.RequestID = w.Request
 		}
@@ -174,7 +179,7 @@ func (r *run) heard(ctx context.Context, c td.Command) (td.Command, hook.Result,
 		return c, hook.Result{}, nil
 	}
 	p, said, err := fire(ctx, r, orderKey(c), p)
-	if c.Type == td.CmdMessage {
+	if c.Answer == nil {
 		c.Text = p.Message
 	} else {
 		answer := *c.Answer
@@ -189,9 +194,12 @@ func (r *run) obeyed(c td.Command, said hook.Result) []td.Event {
 	t, at := r.log.Task(), r.log.Now()
 	if said.Blocked {
 		why := fmt.Sprintf("hook %s: %s", said.Hook, said.Reason)
-		return []td.Event{{Task: t.ID, At: at, Takes: c.Key, Body: td.Ignored{Command: c.Type, Why: why}}}
+		return []td.Event{td.Ignore(t, c, why, at)}
 	}
 	evs := td.Obey(t, c, at)
+	if _, is := evs[0].Body.(td.Said); is && c.Type == td.CmdInterrupt && r.log.Transcript().Context != nil {
+		evs = slices.Insert(evs, 1, td.Event{Task: t.ID, At: at, Body: r.note(td.EndedInterrupted, c.Text)})
+	}
 	if len(said.Inject) > 0 {
 		evs = append(evs, td.Event{Task: t.ID, At: at, Body: injected(orderKey(c), said)})
 	}

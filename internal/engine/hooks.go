@@ -22,10 +22,12 @@ var (
 	fpHookAdopted   = failpoint.New("engine.hook.adopted")
 	fpStopping      = failpoint.New("engine.hook.before_pause")
 	fpHookCleaned   = failpoint.New("engine.hook.cleaned")
+	fpHookTold      = failpoint.New("engine.hook.told")
 	errHookLost     = errors.New("its answer was lost with its process")
 	errHookUnheard  = errors.New("its recorded answer cannot be read")
 	errHookStopped  = errors.New("the task ended before it did")
 	errHookNoFolder = errors.New("there is no folder for hooks")
+	errHookAlone    = errors.New("there are no other loops to tell")
 )
 
 // fire asks the hooks that are configured at a point and met by p (G-10). key names the occasion, the same
@@ -120,6 +122,9 @@ func (a *asking) call(ctx context.Context, again bool) (td.Outcome, error) {
 		} else {
 			res, err = hook.HTTP(ctx, a.spec, a.payload, key)
 		}
+		if err == nil {
+			res, err = a.tell(ctx, res)
+		}
 		if err != nil {
 			return td.Outcome{}, err
 		}
@@ -196,9 +201,38 @@ func (a *asking) await(ctx context.Context, p sandbox.Process, via td.Via) (td.O
 	if err != nil {
 		return a.failed(err), nil
 	}
-	return a.outcome(hook.Interpret(a.spec, a.payload, hook.Output{
+	said, err := a.tell(ctx, hook.Interpret(a.spec, a.payload, hook.Output{
 		Exit: res.Exit, Stdout: stdout, Stderr: slices.Concat(res.Head, res.Tail), TimedOut: res.TimedOut,
-	}), via), nil
+	}))
+	if err != nil {
+		return td.Outcome{}, err
+	}
+	return a.outcome(said, via), nil
+}
+
+// tell hands over what the hook has for other loops. It comes before the record of its answer, so that a crash in between
+// finds the answer again, and the names of the messages see to it that nobody reads one twice. The error is ctx's
+// cause: whatever else goes wrong is a failure of the hook, whose block stands.
+func (a *asking) tell(ctx context.Context, res hook.Result) (hook.Result, error) {
+	for i, m := range res.Tell {
+		letter := m.Letter(fmt.Sprintf("%s/%s.%d", a.r.held.Task, a.key.Try(a.attempt), i))
+		letter.Untrusted = a.r.judges
+		err := errHookAlone
+		if a.r.Tell != nil {
+			_, err = a.r.Tell(ctx, a.r.held.Task, letter)
+		}
+		switch {
+		case err == nil:
+			fpHookTold.Hit()
+		case context.Cause(ctx) != nil:
+			return res, context.Cause(ctx)
+		case res.Blocked:
+			res.Failure = err.Error()
+		default:
+			return hook.Failed(a.spec, fmt.Errorf("tell other loops: %w", err)), nil
+		}
+	}
+	return res, nil
 }
 
 // resolve finds out what became of the command that an earlier life started.
@@ -276,6 +310,9 @@ func (a *asking) outcome(res hook.Result, via td.Via) td.Outcome {
 	res.Reason, res.Failure = a.r.Redact.String(res.Reason), a.r.Redact.String(res.Failure)
 	for i, words := range res.Inject {
 		res.Inject[i] = a.r.Redact.String(words)
+	}
+	for i, m := range res.Tell {
+		res.Tell[i].Text = a.r.Redact.String(m.Text)
 	}
 	for name, v := range res.Changes {
 		res.Changes[name] = a.r.Redact.JSON(v)

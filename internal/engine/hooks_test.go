@@ -390,7 +390,7 @@ func TestPointsFire(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	want := map[hook.Point]int{
-		hook.TaskCreated: 1, hook.TaskStarted: 3, hook.TaskFailed: 1, hook.TaskCompleted: 1, hook.TaskPaused: 1,
+		hook.TaskCreated: 1, hook.TaskScheduled: 3, hook.TaskStarted: 3, hook.TaskFailed: 1, hook.TaskCompleted: 1, hook.TaskPaused: 1,
 		hook.TaskResumed: 2, hook.TaskCancelled: 1,
 		hook.PermissionRequest: 2, hook.PermissionGranted: 1, hook.PermissionDenied: 1, hook.PreUserPrompt: 2, hook.PostUserInput: 2,
 		hook.PreContextAssembly: 1, hook.PostContextAssembly: 1,

@@ -110,6 +110,8 @@ func (r *run) judged(c *transcript.Call, do func(context.Context) (td.Outcome, e
 func (r *run) afterTool(ctx context.Context, c *transcript.Call, res td.ToolResult, took time.Duration) (td.ToolResult, error) {
 	words := r.pre[c.Key].Inject
 	if r.Hooks.Has(hook.PostToolUse) {
+		r.judges = res.Untrusted
+		defer func() { r.judges = false }()
 		p, said, err := fireWithin(ctx, r, c.Key, hook.PostToolUsePayload{
 			Head: r.head(), ToolCall: toolCall(c), TookMS: took.Milliseconds(),
 			ToolResponse: hook.ToolResponse{Content: res.Content, IsError: res.IsError},
@@ -130,12 +132,12 @@ func (r *run) afterTool(ctx context.Context, c *transcript.Call, res td.ToolResu
 	return res, nil
 }
 
-// requested fires PermissionRequest for a call that a person would be asked about.
-func (r *run) requested(ctx context.Context, c *transcript.Call, req td.Request) (td.Request, hook.Result, error) {
+// requested fires PermissionRequest for a call that a person would be asked about. Another input is another question.
+func (r *run) requested(ctx context.Context, call hook.ToolCall, req td.Request) (td.Request, hook.Result, error) {
 	req.ID = td.NewRequestID()
-	key := c.Key + td.StepKey(".in"+inputHash(c)) // another input is another question
+	key := req.Step + td.StepKey(".in"+shortHash(call.ToolInput))
 	p, said, err := fire(ctx, r, key, hook.PermissionRequestPayload{
-		Head: r.head(), ToolCall: toolCall(c), RequestID: req.ID, Prompt: req.Prompt,
+		Head: r.head(), ToolCall: call, RequestID: req.ID, Prompt: req.Prompt,
 	})
 	req.Prompt = p.Prompt
 	return req, said, err

@@ -55,7 +55,7 @@ func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) error
 	}
 	within, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
-	found, err := r.Knowledge.Told(within, t.Dir, about, most)
+	found, err := r.Knowledge.Told(within, t.Home(), about, most)
 	if err != nil {
 		r.Log.Warn("look for learnings", "task", t.Handle, "err", err)
 		return nil
@@ -189,7 +189,7 @@ func (r *run) keep(ctx context.Context, key td.StepKey, l memory.Learning) error
 	_, err = r.log.Do(step, durable.Step{
 		Intent: td.Intent{Key: key, Kind: td.LearnStep, Name: "Learn", Effect: td.Keyed, Attempt: attempt, Evidence: evidence},
 		Run: func(ctx context.Context) (out td.Outcome, _ error) {
-			err := r.Knowledge.Use(t.Dir, func(s *memory.Store) error {
+			err := r.Knowledge.Use(t.Home(), func(s *memory.Store) error {
 				fpBeforeLearn.Hit()
 				kept, _, err := s.Add(ctx, l)
 				fpLearned.Hit()
@@ -220,7 +220,7 @@ func (r *run) foundKept(ctx context.Context, prior td.Intent) (res durable.Resol
 	if err := json.Unmarshal(prior.Evidence, &l); err != nil {
 		return durable.Resolution{}, nil
 	}
-	err = r.Knowledge.Use(r.log.Task().Dir, func(s *memory.Store) error {
+	err = r.Knowledge.Use(r.log.Task().Home(), func(s *memory.Store) error {
 		kept, there, err := s.Probe(ctx, l)
 		if there {
 			res = durable.Resolution{State: durable.Done, Outcome: keptOutcome(kept)}

@@ -81,7 +81,7 @@ func (r *run) busy(ctx context.Context, step td.StepKey, wants []td.Want, by *td
 	switch {
 	case err != nil:
 		return "", err
-	case waited >= r.Leases.Wait:
+	case waited >= r.Leases.Wait && !td.Patient(wants):
 		fpLeaseGivenUp.Hit()
 		words = fmt.Sprintf("Resource locked by task %s (%s): %s. Waited %s for it.", by.Handle, by.Title, by.Resource, waited.Round(time.Second))
 		if ours != nil {
@@ -279,7 +279,7 @@ func (e *Engine) leaseFree(ctx context.Context, t td.Task) (string, error) {
 		return fmt.Sprintf("%s is free", t.Status.Blocked.Resource), err
 	case by.Own:
 		return "only it is in its own way", nil
-	case !e.Now().Before(t.Place.Since.Add(e.Leases.Wait)):
+	case !td.Patient(t.Place.Wants) && !e.Now().Before(t.Place.Since.Add(e.Leases.Wait)):
 		return fmt.Sprintf("it waited %s for %s", e.Leases.Wait, by.Resource), nil
 	}
 	for _, h := range locks.Held {

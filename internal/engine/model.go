@@ -67,57 +67,77 @@ func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, 
 	return now.Add(wait + time.Duration(rand.Int64N(int64(wait)/10+1)))
 }
 
-// callModel makes one attempt at the next answer.
+// call is one attempt at an answer, ready to be made.
+type call struct {
+	req     llm.Request
+	answer  string // that a hook gave in the model's place
+	key     td.StepKey
+	why     string // this model
+	again   bool   // an earlier life began it
+	reserve *td.Reserve
+}
+
+// callModel makes one attempt at the next answer. It is on the stack while the model answers: what it needs no more by then
+// is left to others.
 func (r *run) callModel(ctx context.Context) error {
+	c, err := r.nextCall(ctx)
+	if err != nil || c == nil {
+		return err
+	}
+	step, done := r.ctl.Step(ctx)
+	defer done()
+	_, err = r.log.Do(step, durable.Step{
+		Intent: td.Intent{Key: c.key, Kind: td.ModelStep, Name: c.req.Model, Effect: td.Pure, Attempt: c.req.Attempt, Why: c.why, Reserve: c.reserve},
+		Again:  c.again,
+		Run: func(ctx context.Context) (td.Outcome, error) {
+			if c.answer != "" {
+				return spoken(c.answer), nil
+			}
+			return r.stream(ctx, c.key, &c.req)
+		},
+	})
+	return err
+}
+
+// nextCall is the call to make now, or nil if something else came of it.
+func (r *run) nextCall(ctx context.Context) (*call, error) {
 	t, script := r.log.Task(), r.log.Transcript()
 	if limit := r.turnLimit(t); t.Turns-t.TurnsAtResume >= limit {
 		why := fmt.Sprintf("%d turns without an end; resume to allow as many again", limit)
-		return r.pause(ctx, "taskdaemon", why, td.Drifted{Signal: td.DriftTurns, Action: td.DriftStuck, Detail: fmt.Sprintf("%d turns", limit)})
+		return nil, r.pause(ctx, "taskdaemon", why, td.Drifted{Signal: td.DriftTurns, Action: td.DriftStuck, Detail: fmt.Sprintf("%d turns", limit)})
 	}
 	if n := len(script.Model.Failures); n > 0 && !script.Model.InFlight {
 		// A clock that was set back must not make the wait longer than it was meant to be.
 		if last := script.Model.Failures[n-1]; !last.RetryAt.IsZero() {
 			if waited, err := r.wait(ctx, min(last.RetryAt.Sub(r.Now()), last.Wait)); err != nil || !waited {
-				return err
+				return nil, err
 			}
 		}
 	}
 	if raised, err := r.escalate(ctx); err != nil || raised {
-		return err
+		return nil, err
 	}
 	model, why, ok := r.choose(r.model(t), script.Model.Failures)
 	if !ok {
-		return r.fail(ctx, gaveUp(script.Model.Failures))
+		return nil, r.fail(ctx, gaveUp(script.Model.Failures))
 	}
 	req, err := r.request(t, model)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	req, answer, ok, err := r.beforeCall(ctx, req)
-	if err != nil || !ok {
-		return err
+	c := &call{why: why}
+	if c.req, c.answer, ok, err = r.beforeCall(ctx, req); err != nil || !ok {
+		return nil, err
 	}
-	var reserve *td.Reserve
-	if answer == "" {
+	if c.answer == "" {
 		if err := r.warnBudget(ctx); err != nil {
-			return err
+			return nil, err
 		}
-		reserve = r.reserveTurn(req)
+		c.reserve = r.reserveTurn(c.req)
 	}
-	key := script.ModelKey()
-	step, done := r.ctl.Step(ctx)
-	defer done()
-	_, err = r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: key, Kind: td.ModelStep, Name: req.Model, Effect: td.Pure, Attempt: req.Attempt, Why: why, Reserve: reserve},
-		Again:  script.Model.InFlight && script.Model.Intent.Name == req.Model,
-		Run: func(ctx context.Context) (td.Outcome, error) {
-			if answer != "" {
-				return spoken(answer), nil
-			}
-			return r.stream(ctx, key, req)
-		},
-	})
-	return err
+	c.key = script.ModelKey()
+	c.again = script.Model.InFlight && script.Model.Intent.Name == c.req.Model
+	return c, nil
 }
 
 func (r *run) turnLimit(t td.Task) int {
@@ -130,12 +150,19 @@ func (r *run) turnLimit(t td.Task) int {
 // request is the call as the records have it: the same bytes in every life.
 func (r *run) request(t td.Task, model string) (llm.Request, error) {
 	script := r.log.Transcript()
-	req := llm.Request{
+	if r.beginning.of != script.Context {
+		var err error
+		if r.beginning, err = r.common(script.Context); err != nil {
+			return llm.Request{}, err
+		}
+	}
+	return llm.Request{
 		Model:     model,
 		Priority:  t.Priority,
 		Since:     t.CreatedAt,
 		Tokens:    script.Changed(),
 		System:    script.Context.System,
+		Tools:     r.beginning.kit.tools,
 		Messages:  script.Messages,
 		MaxTokens: r.MaxTokens,
 		Thinking:  r.Thinking,
@@ -143,14 +170,7 @@ func (r *run) request(t td.Task, model string) (llm.Request, error) {
 		Answers:   script.Answers,
 		Script:    t.Rehearsal,
 		Wire:      r.wire(model),
-	}
-	if r.tools == nil {
-		if err := json.Unmarshal(script.Context.Tools, &r.tools); err != nil {
-			return llm.Request{}, fmt.Errorf("read the recorded tools: %w", err)
-		}
-	}
-	req.Tools = r.tools
-	return req, nil
+	}, nil
 }
 
 // wire is what keeps the encoded history for the provider of a model.
@@ -188,34 +208,34 @@ func (r *run) escalate(ctx context.Context) (bool, error) {
 }
 
 // provider is who answers the task: one that brings a script is rehearsed whatever the provider is.
-func (r *run) provider(t td.Task) string {
+func (e *Engine) provider(t td.Task) string {
 	if t.Rehearsal != "" {
 		return llm.Rehearsal
 	}
-	return r.Model.Provider()
+	return e.Model.Provider()
 }
 
 // model is the one for the next call: what a person chose, else the task's own, else its tier's. A
 // rehearsal carries no model's name.
-func (r *run) model(t td.Task) string {
-	if r.provider(t) == llm.Rehearsal {
+func (e *Engine) model(t td.Task) string {
+	if e.provider(t) == llm.Rehearsal {
 		return llm.Rehearsal + "/" + llm.Rehearsal
 	}
 	for _, m := range []string{t.ModelOverride, t.Spec.Model} {
-		if tiered, ok := r.Models[td.Tier(m)]; ok {
+		if tiered, ok := e.Models[td.Tier(m)]; ok {
 			return tiered
 		}
 		if m != "" {
 			return m
 		}
 	}
-	return r.Models[tierOf(t)]
+	return e.Models[tierOf(t)]
 }
 
-func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.Outcome, error) {
+func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.Outcome, error) {
 	fpBeforeCall.Hit()
 	said := map[api.LiveKind]*redact.Stream{}
-	resp, err := r.Model.Stream(ctx, req, func(d llm.Delta) {
+	resp, err := r.Model.Stream(ctx, *req, func(d llm.Delta) {
 		kind := liveKind(d.Kind)
 		if said[kind] == nil {
 			said[kind] = &redact.Stream{Redactor: r.Redact, Known: true}
@@ -230,11 +250,11 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req llm.Request) (td.O
 			return td.Outcome{}, cause
 		}
 		fpFailed.Hit()
-		return td.Outcome{Failure: r.failure(req.Model, err, r.log.Transcript().Model.Failures)}, nil
+		return td.Outcome{Failure: r.failure(req.Model, err, r.log.Transcript().Model.Failures, r.log.Now())}, nil
 	}
 	fpAnswered.Hit()
 	cost, unpriced := r.cost(req.Model, resp)
-	prefix := r.prefix(req, resp)
+	prefix := r.prefix(*req, resp)
 	return td.Outcome{Model: &td.ModelResult{
 		Prefix:     prefix,
 		Message:    whole(resp),
@@ -272,14 +292,13 @@ func noInput(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &fields) == nil && len(fields) == 0
 }
 
-func (r *run) failure(model string, err error, earlier []td.ModelFailure) *td.ModelFailure {
-	var e *llm.Error
-	if !errors.As(err, &e) {
-		e = &llm.Error{Class: td.Network, Err: err}
+func (e *Engine) failure(model string, err error, earlier []td.ModelFailure, now time.Time) *td.ModelFailure {
+	var why *llm.Error
+	if !errors.As(err, &why) {
+		why = &llm.Error{Class: td.Network, Err: err}
 	}
-	f := &td.ModelFailure{Model: model, Class: e.Class, Status: e.Status, Message: e.Error(), Hint: e.Hint}
-	now := r.log.Now()
-	f.RetryAt = r.Retry.after(model, *e, earlier, now)
+	f := &td.ModelFailure{Model: model, Class: why.Class, Status: why.Status, Message: why.Error(), Hint: why.Hint}
+	f.RetryAt = e.Retry.after(model, *why, earlier, now)
 	if !f.RetryAt.IsZero() {
 		f.Wait = f.RetryAt.Sub(now)
 	}

@@ -45,7 +45,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 		if t.PermissionLimit > 0 {
 			limit = t.PermissionLimit
 		}
-		req, said, err := r.requested(ctx, c, td.Request{
+		req, said, err := r.requested(ctx, toolCall(c), td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
 			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: choices(d), Offers: offers(d),
 			Detail: strings.TrimSpace(call.Title + "\n" + d.Why), Limit: limit, InputHash: inputHash(c), Bound: call.Bound,

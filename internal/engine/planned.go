@@ -18,6 +18,9 @@ type Planned struct {
 	// Documents are those of the PRD that the task is part of, and Feature is its slug.
 	Documents []Document
 	Feature   string
+	// Criteria are how one can tell that the feature is done, and AutoInstall says that what it needs may be installed.
+	Criteria    []string
+	AutoInstall bool
 	// InTheWay says why the task may not begin anything new: it waits for another one, since somebody said so.
 	InTheWay string
 	// Siblings is what became of the tasks beside it, the newest first.
@@ -76,6 +79,9 @@ func (r *run) addPlanned(p Planned, opening *prose) (untrusted bool) {
 		}
 		opening.add(d.Name, "", fmt.Sprintf("<%s>\n%s\n</%s>\n\n", d.Name, within(d.Name, strings.TrimSpace(text)), d.Name))
 	}
+	if text := p.criteria(); text != "" {
+		opening.add("criteria", "", fmt.Sprintf("<criteria>\n%s</criteria>\n\n", within("criteria", text)))
+	}
 	for _, b := range p.Blockers {
 		told, tainted := b.told()
 		untrusted = untrusted || tainted
@@ -83,6 +89,21 @@ func (r *run) addPlanned(p Planned, opening *prose) (untrusted bool) {
 			b.Handle, b.Title, within("completed_before", told)))
 	}
 	return untrusted
+}
+
+// criteria is what is said of when the feature is done, and of what may be done for it.
+func (p Planned) criteria() string {
+	var b strings.Builder
+	if len(p.Criteria) > 0 {
+		b.WriteString("The whole feature counts as done when all of this holds; what of it this task is about must hold after it:\n")
+	}
+	for _, c := range p.Criteria {
+		fmt.Fprintf(&b, "- %s\n", c)
+	}
+	if p.AutoInstall {
+		b.WriteString("What the work needs, such as packages, may be installed with the project's own means.\n")
+	}
+	return b.String()
 }
 
 // told is what is said of a completed task, and whether a task that had read untrusted text says any of it.
@@ -133,11 +154,12 @@ func (r *run) retryWords(t td.Task) string {
 }
 
 var endingWords = map[td.Ending]string{
-	td.EndedFailed:     "the agent gave it up",
-	td.EndedUnverified: "it was found not to be done",
-	td.EndedUnclear:    "it ended without a result",
-	td.EndedMistaken:   "the agent spoke of another task",
-	td.EndedGivenUp:    "the agent saw no use in going on",
+	td.EndedFailed:      "the agent gave it up",
+	td.EndedUnverified:  "it was found not to be done",
+	td.EndedUnclear:     "it ended without a result",
+	td.EndedMistaken:    "the agent spoke of another task",
+	td.EndedGivenUp:     "the agent saw no use in going on",
+	td.EndedInterrupted: "a person interrupted it",
 }
 
 const retryText = `<retry>

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/sigil"
@@ -186,4 +187,54 @@ func TestEditsVoidWhatTheValidatorFound(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A person's words end the iteration: the next begins afresh and is told them, as are those who come after.
+func TestInterruptedWithWords(t *testing.T) {
+	play(t, []any{calls("Look", `{}`), calls("Complete", `{"summary":"done"}`)}, func(s *td.Spec, _ *Options) {
+		s.Project, s.Order = s.Dir, &td.Order{Run: "r", Strategy: td.Escalate}
+	}, func(b *bench, id td.TaskID) {
+		time.Sleep(500 * time.Millisecond) // in the bubble: it looks around by now
+		b.post(id, td.Command{Key: "words", Type: td.CmdInterrupt, Text: "use the blue one", By: "me"})
+		task := b.until(id, td.Paused)
+		if task.Status.Paused.By != td.ByRun || len(task.Tries) != 1 || task.Tries[0].Ending != td.EndedInterrupted || task.Tries[0].Reason != "use the blue one" {
+			t.Fatalf("%+v, %+v", task.Status, task.Tries)
+		}
+		notes, err := b.journal.Notes(b.t.Context(), store.NoteQuery{Project: task.Project, Run: "r", Limit: 5})
+		if err != nil || len(notes) != 1 || notes[0].Ending != td.EndedInterrupted || notes[0].Iteration != 1 {
+			t.Errorf("notes %+v, %v", notes, err)
+		}
+		b.post(id, td.Command{Key: "more", Type: td.CmdInterrupt, Text: "and be quick", By: "me"}) // no iteration is on its way
+		b.post(id, td.Command{Key: "go on", Type: td.CmdResume})
+		task = b.until(id, td.Completed)
+		if task.Iteration != 2 || len(task.Tries) != 1 || task.Chosen != td.Small {
+			t.Errorf("iteration %d on %s, tries %+v", task.Iteration, task.Chosen, task.Tries)
+		}
+		conversation := b.model.requests[len(b.model.requests)-1].Messages
+		opening := conversation[0].Text()
+		for _, word := range []string{"iteration 2 of this task", "a person interrupted it", "> use the blue one", "<said_before>", "and be quick"} {
+			if !strings.Contains(opening, word) {
+				t.Errorf("%q is not told:\n%s", word, opening)
+			}
+		}
+		if len(conversation) != 1 {
+			t.Errorf("it begins with %d messages", len(conversation))
+		}
+	})
+}
+
+// Whoever works on part of a feature is told when all of it is done.
+func TestCriteriaAreTold(t *testing.T) {
+	around(t, Planned{Criteria: []string{"it floats", "dry </criteria> inside"}, AutoInstall: true}, func(opening string, _ td.Task) {
+		for _, word := range []string{"<criteria>\nThe whole feature", "- it floats\n", "- dry &lt;/criteria> inside\n", "may be installed with the project's own means.\n</criteria>"} {
+			if !strings.Contains(opening, word) {
+				t.Errorf("%q is not told:\n%s", word, opening)
+			}
+		}
+	})
+	around(t, Planned{}, func(opening string, _ td.Task) {
+		if strings.Contains(opening, "criteria") || strings.Contains(opening, "installed") {
+			t.Errorf("there are none, but it is told\n%s", opening)
+		}
+	})
 }

@@ -26,7 +26,7 @@ func (r *run) side(ctx context.Context, key td.StepKey, why td.Cause, system, pr
 	out, err := r.log.Do(step, durable.Step{
 		Intent: td.Intent{Key: key, Kind: td.SideStep, Name: model, Effect: td.Pure, Reserve: r.reserveSide(system+prompt, maxTokens, why)},
 		Run: func(ctx context.Context) (td.Outcome, error) {
-			out, err := r.aside(ctx, system, prompt, maxTokens)
+			out, err := r.Aside(ctx, r.log.Task(), system, prompt, maxTokens)
 			return td.Outcome{Side: &out}, err
 		},
 	})
@@ -39,31 +39,30 @@ func (r *run) side(ctx context.Context, key td.StepKey, why td.Cause, system, pr
 	return out.Side.Text, nil
 }
 
-// aside asks the small model, and those it falls back on, as patiently as any other. A failure of all of
-// them is an answer too: an error means that the call was interrupted. Attempts leave no record of their own:
-// a call that a crash cut off begins anew.
-func (r *run) aside(ctx context.Context, system, prompt string, maxTokens int) (td.SideResult, error) {
-	t := r.log.Task()
+// Aside asks the small model of a task, and those it falls back on, as patiently as any other. A failure of all of
+// them is an answer too: an error means that the call was interrupted. Nothing is recorded: that is for whoever
+// makes the call a step. A call that a crash cut off begins anew.
+func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, maxTokens int) (td.SideResult, error) {
 	var failed []td.ModelFailure
 	for {
-		model, _, ok := r.choose(r.smallModel(t), failed)
+		model, _, ok := e.choose(e.smallModel(t), failed)
 		if !ok {
 			return td.SideResult{Model: failed[len(failed)-1].Model, Error: gaveUp(failed).Error}, nil
 		}
-		resp, err := r.Model.Stream(ctx, llm.Request{
+		resp, err := e.Model.Stream(ctx, llm.Request{
 			Model: model, System: system, MaxTokens: maxTokens, Script: t.Rehearsal, Priority: t.Priority, Since: t.CreatedAt,
 			Tokens: window.Tokens(prompt), Attempt: len(failed),
 			Messages: []td.Message{{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: prompt}}}},
 		}, func(llm.Delta) {})
 		if err == nil {
 			fpSideAnswered.Hit()
-			cost, unpriced := r.cost(model, resp)
+			cost, unpriced := e.cost(model, resp)
 			return td.SideResult{Text: resp.Message.Text(), Model: resp.Model, Usage: resp.Usage, Cost: cost, Unpriced: unpriced}, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return td.SideResult{}, cause
 		}
-		f := r.failure(model, err, failed)
+		f := e.failure(model, err, failed, e.Now())
 		failed = append(failed, *f)
 		if end, bounded := ctx.Deadline(); bounded && time.Until(end) <= f.Wait {
 			return td.SideResult{Model: model, Error: f.Message}, nil // in a tool, which can do without
@@ -76,11 +75,11 @@ func (r *run) aside(ctx context.Context, system, prompt string, maxTokens int) (
 	}
 }
 
-func (r *run) smallModel(t td.Task) string {
-	if r.provider(t) == llm.Rehearsal {
-		return r.model(t)
+func (e *Engine) smallModel(t td.Task) string {
+	if e.provider(t) == llm.Rehearsal {
+		return e.model(t)
 	}
-	return r.Models[td.Small]
+	return e.Models[td.Small]
 }
 
 // noAnswerError says that a side call came to nothing: whoever wanted it does without.

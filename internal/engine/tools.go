@@ -224,6 +224,11 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	in.Wants = wants
 	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
 	call = r.atDesk(call)
+	if call.Effect != td.Pure {
+		if err := r.snapped(step); err != nil {
+			return err
+		}
+	}
 	_, err = r.log.Do(step, durable.Step{
 		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },
@@ -234,6 +239,9 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 			return err
 		}
 		return r.refuse(ctx, c, why)
+	}
+	if err == nil && call.Effect != td.Pure {
+		r.snap(ctx, c.Key)
 	}
 	return err
 }
@@ -281,8 +289,11 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 			Kind: td.AskQuestion, About: td.AboutUnknown, Step: c.Key, Tool: c.Use.Name,
 			Prompt:  fmt.Sprintf("I was interrupted while running %s. It may have taken effect. Run it again, skip it, or is it done?", describe(c.Use)),
 			Options: []string{td.Retry, td.Skip, td.Done},
-			Detail:  unsure.Detail,
+			Detail:  strings.TrimSpace(unsure.Detail + "\n" + r.changedSince(ctx)),
 		})
+	}
+	if settled && prior.Effect != td.Pure {
+		r.snap(ctx, c.Key)
 	}
 	return err == nil && !settled, err
 }
@@ -311,6 +322,7 @@ func (r *run) settled(ctx context.Context, c *transcript.Call, content string, i
 	}})
 	if err == nil {
 		r.clean(c.Key, c.Intent.Attempt)
+		r.snap(ctx, c.Key)
 	}
 	return err
 }
@@ -361,19 +373,22 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 		Sandbox: r.sandbox(),
 		Secrets: r.Redact,
 		Ask: func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error) {
-			return r.aside(ctx, digestSystem, prompt, maxTokens)
+			return r.Aside(ctx, r.log.Task(), digestSystem, prompt, maxTokens)
 		},
 	}
 }
 
 // sandbox is what the commands of tools may do. Where commands are not asked about, nothing may run that the
 // sandbox does not hold to the workspace: it is required, and there is no network but the proxy's.
-func (r *run) sandbox() *sandbox.Profile {
+func (r *run) sandbox() *sandbox.Profile { return r.sandboxIn(r.log.Task().Dir) }
+
+// sandboxIn is what commands on behalf of the task may do in a folder.
+func (r *run) sandboxIn(dir string) *sandbox.Profile {
 	if r.Sandbox == nil {
 		return nil
 	}
 	t := r.log.Task()
-	p := r.Sandbox(t.Dir)
+	p := r.Sandbox(dir)
 	if p != nil && p.Files != sandbox.Full && r.mode(t) == td.AutoMode {
 		p.Required = true
 		if p.Network == sandbox.NetworkFull {
@@ -450,8 +465,10 @@ func intent(c *transcript.Call, call tool.Call, attempt int, boot string) td.Int
 	return in
 }
 
-func inputHash(c *transcript.Call) string {
-	sum := sha256.Sum256(c.Use.Input)
+func inputHash(c *transcript.Call) string { return shortHash(c.Use.Input) }
+
+func shortHash(input []byte) string {
+	sum := sha256.Sum256(input)
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -74,8 +74,9 @@ func (c *Control) Heard() {
 func (c *Control) notify(urgent bool) {
 	if urgent {
 		c.interrupt(ErrUrgent)
+	} else {
+		c.Poke()
 	}
-	c.Poke()
 }
 
 func (c *Control) halt() {
@@ -97,6 +98,7 @@ func (c *Control) interrupt(cause error) {
 	if c.cause == nil || errors.Is(cause, tool.ErrDetach) { // no command calls a daemon back that leaves
 		c.cause = cause
 	}
+	c.Poke() // before the step ends: who looks at once why it did is to find it
 	if c.cancel != nil {
 		c.cancel(cause)
 	}

@@ -41,5 +41,8 @@ func (s *Scheduler) restFor(t td.Task) time.Duration {
 	if t.Place == nil {
 		return s.Retry
 	}
+	if td.Patient(t.Place.Wants) {
+		return min(s.Retry, s.Wait/looks)
+	}
 	return max(shortest, min(s.Retry, s.Wait/looks, time.Until(t.Place.Since.Add(s.Wait))))
 }

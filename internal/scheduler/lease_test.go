@@ -93,46 +93,46 @@ func (l *leaser) open(ctx context.Context, held *coord.Held) (*durable.Log, erro
 	return log, err
 }
 
-func (l *leaser) Attend(ctx context.Context, held *coord.Held) (td.Task, error) {
+func (l *leaser) Attend(ctx context.Context, held *coord.Held) (*td.Task, error) {
 	log, err := l.open(ctx, held)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	t := log.Task()
 	if t.Status.State == td.Running {
 		if err := log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Recover(t, "died", at) }); err != nil {
-			return t, err
+			return nil, err
 		}
 	}
 	if t.Status.State == td.Blocked {
 		locks, err := l.journal.Locks(ctx)
 		if err != nil {
-			return t, err
+			return nil, err
 		}
 		if locks.Free(t.ID, t.Place.Step, t.Place.Wants) == nil {
 			err = log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Unblock(t, "free", at) })
 		}
 		if err != nil {
-			return t, err
+			return nil, err
 		}
 	}
-	return log.Task(), nil
+	return left(log), nil
 }
 
-func (l *leaser) Run(ctx context.Context, held *coord.Held, ctl *Control) (td.Task, error) {
+func (l *leaser) Run(ctx context.Context, held *coord.Held, ctl *Control) (*td.Task, error) {
 	log, err := l.open(ctx, held)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	if err := log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Start(t, td.NewRunID(), at) }); err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	for i, p := range l.w.plans[log.Task().Title] {
 		key := td.StepKey(fmt.Sprint("s", i))
 		done := false
 		for ev, err := range l.journal.Read(ctx, held.Task, 0) {
 			if err != nil {
-				return td.Task{}, err
+				return nil, err
 			}
 			e, is := ev.Body.(td.StepEnded)
 			done = done || is && e.Key == key
@@ -163,18 +163,24 @@ func (l *leaser) Run(ctx context.Context, held *coord.Held, ctl *Control) (td.Ta
 			err := log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 				return td.BlockOn(t, td.BlockedData{Cause: by.Error(), Step: key, Wants: p.wants}, at)
 			})
-			return log.Task(), err
+			return left(log), err
 		}
 		if err != nil {
-			return td.Task{}, err
+			return nil, err
 		}
 	}
 	err = log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Complete(t, "", nil, at) })
-	return log.Task(), err
+	return left(log), err
 }
 
-func (l *leaser) Crashed(_ context.Context, _ *coord.Held, p string) (td.Task, error) {
-	return td.Task{}, fmt.Errorf("panic: %s", p)
+func (l *leaser) Crashed(_ context.Context, _ *coord.Held, p string) (*td.Task, error) {
+	return nil, fmt.Errorf("panic: %s", p)
+}
+
+// left is the task as a runner leaves it.
+func left(log *durable.Log) *td.Task {
+	t := log.Task()
+	return &t
 }
 
 // host is a daemon that can be killed.

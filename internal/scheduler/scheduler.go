@@ -1,7 +1,7 @@
 // Package scheduler turns ready tasks into runs.
 //
 // One goroutine owns the queue. A task runs when it is queued, its folder is free (one running task a
-// folder) and a place is free, by priority and then age. A task that is not running and has a command
+// folder) and a place is free, of all and of its project, by priority and age. A task that is not running and has a command
 // in its inbox is attended to first: claimed, its commands carried out, released. Tasks that wait, are
 // paused or are blocked cost a map entry.
 //
@@ -32,16 +32,16 @@ var (
 	fpExpire = failpoint.New("scheduler.expire.before_post")
 )
 
-// Runner executes tasks. Both methods record what they do under the claim and return the task as they
-// left it; they leave releasing the claim to the caller.
+// Runner executes tasks. Its methods record what they do under the claim and return the task as they
+// left it, or an error; they leave releasing the claim to the caller.
 type Runner interface {
 	// Attend carries out the commands in the inbox of a task that is not running, and looks whether a
 	// blocked one may go on.
-	Attend(ctx context.Context, held *coord.Held) (td.Task, error)
+	Attend(ctx context.Context, held *coord.Held) (*td.Task, error)
 	// Run starts a queued task and goes on until it ends, waits or pauses, or until ctl says stop.
-	Run(ctx context.Context, held *coord.Held, ctl *Control) (td.Task, error)
+	Run(ctx context.Context, held *coord.Held, ctl *Control) (*td.Task, error)
 	// Crashed records that a run panicked.
-	Crashed(ctx context.Context, held *coord.Held, panicked string) (td.Task, error)
+	Crashed(ctx context.Context, held *coord.Held, panicked string) (*td.Task, error)
 }
 
 // Options are what a Scheduler needs.
@@ -50,6 +50,7 @@ type Options struct {
 	Keeper  *coord.Keeper
 	Runner  Runner
 	Loops   int // runs at once
+	Project int // runs at once of one project; 0: any number
 	Log     *slog.Logger
 	// Retry is how long a task rests after its run could not record what it did, or while it is
 	// blocked, before it is tried again.
@@ -77,8 +78,10 @@ type Scheduler struct {
 	mail    []*entry // those with something in their inbox
 	ready   queue
 	dirs    map[string]*entry // the entry that runs in a folder
-	parked  map[string][]*entry
-	busy    int // runs under way
+	inDir   parked            // by folder
+	inTurn  parked            // by project
+	busy    int               // runs under way
+	busyIn  map[string]int    // runs under way, by project
 	working sync.WaitGroup
 }
 
@@ -86,7 +89,7 @@ type wake struct{ task td.Task }
 
 type ended struct {
 	entry *entry
-	task  td.Task
+	task  *td.Task // as it was left; nil with an error
 	err   error
 	ran   bool
 }
@@ -96,7 +99,7 @@ type entry struct {
 	task    td.Task
 	inbox   bool     // commands may be waiting
 	ctl     *Control // set while a goroutine works on it
-	queued  bool     // in ready or parked
+	queued  bool     // in the queue, or parked
 	resting bool     // not before its timer fires
 	timer   *time.Timer
 }
@@ -114,7 +117,9 @@ func New(o Options) *Scheduler {
 		folders: newFolders(),
 		tasks:   map[td.TaskID]*entry{},
 		dirs:    map[string]*entry{},
-		parked:  map[string][]*entry{},
+		inDir:   parked{},
+		inTurn:  parked{},
+		busyIn:  map[string]int{},
 	}
 }
 
@@ -262,7 +267,7 @@ func brief(t td.Task) td.Task {
 		status.Blocked = &td.BlockedData{Child: b.Child}
 	}
 	return td.Task{
-		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Priority: t.Priority, CreatedAt: t.CreatedAt},
+		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Project: t.Project, Priority: t.Priority, CreatedAt: t.CreatedAt},
 		Live: td.Live{Status: status, Head: t.Head, Requests: t.Requests, Place: t.Place},
 	}
 }
@@ -333,7 +338,11 @@ func (s *Scheduler) dispatch(ctx context.Context) {
 			continue
 		}
 		if s.dirs[e.task.Dir] != nil {
-			s.parked[e.task.Dir] = append(s.parked[e.task.Dir], e)
+			s.inDir.put(e.task.Dir, e)
+			continue
+		}
+		if p := e.task.Project; p != "" && s.Project > 0 && s.busyIn[p] >= s.Project {
+			s.inTurn.put(p, e)
 			continue
 		}
 		e.queued = false
@@ -343,7 +352,7 @@ func (s *Scheduler) dispatch(ctx context.Context) {
 
 func (s *Scheduler) attend(ctx context.Context, e *entry) {
 	e.inbox, e.resting = false, false
-	s.work(ctx, e, false, func(ctx context.Context, held *coord.Held, _ *Control) (td.Task, error) {
+	s.work(ctx, e, false, func(ctx context.Context, held *coord.Held, _ *Control) (*td.Task, error) {
 		fpAttend.Hit()
 		return s.Runner.Attend(ctx, held)
 	})
@@ -351,36 +360,34 @@ func (s *Scheduler) attend(ctx context.Context, e *entry) {
 
 func (s *Scheduler) start(ctx context.Context, e *entry) {
 	s.busy++
+	s.busyIn[e.task.Project]++
 	s.dirs[e.task.Dir] = e
-	s.work(ctx, e, true, func(ctx context.Context, held *coord.Held, ctl *Control) (td.Task, error) {
+	s.work(ctx, e, true, func(ctx context.Context, held *coord.Held, ctl *Control) (*td.Task, error) {
 		fpStart.Hit()
 		return s.Runner.Run(ctx, held, ctl)
 	})
 }
 
 // work claims the task and lets f have it, on a goroutine of its own.
-func (s *Scheduler) work(ctx context.Context, e *entry, ran bool, f func(context.Context, *coord.Held, *Control) (td.Task, error)) {
+func (s *Scheduler) work(ctx context.Context, e *entry, ran bool, f func(context.Context, *coord.Held, *Control) (*td.Task, error)) {
 	ctl := newControl()
 	e.ctl = ctl
-	id, task := e.task.ID, e.task
+	id := e.task.ID
 	s.mu.Lock()
 	s.running[id] = ctl
 	s.mu.Unlock()
 	s.working.Go(func() {
 		t, err := s.claimed(ctx, id, ctl, f)
-		if err != nil {
-			t = task
-		}
 		fpEnded.Hit()
 		s.done <- ended{entry: e, task: t, err: err, ran: ran}
 	})
 }
 
 // claimed runs f under a claim. A panic in f hurts this task and no other (K-1).
-func (s *Scheduler) claimed(ctx context.Context, id td.TaskID, ctl *Control, f func(context.Context, *coord.Held, *Control) (td.Task, error)) (t td.Task, err error) {
+func (s *Scheduler) claimed(ctx context.Context, id td.TaskID, ctl *Control, f func(context.Context, *coord.Held, *Control) (*td.Task, error)) (t *td.Task, err error) {
 	ctx, held, err := s.Keeper.Claim(ctx, id)
 	if err != nil {
-		return td.Task{}, err
+		return nil, err
 	}
 	defer held.Release(ctx)
 	defer func() {
@@ -393,7 +400,7 @@ func (s *Scheduler) claimed(ctx context.Context, id td.TaskID, ctl *Control, f f
 }
 
 // crashed records a panic. One that comes again while it is recorded leaves the task as it is.
-func (s *Scheduler) crashed(ctx context.Context, held *coord.Held, panicked string) (t td.Task, err error) {
+func (s *Scheduler) crashed(ctx context.Context, held *coord.Held, panicked string) (t *td.Task, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("record a panic: %v", p)
@@ -422,10 +429,11 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 	if d.ran {
 		s.busy--
 		delete(s.dirs, e.task.Dir)
-		for _, p := range s.parked[e.task.Dir] {
-			heap.Push(&s.ready, p)
+		if s.busyIn[e.task.Project]--; s.busyIn[e.task.Project] == 0 {
+			delete(s.busyIn, e.task.Project)
 		}
-		delete(s.parked, e.task.Dir)
+		s.inDir.free(e.task.Dir, &s.ready)
+		s.inTurn.free(e.task.Project, &s.ready)
 	}
 	if d.err != nil {
 		level := slog.LevelError
@@ -440,7 +448,7 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		if e.timer != nil {
 			e.timer.Stop()
 		}
-		e.task = brief(d.task) // it may still stand in the queue
+		e.task = brief(*d.task) // it may still stand in the queue
 		s.folders.put(e.task)
 		delete(s.tasks, d.task.ID)
 		s.again(ctx, d.task.Parent)
@@ -448,5 +456,5 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 	}
 	// What it lay down to wait for may have come meanwhile.
 	b := d.task.Status.Blocked
-	s.put(ctx, d.task, d.ran && b != nil && (b.Child != "" || len(b.Wants) > 0))
+	s.put(ctx, *d.task, d.ran && b != nil && (b.Child != "" || len(b.Wants) > 0))
 }

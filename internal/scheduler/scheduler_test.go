@@ -28,14 +28,15 @@ type runner struct {
 	crowded bool
 }
 
-func (r *runner) Attend(ctx context.Context, held *coord.Held) (td.Task, error) {
-	return r.journal.Task(ctx, held.Task)
+func (r *runner) Attend(ctx context.Context, held *coord.Held) (*td.Task, error) {
+	t, err := r.journal.Task(ctx, held.Task)
+	return &t, err
 }
 
-func (r *runner) Run(ctx context.Context, held *coord.Held, ctl *Control) (td.Task, error) {
+func (r *runner) Run(ctx context.Context, held *coord.Held, ctl *Control) (*td.Task, error) {
 	t, err := r.journal.Task(ctx, held.Task)
 	if err != nil {
-		return t, err
+		return nil, err
 	}
 	r.mu.Lock()
 	r.started = append(r.started, t.Title)
@@ -58,29 +59,35 @@ func (r *runner) Run(ctx context.Context, held *coord.Held, ctl *Control) (td.Ta
 		panic("oh")
 	}
 	if fail != nil {
-		return t, fail
+		return nil, fail
 	}
 	time.Sleep(time.Second)
 	return r.end(ctx, held, t)
 }
 
-func (r *runner) Crashed(ctx context.Context, held *coord.Held, _ string) (td.Task, error) {
+func (r *runner) Crashed(ctx context.Context, held *coord.Held, _ string) (*td.Task, error) {
 	t, err := r.journal.Task(ctx, held.Task)
 	if err != nil {
-		return t, err
+		return nil, err
 	}
 	return r.end(ctx, held, t)
 }
 
-func (r *runner) end(ctx context.Context, held *coord.Held, t td.Task) (td.Task, error) {
+func (r *runner) end(ctx context.Context, held *coord.Held, t td.Task) (*td.Task, error) {
 	m, err := td.Cancel(t, "done", time.Now().UTC().Round(0))
 	if err != nil {
-		return t, err
+		return nil, err
 	}
-	return r.journal.Append(ctx, held.Claim, t.Head, m.Events...)
+	t, err = r.journal.Append(ctx, held.Claim, t.Head, m.Events...)
+	return &t, err
 }
 
 func schedule(t *testing.T, loops int, specs []td.Spec, fail map[string]error) *runner {
+	t.Helper()
+	return scheduleIn(t, loops, 0, specs, fail)
+}
+
+func scheduleIn(t *testing.T, loops, project int, specs []td.Spec, fail map[string]error) *runner {
 	t.Helper()
 	r := &runner{fail: fail, now: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
@@ -90,14 +97,17 @@ func schedule(t *testing.T, loops int, specs []td.Spec, fail map[string]error) *
 			spec.ID = td.NewTaskID()
 			spec.Handle = td.Handle(td.TaskHandle, string(spec.ID), td.HandleLength)
 			spec.Prompt, spec.Mode, spec.Tier = "p", td.Autonomous, td.Worker
-			spec.CreatedAt = time.Now().Add(time.Duration(i) * time.Millisecond).UTC().Round(0)
+			if spec.CreatedAt.IsZero() {
+				spec.CreatedAt = time.Now()
+			}
+			spec.CreatedAt = spec.CreatedAt.Add(time.Duration(i) * time.Millisecond).UTC().Round(0)
 			if _, err := r.journal.Create(t.Context(), spec, string(spec.ID)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		s := New(Options{
 			Journal: r.journal, Keeper: coord.NewKeeper(r.journal, td.Holder{Host: "h"}, log), Runner: r,
-			Loops: loops, Log: log, Retry: 10 * time.Second,
+			Loops: loops, Project: project, Log: log, Retry: 10 * time.Second,
 		})
 		done := make(chan error, 1)
 		go func() { done <- s.Run(t.Context()) }()
@@ -131,6 +141,36 @@ func TestPriorityThenAge(t *testing.T) {
 	}, nil)
 	if want := []string{"urgent", "old", "young", "lazy"}; !slices.Equal(r.started, want) {
 		t.Errorf("started %v, want %v", r.started, want)
+	}
+}
+
+// What has waited long enough comes before what is more urgent and younger.
+func TestOldOnesComeInTheEnd(t *testing.T) {
+	born := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the clock of a bubble begins here
+	r := schedule(t, 1, []td.Spec{
+		{Title: "urgent", Dir: "/a", Priority: 0, CreatedAt: born},
+		{Title: "waited", Dir: "/b", Priority: 3, CreatedAt: born.Add(-3*aging - time.Second)},
+		{Title: "not yet", Dir: "/c", Priority: 3, CreatedAt: born.Add(-3*aging + time.Second)},
+	}, nil)
+	if want := []string{"waited", "urgent", "not yet"}; !slices.Equal(r.started, want) {
+		t.Errorf("started %v, want %v", r.started, want)
+	}
+}
+
+// A project that has many tasks leaves places for others.
+func TestNoMoreThanAllowedOfAProject(t *testing.T) {
+	var specs []td.Spec
+	for i := range 20 {
+		specs = append(specs, td.Spec{Title: fmt.Sprint(i), Dir: fmt.Sprint("/", i), Project: "/p"})
+	}
+	if r := scheduleIn(t, 8, 3, specs, nil); r.most != 3 {
+		t.Errorf("at most %d of one project at once, want 3", r.most)
+	}
+	for i := range 10 {
+		specs = append(specs, td.Spec{Title: fmt.Sprint("q", i), Dir: fmt.Sprint("/q", i), Project: "/q"}, td.Spec{Title: fmt.Sprint("none", i), Dir: fmt.Sprint("/n", i)})
+	}
+	if r := scheduleIn(t, 8, 3, specs, nil); r.most != 8 {
+		t.Errorf("at most %d of all at once, want 8", r.most)
 	}
 }
 

@@ -1,0 +1,329 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/merge"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+	"taskdaemon/internal/transcript"
+)
+
+var (
+	fpCommitted = failpoint.New("engine.merge.committed")
+	fpMerged    = failpoint.New("engine.merge.merged")
+	fpFollowed  = failpoint.New("engine.merge.followed")
+	fpWithdrawn = failpoint.New("engine.merge.withdrawn")
+)
+
+// mergeResource is what a step has leased while it merges: one at a time, in the order of their coming.
+func mergeResource(w td.Worktree) string { return td.MergeResource + w.Repo + ":" + w.Into }
+
+// integrate brings the work of a task that has a worktree into the integration branch (T-7): committed on its own
+// branch, merged when its turn in the queue comes, and the trunk after it. What stands in the way goes back to the agent.
+func (r *run) integrate(ctx context.Context, n nomination, seen *td.Evidence) (*td.Evidence, bool, error) {
+	task := r.log.Task()
+	if task.Worktree == nil {
+		return seen, true, nil
+	}
+	// What the agent left running could go on writing.
+	if err := r.reapJobs(ctx, "the work is merged"); err != nil {
+		return nil, false, err
+	}
+	if done, err := r.commitWork(ctx, n); err != nil || !done {
+		return nil, false, err
+	}
+	merged, err := r.mergeWork(ctx, n, seen)
+	if err != nil || merged == nil {
+		return nil, false, err
+	}
+	if done, err := r.follow(ctx, n); err != nil || !done {
+		return nil, false, err
+	}
+	if seen == nil {
+		seen = &td.Evidence{}
+	}
+	with := *seen
+	with.Merged = merged
+	return &with, true, nil
+}
+
+// commitWork commits what is in the worktree.
+func (r *run) commitWork(ctx context.Context, n nomination) (bool, error) {
+	task, key := r.log.Task(), n.call.Commit.Key
+	if out := n.call.Commit.Outcome; out != nil && !out.Tool.IsError {
+		return true, nil
+	}
+	w := *task.Worktree
+	step, done := r.step(ctx)
+	defer done()
+	out, err := r.keyed(step, td.Intent{Key: key, Kind: td.CommitStep, Name: w.Branch},
+		func(context.Context) (*td.ToolResult, error) { return nil, nil }, //nolint:nilnil // a second look makes no second commit
+		func(ctx context.Context) (td.Outcome, error) {
+			commit, err := r.Worktrees.Commit(ctx, w, workMessage(task, n.text))
+			if err != nil {
+				return rebaseFailed(ctx, err)
+			}
+			fpCommitted.Hit()
+			return td.Outcome{Tool: &td.ToolResult{Content: commit}}, nil
+		})
+	if err != nil {
+		return false, err
+	}
+	if out.Tool.IsError {
+		return false, r.reject(ctx, n, "Not accepted: the work cannot be committed: "+out.Tool.Content)
+	}
+	return true, nil
+}
+
+func workMessage(t td.Task, summary string) string {
+	return fmt.Sprintf("%s\n\n%s\n\n%s: %s\n", t.Title, summary, merge.Trailer, t.Handle)
+}
+
+// mergeWork merges the work when nobody else merges into the same branch. nil: it is not merged, and what is to come of
+// that is recorded.
+func (r *run) mergeWork(ctx context.Context, n nomination, seen *td.Evidence) (*td.Merged, error) {
+	m := &n.call.Merge
+	if m.Outcome == nil {
+		if err := r.runMerge(ctx, n, seen); err != nil {
+			return nil, err
+		}
+		if m.Outcome == nil || r.log.Task().Status.State != td.Running {
+			return nil, nil //nolint:nilnil // it waits for its turn
+		}
+		if err := r.released(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if m.Outcome.Tool.IsError {
+		return nil, r.reject(ctx, n, "Not accepted: "+m.Outcome.Tool.Content)
+	}
+	var merged td.Merged
+	if err := json.Unmarshal([]byte(m.Outcome.Tool.Content), &merged); err != nil {
+		return nil, td.Errorf(td.Corrupt, "read what was merged: %w", err)
+	}
+	return &merged, nil
+}
+
+func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) error {
+	task, key := r.log.Task(), n.call.Merge.Key
+	w := *task.Worktree
+	wants := []td.Want{{Resource: mergeResource(w)}}
+	own := workOf(task)
+	if seen != nil {
+		own.Seen = seen.Tree
+	}
+	step, done := r.step(ctx)
+	defer done()
+	checks := 0
+	attempt := 0
+	if in := n.call.Merge.Intent; in != nil {
+		attempt = in.Attempt
+		if r.inFlight(key) {
+			attempt++
+		}
+	}
+	_, err := r.keyed(step, td.Intent{Key: key, Kind: td.MergeStep, Name: w.Into, Wants: wants}, func(ctx context.Context) (*td.ToolResult, error) {
+		merged, err := r.Worktrees.Merged(ctx, w, own.Commit)
+		if err != nil || merged == nil {
+			return nil, err
+		}
+		out, err := mergedOutcome(*merged)
+		return out.Tool, err
+	}, r.leased(key, wants, func(ctx context.Context) (td.Outcome, error) {
+		beside, err := r.waiting(ctx, task)
+		if err != nil {
+			return td.Outcome{}, err
+		}
+		res, err := r.Worktrees.Merge(ctx, w, own, beside, func(ctx context.Context, commit string, of []merge.Work) (string, error) {
+			checks++
+			return r.checkMerged(ctx, w, commit, key.Try(attempt), checks, of)
+		})
+		if err != nil {
+			return rebaseFailed(ctx, err)
+		}
+		fpMerged.Hit()
+		switch {
+		case len(res.Conflicts) > 0:
+			return toolError(conflictText(w, res)), nil
+		case res.Failed != "":
+			return toolError(fmt.Sprintf("merged into %s, the work does not pass. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
+				w.Into, w.Into, res.Failed)), nil
+		}
+		return mergedOutcome(res.Merged)
+	}))
+	if by, is := errors.AsType[*td.BusyError](err); is {
+		_, err := r.busy(ctx, key, wants, by)
+		return err
+	}
+	return err
+}
+
+func mergedOutcome(m td.Merged) (td.Outcome, error) {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return td.Outcome{}, fmt.Errorf("encode what was merged: %w", err)
+	}
+	return td.Outcome{Tool: &td.ToolResult{Content: string(raw)}}, nil
+}
+
+func conflictText(w td.Worktree, res merge.Result) string {
+	merges := "`git merge " + w.Into + "`"
+	if res.Trunk {
+		merges += ", then `git merge " + w.Trunk + "`,"
+	}
+	return fmt.Sprintf("the work conflicts with %s, in these files:\n%s\nRun %s in your worktree, resolve the conflicts there, `git add` and `git commit` them, and call Complete again.",
+		res.With, strings.Join(res.Conflicts, "\n"), merges)
+}
+
+func workOf(t td.Task) merge.Work {
+	return merge.Work{Task: t.ID, Handle: t.Handle, Title: t.Title, Commit: t.Offered, Check: t.Validator}
+}
+
+// waiting is the work of the tasks that stand in the queue behind this one, in the order of their coming.
+func (r *run) waiting(ctx context.Context, own td.Task) ([]merge.Work, error) {
+	blocked, err := r.Journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Blocked}, Brief: true})
+	if err != nil {
+		return nil, fmt.Errorf("look who waits to be merged: %w", err)
+	}
+	resource := mergeResource(*own.Worktree)
+	var found []td.Task
+	for _, t := range blocked {
+		if t.ID != own.ID && t.Place != nil && t.Offered != "" && slices.ContainsFunc(t.Place.Wants, func(w td.Want) bool { return w.Resource == resource }) {
+			found = append(found, t)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b td.Task) int { return a.Place.Since.Compare(b.Place.Since) })
+	var works []merge.Work
+	for _, t := range found {
+		works = append(works, workOf(t))
+	}
+	return works, nil
+}
+
+// checkMerged runs validators on a throw-away checkout of a commit that would be merged, and says what is wrong.
+func (r *run) checkMerged(ctx context.Context, w td.Worktree, commit string, key td.StepKey, nth int, of []merge.Work) (said string, err error) {
+	name := tool.SpoolName(r.log.Task().ID, key)
+	if err := r.Checkouts.Remove(name); err != nil { // of another commit
+		return "", err
+	}
+	dir, err := r.Worktrees.Checkout(ctx, w, commit, name)
+	if err != nil {
+		return "", fmt.Errorf("make a checkout of what would be merged: %w", err)
+	}
+	defer func() {
+		if rerr := r.Checkouts.Remove(name); rerr != nil {
+			r.Log.Warn("remove checkout", "name", name, "err", rerr) // it is swept later
+		}
+	}()
+	setup, err := r.Worktrees.Setup(w)
+	if err != nil {
+		return "", err
+	}
+	commands := []string{}
+	if setup != "" {
+		commands = append(commands, setup)
+	}
+	for _, work := range of {
+		commands = append(commands, work.Check)
+	}
+	for i, command := range commands {
+		if why := r.barred(r.log.Task(), dir, command); why != "" {
+			return fmt.Sprintf("`%s` may not be run: %s", command, why), nil
+		}
+		step := td.StepKey(fmt.Sprintf("%s.c%d.%d", key, nth, i))
+		out, err := r.command(ctx, step, command, dir, validatorLimit)
+		r.forget(step) // also if it was stopped: it is begun anew under another name
+		if err != nil {
+			return "", err
+		}
+		if out.Tool.IsError {
+			return fmt.Sprintf("`%s` did not pass:\n%s", command, out.Tool.Content), nil
+		}
+	}
+	return "", nil
+}
+
+// follow lets the trunk follow. Why it does not is a word to the person, and no failure: the work is in.
+func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
+	w, key := *r.log.Task().Worktree, n.call.Follow.Key
+	if n.call.Follow.Outcome != nil {
+		return true, nil
+	}
+	may, waits, err := r.mayFollow(ctx, w, n.call.Follow)
+	if err != nil || waits {
+		return false, err
+	}
+	wants := []td.Want{{Resource: mergeResource(w)}} // who merges meanwhile would find the trunk's checkout half-moved
+	step, done := r.step(ctx)
+	defer done()
+	_, err = r.keyed(step, td.Intent{Key: key, Kind: td.FollowStep, Name: w.Trunk, Wants: wants},
+		func(context.Context) (*td.ToolResult, error) { return nil, nil }, //nolint:nilnil // a trunk that has followed follows no further
+		r.leased(key, wants, func(ctx context.Context) (td.Outcome, error) {
+			if !may {
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s stays, as a person wants it; the work is on %s: git merge --ff-only %s", w.Trunk, w.Into, w.Into)}}, nil
+			}
+			why, err := r.Worktrees.Follow(ctx, w)
+			if err != nil {
+				return rebaseFailed(ctx, err)
+			}
+			fpFollowed.Hit()
+			if why != "" {
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s stays: %s", w.Trunk, why)}}, nil
+			}
+			return td.Outcome{Tool: &td.ToolResult{Content: w.Trunk + " has it"}}, nil
+		}))
+	if by, is := errors.AsType[*td.BusyError](err); is {
+		_, err := r.busy(ctx, key, wants, by)
+		return false, err
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, r.released(ctx)
+}
+
+// mayFollow reports whether the trunk may follow, and whether a person has yet to say so. They are asked once.
+func (r *run) mayFollow(ctx context.Context, w td.Worktree, follow transcript.Check) (may, waits bool, err error) {
+	asks, err := r.Worktrees.Asks(ctx, w)
+	if err != nil || !asks {
+		return err == nil, false, err
+	}
+	if a := follow.Asked; a.Settled() {
+		return a.Answer != nil && a.Answer.Choice == td.Yes, false, nil
+	}
+	return false, true, r.ask(ctx, td.Request{
+		ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutTrunk, Step: follow.Key, Options: []string{td.Yes, td.No},
+		Prompt: fmt.Sprintf("The work is merged into %s. May %s follow? %s: it does, where your folder has no changes in the way · %s: it stays, and you merge: git merge --ff-only %s",
+			w.Into, w.Trunk, td.Yes, td.No, w.Into),
+	})
+}
+
+// withdraw takes back what the task offered to be merged, because it is to be cancelled, so that no other takes it along. If that is too
+// late the command says so, or it is refused. A repository that cannot be asked keeps nobody from cancelling: nothing is merged there either.
+func (r *run) withdraw(ctx context.Context, c td.Command) (_ td.Command, refused, err error) {
+	task := r.log.Task()
+	if task.Worktree == nil || task.Offered == "" {
+		return c, nil, nil
+	}
+	merged, err := r.Worktrees.Withdraw(ctx, *task.Worktree, task.Offered)
+	fpWithdrawn.Hit()
+	switch {
+	case ctx.Err() != nil:
+		return c, nil, context.Cause(ctx)
+	case err != nil:
+		r.Log.Warn("take back what was offered", "task", task.Handle, "err", err)
+		return c, nil, nil
+	case merged == nil:
+		return c, nil, nil
+	}
+	c, refused = td.CancelMerged(task, c)
+	return c, refused, nil
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpSnapshotBegun    = failpoint.New("engine.snapshot.before_take")
+	fpSnapshotTaken    = failpoint.New("engine.snapshot.taken")
+	fpSnapshotRecorded = failpoint.New("engine.snapshot.recorded")
+)
+
+// Album keeps what the workspace of one task held, step by step. It is for one goroutine at a time.
+type Album interface {
+	// Take writes down what the workspace holds, under the name of a step.
+	Take(ctx context.Context, step td.StepKey) (td.Snapshotted, error)
+	// Restore makes the workspace hold a tree, after writing down what it holds. Conflict when something is in the way,
+	// and then nothing was changed. It may be done again.
+	Restore(ctx context.Context, tree string) error
+	// Changed says what differs between two trees, one file a line.
+	Changed(ctx context.Context, from, to string) ([]string, error)
+}
+
+// Albums opens the album of a task. It is nil, without an error, where none is kept: the workspace is not under git,
+// or people want none.
+type Albums func(ctx context.Context, t td.Task) (Album, error)
+
+// snapshots is how a run keeps what its workspace held (B-1). The intent of a step that may change files is the intent
+// of its snapshot, too: a crash that takes the snapshot's record away leaves a step without one, and it is taken again if
+// nothing has touched the files since. It is taken while the model is asked, and awaited before the next such step.
+type snapshots struct {
+	album  Album
+	looked bool          // whether there is an album
+	taking chan snapshot // what is being taken; nil: nothing
+}
+
+type snapshot struct {
+	td.Snapshotted
+	err error
+}
+
+// keeps gives the album of the task, or nil.
+func (r *run) keeps(ctx context.Context) Album {
+	if !r.shots.looked && r.Albums != nil {
+		r.shots.looked = true
+		album, err := r.Albums(ctx, r.log.Task())
+		if err != nil {
+			r.Log.Warn("keep snapshots", "task", r.log.Task().Handle, "err", err)
+			return nil
+		}
+		r.shots.album = album
+	}
+	return r.shots.album
+}
+
+// snapStart takes what an earlier life did not get to, or what the workspace holds before the next answer: people edit
+// between runs. Nothing is taken while a step is in flight, whose files those would be.
+func (r *run) snapStart(ctx context.Context) {
+	t := r.log.Transcript()
+	switch {
+	case t.Touching():
+	case t.Unsnapped() != "":
+		r.snap(ctx, t.Unsnapped())
+	default:
+		r.snap(ctx, t.StartKey())
+	}
+}
+
+// snap begins to take a snapshot.
+func (r *run) snap(ctx context.Context, step td.StepKey) {
+	album := r.keeps(ctx)
+	if album == nil || r.shots.taking != nil {
+		return
+	}
+	fpSnapshotBegun.Hit()
+	taking := make(chan snapshot, 1)
+	r.shots.taking = taking
+	ctx = r.ctx // not the step's, which ends before this does
+	r.cleaning.Go(func() {
+		shot, err := album.Take(ctx, step)
+		fpSnapshotTaken.Hit()
+		taking <- snapshot{shot, err}
+	})
+}
+
+// snapped waits for the snapshot that is being taken. Its record rides with the next append.
+func (r *run) snapped(ctx context.Context) error {
+	if r.shots.taking == nil {
+		return nil
+	}
+	select {
+	case shot := <-r.shots.taking:
+		return r.recordSnapshot(shot)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// snappedYet is snapped for who does not wait.
+func (r *run) snappedYet() error {
+	select {
+	case shot := <-r.shots.taking: // nil: never
+		return r.recordSnapshot(shot)
+	default:
+		return nil
+	}
+}
+
+// recordSnapshot stages the record. A snapshot that could not be taken stops nothing: the step has none.
+func (r *run) recordSnapshot(shot snapshot) error {
+	r.shots.taking = nil
+	t := r.log.Transcript()
+	if shot.err != nil {
+		if r.ctx.Err() == nil {
+			r.Log.Warn("take snapshot", "task", r.log.Task().Handle, "err", shot.err)
+		}
+		return nil
+	}
+	if last := t.Snapshot(); last != nil && last.Tree == shot.Tree && (last.Base == shot.Base || last.Commit == "") && shot.Step != t.Unsnapped() {
+		return nil // nobody edited between the runs
+	}
+	err := r.log.Stage(shot.Snapshotted)
+	fpSnapshotRecorded.Hit()
+	return err
+}
+
+// maxChanged is how many changed files a person is shown.
+const maxChanged = 20
+
+// changedSince says what changed in the workspace since the newest snapshot, in words for a person who is asked what
+// became of a step.
+func (r *run) changedSince(ctx context.Context) string {
+	album, last := r.keeps(ctx), r.log.Transcript().Snapshot()
+	if album == nil || last == nil || r.shots.taking != nil {
+		return ""
+	}
+	now, err := album.Take(ctx, last.Step)
+	var changed []string
+	if err == nil {
+		changed, err = album.Changed(ctx, last.Tree, now.Tree)
+	}
+	switch {
+	case err != nil:
+		return fmt.Sprintf("What changed in the workspace since is not known: %v", err)
+	case len(changed) == 0:
+		return "Nothing changed in the workspace since before it started."
+	}
+	more := ""
+	if n := len(changed) - maxChanged; n > 0 {
+		changed, more = changed[:maxChanged], fmt.Sprintf("\n  and %d more", n)
+	}
+	return "Changed in the workspace since before it started:\n  " + strings.Join(changed, "\n  ") + more
+}
