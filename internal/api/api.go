@@ -16,6 +16,9 @@ import (
 type Service interface {
 	Planner
 	Librarian
+	Coordinator
+	Archivist
+	Forester
 	Status(ctx context.Context) (Status, error)
 	AddTask(ctx context.Context, in AddTask) (td.Task, error)
 	Tasks(ctx context.Context, q TaskQuery) ([]td.Task, error)
@@ -61,6 +64,7 @@ type AddTask struct {
 	MaxTurns  int      `json:"max_turns,omitempty"`
 	Budget    td.Money `json:"budget_micro_usd,omitempty" doc:"What it may cost with its subtasks, in millionths of a dollar, before a person is asked."`
 	Rehearsal string   `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
+	InPlace   bool     `json:"in_place,omitempty" doc:"Work in the folder itself, and not in a worktree of it."`
 	// Permissions is what it may do without asking.
 	Permissions td.PermissionMode `json:"permissions,omitempty" doc:"What it may do without asking: ask, accept-edits, auto or plan; the config's when not given."`
 	Permission  time.Duration     `json:"permission_limit,omitempty" doc:"How long a permission request stays open, in nanoseconds."`
@@ -102,6 +106,15 @@ type Status struct {
 	Stopping  bool               `json:"stopping,omitempty"`
 	Calls     Calls              `json:"calls"`
 	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so
+	Clashes   []Clash            `json:"clashes,omitempty"`
+}
+
+// Clash is a conflict that is to come: the work of two tasks, or of a task and what is merged, changes the same lines.
+type Clash struct {
+	Repo  string   `json:"repo"`
+	A     string   `json:"a"` // the handle of a task, or the integration branch
+	B     string   `json:"b"`
+	Files []string `json:"files"`
 }
 
 // History is a task's conversation with its records.

@@ -20,8 +20,12 @@ type Planner interface {
 	ChangePlan(ctx context.Context, in ChangePlan) (Planned, error)
 	// PlanLog is what was changed of one task, the oldest first.
 	PlanLog(ctx context.Context, dir, ref string) ([]PlanChanged, error)
-	// RunNext gives a run over the graph its next task, and starts it if need be.
-	RunNext(ctx context.Context, in RunNext) (RunStep, error)
+	// StartRun has the daemon work through the graph. If a run over the same tasks is under way, that is given.
+	StartRun(ctx context.Context, in StartRun) (Run, error)
+	// Runs are the runs over graphs that match, the newest first.
+	Runs(ctx context.Context, q RunQuery) ([]Run, error)
+	// StopRun ends a run over a graph before it is through.
+	StopRun(ctx context.Context, in StopRun) (Run, error)
 	// SyncPlan exchanges changes of the graph with those who share the project's repository.
 	SyncPlan(ctx context.Context, dir string) (PlanSynced, error)
 }
@@ -78,6 +82,7 @@ type Planned struct {
 	Labels    []string    `json:"labels,omitempty"`
 	Priority  int         `json:"priority"`
 	Validator string      `json:"validator,omitempty"`
+	Claimed   string      `json:"claimed,omitempty"` // who works on it in another clone
 	Tier      td.Tier     `json:"tier,omitempty"`
 	CreatedAt time.Time   `json:"created_at"`
 	CreatedBy string      `json:"created_by,omitempty"`
@@ -164,4 +169,6 @@ type PlanSynced struct {
 	Pushed    int      `json:"pushed"`
 	Conflicts []string `json:"conflicts,omitempty"` // files of which both versions were kept
 	Problems  []string `json:"problems,omitempty"`
+	// Stopped says which tasks were at work here that others closed or deleted.
+	Stopped []string `json:"stopped,omitempty"`
 }

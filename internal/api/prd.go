@@ -64,6 +64,13 @@ type PRD struct {
 	Failed    int            `json:"failed"` // or cancelled
 	Authors   []PRDAuthor    `json:"authors,omitempty"`
 	Created   bool           `json:"created,omitempty"` // by this call
+	// Direct says that it is worked on itself, without tasks.
+	Direct bool `json:"direct,omitempty"`
+
+	Criteria    []string `json:"criteria,omitempty" doc:"How one can tell that it is done, of the head of its spec."`
+	Phases      []string `json:"phases,omitempty" doc:"What the work is divided into, of the head of its spec."`
+	AutoInstall bool     `json:"auto_install,omitempty" doc:"What the work needs may be installed, as far as the rules allow."`
+	Problem     string   `json:"problem,omitempty"` // why that head cannot be read
 }
 
 // Document is a document of a PRD.
@@ -106,7 +113,7 @@ func (p PRD) phase(begun bool) td.PRDPhase {
 		return td.PRDFailed
 	case begun:
 		return td.PRDRunning
-	case p.Tasks > 0:
+	case p.Tasks > 0 || p.Direct:
 		return td.PRDReady
 	case slices.ContainsFunc(p.Documents, func(d Document) bool { return !d.There }):
 		return td.PRDDraft
@@ -125,6 +132,9 @@ func (p PRD) next() td.AuthorPhase {
 		if newest[a.Phase] = a.State; !a.State.Terminal() {
 			return a.Phase
 		}
+	}
+	if p.Direct {
+		return ""
 	}
 	if work := newest[td.AuthorWork]; p.Tasks > 0 && work != td.Failed && work != td.Abandoned {
 		return ""

@@ -49,13 +49,13 @@ func (w *watch) typed(ctx context.Context, v *view, text string) {
 	if text == "" {
 		return
 	}
-	requests := v.open()
+	task, requests := w.asked(v)
 	cmd := api.Command{Type: td.CmdMessage, Text: text}
 	if len(requests) > 0 {
 		cmd = answerTo(requests[0], strings.Fields(text))
 	}
 	cmd.By = w.app.by()
-	if _, err := w.service.Command(ctx, string(w.task.ID), cmd); err != nil && ctx.Err() == nil {
+	if _, err := w.service.Command(ctx, string(task), cmd); err != nil && ctx.Err() == nil {
 		w.app.printError(nil, err)
 	}
 }

@@ -34,6 +34,7 @@ var audited = func() []td.EventType {
 		td.RequestAnswered{},
 		td.RequestExpired{},
 		td.JobsEnded{},
+		td.Rewound{},
 		td.Ignored{},
 		td.DaemonStarted{},
 		td.DaemonStopped{},

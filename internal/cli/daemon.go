@@ -14,7 +14,7 @@ import (
 
 func newDaemonCmd(a *app) *cobra.Command {
 	return group("daemon", "Start, stop and look at the daemon", "taskdaemon daemon status",
-		newDaemonStartCmd(a), newDaemonStopCmd(a), newDaemonStatusCmd(a), newDaemonLogsCmd(a))
+		newDaemonStartCmd(a), newDaemonStopCmd(a), newDaemonStatusCmd(a), newDaemonLogsCmd(a), newDaemonLastWordsCmd(a))
 }
 
 // direct reaches a daemon that runs, and never starts one.
@@ -60,8 +60,8 @@ func runDaemonStatus(ctx context.Context, o daemonStatusOptions) error {
 	return o.app.printDaemon(st)
 }
 
-// printDaemon writes the lines about the daemon itself.
-func (a *app) printDaemon(st api.Status) error {
+// printDaemon writes the lines about the daemon itself, and more.
+func (a *app) printDaemon(st api.Status, more ...[]string) error {
 	running := fmt.Sprintf("pid %d, version %s, up %s", st.Pid, st.Version, age(a.now().Sub(st.StartedAt)))
 	if st.Stopping {
 		running += ", stopping"
@@ -77,7 +77,7 @@ func (a *app) printDaemon(st api.Status) error {
 	if st.Degraded != "" {
 		rows = append(rows, []string{"degraded", a.style.red(plainText(st.Degraded))})
 	}
-	return table(a.stdout, rows)
+	return table(a.stdout, append(rows, more...))
 }
 
 // callWords is what is worth saying of the calls of models: nothing, when none waits and all can be made.

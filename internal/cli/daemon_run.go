@@ -61,6 +61,14 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 		return td.Errorf(td.Storage, "%w", err).WithHint("make %s writable, or choose another folder with --state", dir)
 	}
 	defer closer.Close()
+	hearing, deaf := context.WithCancel(context.WithoutCancel(ctx))
+	if l, err := listen(hearing, a.daemonArgs(dir, o.set, "last-words"), log); err != nil {
+		log.Warn("the last words of this daemon would be heard by nobody", "err", err)
+		deaf()
+	} else {
+		defer l.close()
+		defer deaf()
+	}
 	return daemon.Run(ctx, daemon.Options{
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
 		UserDir:   filepath.Dir(file),

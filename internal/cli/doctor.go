@@ -58,6 +58,9 @@ func runDoctor(ctx context.Context, o doctorOptions) error {
 	return err
 }
 
+// mostFindings is how many findings of one check a person is shown.
+const mostFindings = 10
+
 func (a *app) printDiagnosis(d api.Diagnosis) error {
 	fixable := false
 	for _, c := range d.Checks {
@@ -76,8 +79,11 @@ func (a *app) printDiagnosis(d api.Diagnosis) error {
 		if _, err := fmt.Fprintln(a.stdout, line); err != nil {
 			return written(err)
 		}
-		for _, f := range c.Findings {
+		for _, f := range c.Findings[:min(len(c.Findings), mostFindings)] {
 			fmt.Fprintf(a.stdout, "        %s\n", plainLine(f, 300))
+		}
+		if more := len(c.Findings) - mostFindings; more > 0 {
+			fmt.Fprintf(a.stdout, "        … and %d more: %s\n", more, a.typeable("taskdaemon doctor --json"))
 		}
 		if !c.OK && !c.Fixed && c.Fix != "" {
 			fmt.Fprintf(a.stdout, "      %s %s\n", a.style.dim("→"), a.typeable(plainText(c.Fix)))

@@ -101,7 +101,7 @@ taskdaemon completion --help.`,
 		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newDaemonCmd(a), newPRDCmd(a), newTaskCmd(a), newLoopCmd(a),
 		newRecoverCmd(a), newControlCmd(a, controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
 		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newSandboxCmd(a), newCostCmd(a),
-		newLocksCmd(a), newGraphCmd(a), newImportCmd(a), newSyncCmd(a), newRunCmd(a),
+		newLocksCmd(a), newWorktreeCmd(a), newGraphCmd(a), newImportCmd(a), newSyncCmd(a), newRunCmd(a), newStartCmd(a),
 		newApproveCmd(a), newDenyCmd(a), newPermissionsCmd(a), newPolicyCmd(a),
 	)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })

@@ -142,6 +142,8 @@ func obstacleWords(p api.Planned) string {
 		return "cannot go on: " + by + " did not succeed"
 	case "unknown":
 		return "waits for what is not in the graph: " + by
+	case "claimed":
+		return "claimed by " + plainLine(p.Claimed, 100)
 	case "cycle":
 		return "waits for itself: " + strings.Join(names, " → ")
 	}

@@ -359,9 +359,9 @@ func TestSync(t *testing.T) {
 	b := newPlanBench(t)
 	b.ok(t, "sync")
 	wantIn(t, "stderr", b.stderr.String(), "nothing new")
-	b.fake.Synced = api.PlanSynced{Pulled: 2, Pushed: 1, Conflicts: []string{"prds/x/spec.md"}, Problems: []string{"odd"}}
+	b.fake.Synced = api.PlanSynced{Pulled: 2, Pushed: 1, Conflicts: []string{"prds/x/spec.md"}, Problems: []string{"odd"}, Stopped: []string{"t-1"}}
 	b.ok(t, "sync")
-	wantIn(t, "stderr", b.stderr.String(), "2 commits came, 1 commit went", "both versions were kept: prds/x/spec.md", "problem: odd")
+	wantIn(t, "stderr", b.stderr.String(), "2 commits came, 1 commit went", "both versions were kept: prds/x/spec.md", "problem: odd", "stopped: t-1")
 	wantIn(t, "json", b.ok(t, "sync", "--json"), `"pulled": 2`)
 }
 

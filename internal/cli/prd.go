@@ -119,8 +119,23 @@ func runPRDShow(ctx context.Context, o prdShowOptions) error {
 	for _, d := range p.Documents {
 		rows = append(rows, []string{string(d.Name), documentWords(d)})
 	}
-	if p.Tasks > 0 {
+	switch {
+	case p.Direct:
+		rows = append(rows, []string{"tasks", "none: it is worked on itself"})
+	case p.Tasks > 0:
 		rows = append(rows, []string{"tasks", prdTasks(p)})
+	}
+	if p.Problem != "" {
+		rows = append(rows, []string{"problem", plainLine(p.Problem, 300)})
+	}
+	for _, phase := range p.Phases {
+		rows = append(rows, []string{"part", plainLine(phase, 200)})
+	}
+	for _, c := range p.Criteria {
+		rows = append(rows, []string{"done when", plainLine(c, 300)})
+	}
+	if p.AutoInstall {
+		rows = append(rows, []string{"install", "what it needs may be installed, as far as the rules allow"})
 	}
 	for _, au := range p.Authors {
 		rows = append(rows, []string{"author", fmt.Sprintf("%s %s, %s (%s)", stateMark(au.State), au.Handle, au.State, au.Phase)})
@@ -130,6 +145,9 @@ func runPRDShow(ctx context.Context, o prdShowOptions) error {
 	}
 	if p.Next != "" {
 		a.say("next: %s", a.typeable("taskdaemon prd create "+p.Slug))
+	}
+	if p.Next == td.AuthorWork && p.Phase == td.PRDPlanned {
+		a.say("or, if it is small: %s", a.typeable("taskdaemon run "+p.Slug))
 	}
 	if len(parts) < 2 {
 		return nil

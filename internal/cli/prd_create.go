@@ -16,7 +16,7 @@ type prdCreateOptions struct {
 	planOptions
 	spec, plan, tasks string // files
 	rehearse          string
-	force, yes        bool
+	force, yes, small bool
 }
 
 func newPRDCreateCmd(a *app) *cobra.Command {
@@ -29,6 +29,9 @@ commands. What is there already, or given as a file, is skipped, so that the sam
 
 Its folder is .taskdaemon/prds/<slug>: the slug is the name in lower case, with a dash for all that is neither a letter
 nor a digit. The same name again means the same feature.
+
+With --small there is only the spec, and a plan if you give one, and no tasks are made: taskdaemon run <slug> works on the
+feature as on one task.
 
 Where there is no terminal nobody can be asked: give both documents, or tasks, as files. With --yes it goes on without
 asking between the phases, and interviews you even there: taskdaemon task answer is how you answer. Commands that are to
@@ -44,6 +47,8 @@ check tasks are asked about before they are planned, unless --yes is given.`,
 	f.StringVar(&o.tasks, "tasks", "", "file with its tasks, as import takes them, instead of having them made")
 	f.BoolVar(&o.force, "force", false, "replace documents that say something else")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask between the phases nor for permissions, and interview without a terminal, too")
+	f.BoolVar(&o.small, "small", false, "it is small: make no plan and no tasks, it is run as it is")
+	cmd.MarkFlagsMutuallyExclusive("small", "tasks")
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
 	return cmd
 }
@@ -82,7 +87,10 @@ func runPRDCreate(ctx context.Context, o prdCreateOptions) error {
 	if a.json {
 		return a.printJSON(p)
 	}
-	if p.Next == "" {
+	switch {
+	case o.leaves(p):
+		a.say("%s has a spec; next: %s", p.Task.Handle, a.typeable("taskdaemon run "+p.Slug))
+	case p.Next == "":
 		a.say("%s is %s, with %s; next: %s", p.Task.Handle, p.Phase, plural(p.Tasks, "task"), a.typeable("taskdaemon task tree "+p.Slug))
 	}
 	return nil
@@ -151,7 +159,7 @@ func (o prdCreateOptions) possible(ctx context.Context, svc api.Service, in api.
 	}
 	var missing []string
 	for _, name := range td.DocNames {
-		if !has[name] {
+		if !has[name] && (name == td.DocSpec || !o.small) {
 			missing = append(missing, string(name))
 		}
 	}
@@ -184,7 +192,7 @@ func (o prdCreateOptions) authored(ctx context.Context, svc api.Service, p api.P
 	var done td.AuthorPhase
 	for {
 		var err error
-		if p, err = svc.PRD(ctx, o.dir, string(p.Task.ID)); err != nil || p.Next == "" {
+		if p, err = svc.PRD(ctx, o.dir, string(p.Task.ID)); err != nil || p.Next == "" || o.leaves(p) {
 			return p, err
 		}
 		if p.Next == done {
@@ -217,6 +225,11 @@ func (o prdCreateOptions) authored(ctx context.Context, svc api.Service, p api.P
 		}
 		done = p.Next
 	}
+}
+
+// leaves reports whether the feature is left as it is: it is small, and a run can work on it.
+func (o prdCreateOptions) leaves(p api.PRD) bool {
+	return o.small && (p.Next == td.AuthorPlan || p.Next == td.AuthorWork)
 }
 
 // goOn asks the person, who can look at what was written, before the next document and before tasks are made.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -247,7 +248,7 @@ func TestAnswerOnATerminal(t *testing.T) {
 	seen := &syncBuffer{}
 	var reading sync.WaitGroup
 	reading.Go(func() { seen.readFrom(tty) }) // ends with an error when the terminal is gone
-	seen.wait(t, "Which colour?")
+	seen.wait(t, "Ctrl-C detaches")           // before it is shown that a question is open: it was when the task was found
 	if _, err := tty.WriteString("dark blue\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -381,4 +382,47 @@ func (b *syncBuffer) waitCount(t *testing.T, text string, n int) {
 			t.Fatalf("%q does not come:\n%s", text, b.String())
 		}
 	}
+}
+
+// What a daemon says when it dies is heard, also after who listened was killed.
+func TestLastWords(t *testing.T) {
+	p := newProgram(t)
+	var st api.Status
+	if err := json.Unmarshal([]byte(p.must(t, "status", "--json")), &st); err != nil {
+		t.Fatal(err)
+	}
+	first := listenerOf(t, st.Pid, 0)
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	listenerOf(t, st.Pid, first)
+	if err := syscall.Kill(st.Pid, syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() []byte {
+		said, _ := os.ReadFile(errPath(filepath.Join(p.dir, "state")))
+		if !bytes.Contains(said, []byte("SIGQUIT")) || !bytes.Contains(said, []byte("goroutine")) {
+			return nil
+		}
+		return said
+	})
+}
+
+// listenerOf waits for the process that listens to a daemon, and is not the one that did before.
+func listenerOf(t *testing.T, daemon, before int) int {
+	t.Helper()
+	return eventually(t, func() (found []int) {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", daemon))
+		for _, list := range lists {
+			raw, _ := os.ReadFile(list)
+			for word := range strings.FieldsSeq(string(raw)) {
+				pid, _ := strconv.Atoi(word)
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				if pid != before && bytes.Contains(line, []byte("last-words")) {
+					found = append(found, pid)
+				}
+			}
+		}
+		return found
+	})[0]
 }

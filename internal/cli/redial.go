@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"taskdaemon/internal/api"
@@ -20,7 +21,15 @@ func (a *app) reviving(ctx context.Context) (api.Service, error) {
 		return nil, err
 	}
 	wait := a.redial(dir)
+	var one sync.Mutex // many streams may lose the daemon at once: one starts it again, and says so
 	return a.sessionWith(dir, func(ctx context.Context, cause error) error {
+		one.Lock()
+		defer one.Unlock()
+		c := client.New(client.Options{Socket: socketPath(dir)})
+		defer c.Close()
+		if st, err := c.Status(ctx); err == nil && !st.Stopping {
+			return nil
+		}
 		if td.IsKind(cause, td.Interrupted) {
 			return wait(ctx, cause)
 		}

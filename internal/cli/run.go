@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/td"
@@ -20,49 +22,71 @@ type runOptions struct {
 	strategy string
 	rehearse string
 	budget   string
-	in       api.RunNext
+	given    []string // flags that say what is wanted of the run
+	in       api.StartRun
 }
 
 func newRunCmd(a *app) *cobra.Command {
 	o := runOptions{app: a}
 	cmd := &cobra.Command{
 		Use: "run [prd | task]", Short: "Work through the planned tasks",
-		Long: `Work through the planned tasks of a project, or of one PRD or task of it: the one that is ready and first by priority and
-age is started and shown live until it has ended, then the next, until all have ended or none may run.
+		Long: `Work through the planned tasks of a project, or of one PRD or task of it: what is ready and first by priority and age is
+started and shown live until it has ended, then the next, until all have ended or none may run. With --parallel as many are
+at work at once, and each line of what is shown says which it is of.
 
 Each task is worked on in iterations, each a conversation with a fresh context that begins with the task, what it is part
 of, what was completed before it, why the last iteration came to nothing, and notes of others. With --verify another
 agent looks at an exact copy of the work before it counts as done; what it finds missing is the next iteration's to mend.
 
-Ctrl-C pauses the task, asks for a word to it, and whether to go on; a second one leaves at once. What was started is in the
-daemon's hands: if this command is killed, the task runs on, and the next run takes up what it finds. If the daemon is
-killed it is started again.
+The run is in the daemon's hands: if this command is killed it goes on, and the same command shows it again. If the daemon
+is killed it goes on when there is one again. Ctrl-C stops it: its tasks are paused after what they are doing now, and
+with one task you are asked for a word to it, with which its next iteration begins, and whether to go on; with several, which of them to stop. A second Ctrl-C
+leaves at once.
 
 How it ended: complete (0, or 1 if any task failed), failure (1: an agent saw no use in going on), limit (0), blocked (2:
 tasks are open, and none may run), no plan (3: there are no tasks), interrupted (0, or 130).`,
-		Example:     "  taskdaemon run --verify\n  taskdaemon run boat --limit 20 --model-strategy escalate",
+		Example:     "  taskdaemon run --verify\n  taskdaemon run boat --parallel 3 --limit 20 --model-strategy escalate",
 		Args:        args(cobra.MaximumNArgs(1), "at most one PRD or task"),
 		Annotations: runExits(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				o.in.Target = args[0]
-			}
+			o.take(cmd, args)
 			return runRun(cmd.Context(), o)
 		},
 	}
+	o.wishes(cmd)
+	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "show only which task starts and how it ends")
+	cmd.AddCommand(newRunStopCmd(a), newRunListCmd(a))
+	return cmd
+}
+
+// wishes are the flags that say what is wanted of a run.
+func (o *runOptions) wishes(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&o.dir, "dir", "C", "", "a folder of the project; the present one when not given")
-	f.IntVar(&o.limit, "limit", 0, "begin at most so many iterations; 0: any number")
+	f.IntVarP(&o.in.Parallel, "parallel", "j", 1, "work on so many tasks at once")
+	f.IntVar(&o.limit, "limit", 0, "begin at most so many iterations, also of a task found at work; 0: any number")
 	f.BoolVar(&o.once, "once", false, "the same as --limit 1")
 	f.BoolVar(&o.in.Verify, "verify", false, "have another agent find each task done before it counts")
 	f.StringVar(&o.strategy, "model-strategy", string(td.CostOptimized), "which class of model iterations get: "+strategyNames())
 	f.StringVar(&o.in.Model, "model", "", "this very model for all of them")
 	f.BoolVarP(&o.in.Yes, "yes", "y", false, "grant permissions without asking")
+	f.BoolVar(&o.in.InPlace, "in-place", false, "work in the project's folder itself, and not in worktrees of it")
 	f.StringVar((*string)(&o.in.Permissions), "permissions", "", "what tasks may do without asking: "+modeNames()+"; the config's when not given")
 	f.StringVar(&o.budget, "budget", "", "dollars each task may cost before a person is asked, instead of the config's")
+	f.BoolVar(&o.in.Force, "force", false, "take also tasks that another clone of the project has claimed")
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "show only which task starts and how it ends")
-	return cmd
+}
+
+// take notes what was typed.
+func (o *runOptions) take(cmd *cobra.Command, args []string) {
+	if len(args) > 0 {
+		o.in.Target = args[0]
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"dir", "quiet", "limit", "once"}, f.Name) && cmd.LocalNonPersistentFlags().Lookup(f.Name) != nil {
+			o.given = append(o.given, "--"+f.Name)
+		}
+	})
 }
 
 func runExits() map[string]string {
@@ -82,44 +106,6 @@ func strategyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// The outcomes that are the run's own; the graph decides the others.
-const (
-	runFailure     api.RunOutcome = "failure"
-	runLimit       api.RunOutcome = "limit_reached"
-	runInterrupted api.RunOutcome = "interrupted"
-)
-
-// ran is what a run came to, as --json prints it.
-type ran struct {
-	Outcome    api.RunOutcome `json:"outcome"`
-	Run        string         `json:"run"`
-	Iterations int            `json:"iterations"`
-	Completed  int            `json:"completed"`
-	Failed     int            `json:"failed"`
-	Open       int            `json:"open"`
-	Tasks      []ranTask      `json:"tasks,omitempty"`
-	InTheWay   []api.Planned  `json:"in_the_way,omitempty"`
-}
-
-type ranTask struct {
-	Handle string   `json:"handle"`
-	Title  string   `json:"title"`
-	State  td.State `json:"state"`
-}
-
-func runRun(ctx context.Context, o runOptions) error {
-	a := o.app
-	if err := o.read(); err != nil {
-		return err
-	}
-	svc, err := a.reviving(ctx)
-	if err != nil {
-		return err
-	}
-	r := &runner{runOptions: o, svc: svc, out: ran{Run: o.in.Run}, followed: map[td.TaskID]int{}}
-	return r.loop(ctx)
-}
-
 // read takes in what the flags say.
 func (o *runOptions) read() (err error) {
 	if o.once {
@@ -130,6 +116,9 @@ func (o *runOptions) read() (err error) {
 	}
 	if o.limit < 0 {
 		return td.Errorf(td.Invalid, "--limit %d: it must not be negative", o.limit)
+	}
+	if o.in.Parallel < 1 {
+		return td.Errorf(td.Invalid, "--parallel %d: it is at least 1", o.in.Parallel)
 	}
 	if o.in.Dir, err = folderOr(o.dir); err != nil {
 		return err
@@ -144,193 +133,92 @@ func (o *runOptions) read() (err error) {
 			return err
 		}
 	}
-	o.in.Strategy, o.in.By = td.ModelStrategy(o.strategy), o.app.by()
-	o.in.Run = "r-" + string(td.NewRunID())
+	o.in.Strategy, o.in.By, o.in.Limit = td.ModelStrategy(o.strategy), o.app.by(), o.limit
 	return nil
 }
 
-// runner is a run on its way.
-type runner struct {
-	runOptions
-	svc      api.Service
-	out      ran
-	followed map[td.TaskID]int // iterations of each task that are counted
-}
-
-// loop takes one task after the other until there is an outcome.
-func (r *runner) loop(ctx context.Context) error {
-	for first := true; ; first = false {
-		if ctx.Err() != nil {
-			return r.end(context.WithoutCancel(ctx), runInterrupted) // between two tasks
-		}
-		if r.limit > 0 && r.out.Iterations >= r.limit {
-			return r.atLimit(ctx)
-		}
-		if r.limit > 0 {
-			r.in.Left = r.limit - r.out.Iterations
-		}
-		step, err := r.svc.RunNext(context.WithoutCancel(ctx), r.in) // what it starts must be known
-		if err != nil {
-			return err
-		}
-		if first {
-			r.app.notePeer(r.svc)
-		}
-		r.count(step)
-		if step.Task == nil {
-			r.out.InTheWay = step.InTheWay
-			return r.end(ctx, step.Outcome)
-		}
-		t, err := r.follow(ctx, step)
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			again, err := r.interrupted(context.WithoutCancel(ctx), t)
-			if err != nil || !again {
-				return r.endAfter(context.WithoutCancel(ctx), err)
-			}
-			ctx = r.app.rearm(ctx)
-			continue
-		}
-		if t.Status.State == td.Paused && t.GivenUp() {
-			return r.end(ctx, runFailure)
-		}
+func runRun(ctx context.Context, o runOptions) error {
+	if err := o.read(); err != nil {
+		return err
 	}
-}
-
-func (r *runner) count(step api.RunStep) {
-	r.out.Completed, r.out.Failed, r.out.Open = step.Completed, step.Failed, step.Open
-}
-
-// follow shows a task until it rests.
-func (r *runner) follow(ctx context.Context, step api.RunStep) (td.Task, error) {
-	a, t := r.app, *step.Task
-	how := "started"
-	switch {
-	case !step.Started:
-		how = "at work"
-	case t.Iteration > 0:
-		how = "taken up again"
-	}
-	a.say("%s %s %s", a.talk.bold(t.Handle), plainLine(t.Title, 100), a.talk.dim("("+how+")"))
-	w := watch{
-		app: a, service: r.svc, task: t, out: a.stderr, style: a.talk, answers: true, untilRest: true, thoughts: true, quiet: r.quiet || a.json,
-		skip: t.Head, // a record of its creation would say the same again
-	}
-	last, err := w.run(ctx)
-	if last.Head == 0 {
-		last = t
-	}
-	r.countIterations(t, last)
-	if err == nil && ctx.Err() == nil {
-		r.noteTask(last)
-		a.notify(last)
-	}
-	return last, err
-}
-
-// countIterations counts those that were begun for this run. The first look at a task may come after it began one.
-func (r *runner) countIterations(was, is td.Task) {
-	if is.Ordered == nil || is.Ordered.Run != r.in.Run {
-		return
-	}
-	from, known := r.followed[is.ID]
-	if !known {
-		from = was.IterationsFrom
-	}
-	r.out.Iterations += max(0, is.Iteration-from)
-	r.followed[is.ID] = is.Iteration
-}
-
-// atLimit ends a run that may begin nothing more: if nothing is left that is as good an end as any.
-func (r *runner) atLimit(ctx context.Context) error {
-	look := r.in
-	look.Look = true
-	step, err := r.svc.RunNext(ctx, look)
+	svc, err := o.app.reviving(ctx)
 	if err != nil {
 		return err
 	}
-	if step.Open > 0 {
-		return r.end(ctx, runLimit)
-	}
-	r.count(step)
-	return r.end(ctx, api.RunComplete)
+	return (&runner{runOptions: o, svc: svc}).loop(ctx)
 }
 
-func (r *runner) noteTask(t td.Task) {
-	if r.quiet {
-		r.app.say("%s %s", t.Handle, r.app.talk.state(t.Status.State, string(t.Status.State)))
-	}
-	r.out.Tasks = append(r.out.Tasks, ranTask{t.Handle, t.Title, t.Status.State})
+// ran is what a run came to, as --json prints it.
+type ran struct {
+	Outcome    td.RunOutcome `json:"outcome"`
+	Run        string        `json:"run"`
+	Iterations int           `json:"iterations"`
+	Completed  int           `json:"completed"`
+	Failed     int           `json:"failed"`
+	Open       int           `json:"open"`
+	Tasks      []ranTask     `json:"tasks,omitempty"`
+	InTheWay   []api.Planned `json:"in_the_way,omitempty"`
 }
 
-func (r *runner) endAfter(ctx context.Context, err error) error {
-	if err != nil {
-		return err
-	}
-	return r.end(ctx, runInterrupted)
+type ranTask struct {
+	Handle string   `json:"handle"`
+	Title  string   `json:"title"`
+	State  td.State `json:"state"`
 }
 
-// end says how it ended, and exits with that.
-func (r *runner) end(ctx context.Context, how api.RunOutcome) error {
-	a := r.app
-	r.out.Outcome = how
-	if how == runFailure || how == runLimit || how == runInterrupted {
-		look := r.in
-		look.Look = true
-		if step, err := r.svc.RunNext(ctx, look); err == nil {
-			r.count(step)
-		}
+// endRun says how a run ended, and exits with that.
+func (a *app) endRun(run api.Run, tasks []ranTask) error {
+	out := ran{
+		Outcome: run.End.Outcome, Run: run.Run, Iterations: run.Iterations, Completed: run.Completed, Failed: run.Failed, Open: run.Remaining,
+		Tasks: tasks, InTheWay: run.InTheWay,
 	}
 	if a.json {
-		if err := a.printJSON(r.out); err != nil {
+		if err := a.printJSON(out); err != nil {
 			return err
 		}
 	} else {
-		r.printEnd(how)
+		a.printRunEnd(out)
 	}
-	switch how {
-	case api.RunComplete:
-		if r.out.Failed > 0 {
+	switch out.Outcome {
+	case td.RunComplete:
+		if out.Failed > 0 {
 			return outcome(exitFailed)
 		}
 		return nil
-	case runFailure:
+	case td.RunFailure:
 		return outcome(exitFailed)
-	case api.RunBlocked:
+	case td.RunBlocked:
 		return outcome(exitRunBlocked)
-	case api.RunNoPlan:
+	case td.RunNoPlan:
 		return outcome(exitRunNoPlan)
 	}
 	return nil
 }
 
-func (r *runner) printEnd(how api.RunOutcome) {
-	a := r.app
-	counts := fmt.Sprintf("%d completed, %d failed, %d open; %s", r.out.Completed, r.out.Failed, r.out.Open, plural(r.out.Iterations, "iteration"))
-	switch how {
-	case api.RunComplete:
+func (a *app) printRunEnd(r ran) {
+	counts := fmt.Sprintf("%d completed, %d failed, %d open; %s", r.Completed, r.Failed, r.Open, plural(r.Iterations, "iteration"))
+	switch r.Outcome {
+	case td.RunComplete:
 		words := a.style.green("complete")
-		if r.out.Failed > 0 {
+		if r.Failed > 0 {
 			words = a.style.red("complete, with failures")
 		}
 		fmt.Fprintf(a.stdout, "%s: %s\n", words, counts)
-	case api.RunBlocked:
+	case td.RunBlocked:
 		fmt.Fprintf(a.stdout, "%s: %s\n", a.style.warn("blocked"), counts)
-		for _, p := range r.out.InTheWay {
+		for _, p := range r.InTheWay {
 			fmt.Fprintf(a.stdout, "  %s  %s  %s\n", p.Handle, plainLine(p.Title, 60), a.style.dim(obstacleOrState(p)))
 		}
 		a.say("next: %s", a.typeable("taskdaemon task blocked"))
-	case api.RunNoPlan:
+	case td.RunNoPlan:
 		fmt.Fprintln(a.stdout, a.style.warn("no plan")+": there are no tasks")
 		a.say("next: %s", a.typeable(`taskdaemon task add "…" --plan, or taskdaemon prd create`))
-	case runFailure:
+	case td.RunFailure:
 		fmt.Fprintf(a.stdout, "%s: the agent sees no use in going on; %s\n", a.style.red("failure"), counts)
-	case runLimit:
+	case td.RunLimit:
 		fmt.Fprintf(a.stdout, "limit reached: %s\n", counts)
 		a.say("next: %s", a.typeable("taskdaemon run"))
-	case runInterrupted:
+	case td.RunInterrupted:
 		fmt.Fprintf(a.stdout, "interrupted: %s\n", counts)
 		a.say("next: %s", a.typeable("taskdaemon run"))
 	}

@@ -51,10 +51,12 @@ func TestRunIsInterrupted(t *testing.T) {
 	say("use the other tool\n")
 	seen.wait(t, "go on with the run? [Y/n]")
 	say("y\n")
-	seen.wait(t, "(taken up again)")
+	seen.waitCount(t, "work on \x1b[2m(", 2) // the daemon goes on with it, or has by now
 	task := p.plannedTask(t, td.Running)
+	seen.wait(t, "iteration 2 on worker: A person interrupted")
 	wantIn(t, "the conversation", p.must(t, "loop", "history", task.Handle), "use the other tool")
-	if task.Ordered == nil || task.Iteration != 1 {
+	task = p.plannedTask(t, td.Running)
+	if task.Ordered == nil || task.Iteration != 2 || len(task.Tries) != 1 || task.Tries[0].Ending != td.EndedInterrupted {
 		t.Errorf("it goes on in iteration %d, ordered %+v", task.Iteration, task.Ordered)
 	}
 	say("\x03")
@@ -68,6 +70,9 @@ func TestRunIsInterrupted(t *testing.T) {
 	reading.Wait()
 	wantIn(t, "the terminal", seen.String(), "interrupted: 0 completed, 0 failed, 1 open")
 	task = p.plannedTask(t, td.Paused)
+	if len(task.Tries) != 1 || task.Iteration != 2 { // nothing was said
+		t.Errorf("iteration %d, tries %+v", task.Iteration, task.Tries)
+	}
 	if task.Status.Paused.By != td.ByRun {
 		t.Errorf("paused by %q", task.Status.Paused.By)
 	}

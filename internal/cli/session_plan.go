@@ -41,12 +41,20 @@ func (s *session) PlanLog(ctx context.Context, dir, ref string) ([]api.PlanChang
 	return again(ctx, s, func() ([]api.PlanChanged, error) { return s.Client.PlanLog(ctx, dir, ref) })
 }
 
-// RunNext gives a run over a graph its next task, which is started once.
-func (s *session) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, error) {
-	if in.Key == "" {
-		in.Key = rand.Text()
-	}
-	return again(ctx, s, func() (api.RunStep, error) { return s.Client.RunNext(ctx, in) })
+// StartRun starts a run over a graph once, even if the daemon dies under the call.
+func (s *session) StartRun(ctx context.Context, in api.StartRun) (api.Run, error) {
+	in.Key = cmp.Or(in.Key, rand.Text())
+	return again(ctx, s, func() (api.Run, error) { return s.Client.StartRun(ctx, in) })
+}
+
+// Runs lists runs over graphs.
+func (s *session) Runs(ctx context.Context, q api.RunQuery) ([]api.Run, error) {
+	return again(ctx, s, func() ([]api.Run, error) { return s.Client.Runs(ctx, q) })
+}
+
+// StopRun ends a run over a graph before it is through.
+func (s *session) StopRun(ctx context.Context, in api.StopRun) (api.Run, error) {
+	return again(ctx, s, func() (api.Run, error) { return s.Client.StopRun(ctx, in) })
 }
 
 // SyncPlan exchanges changes of a graph with others.

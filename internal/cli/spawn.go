@@ -109,14 +109,7 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	}
 	defer r.Close()
 
-	args := []string{"--state", dir, "daemon", "start", "--foreground", "--ready-fd", "3"}
-	if file, explicit, err := a.configFile(); err == nil && explicit {
-		args = append(args, "--config", file)
-	}
-	for _, kv := range set {
-		args = append(args, "--set", kv)
-	}
-	cmd := exec.Command(self, args...) // not bound to ctx: it outlives this command
+	cmd := exec.Command(self, a.daemonArgs(dir, set, "start", "--foreground", "--ready-fd", "3")...) // not bound to ctx: it outlives this command
 	cmd.Dir = "/"
 	cmd.Env = a.environ()
 	cmd.Stdout, cmd.Stderr = errFile, errFile
@@ -135,7 +128,7 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 		return 0, context.Cause(ctx)
 	case err != nil:
 		_ = cmd.Wait() // it is dead, or as good as dead: it closed the pipe
-		return 0, diedEarly(errFile.Name(), from, cmd.ProcessState, secrets)
+		return 0, diedEarly(ctx, errFile.Name(), from, cmd.ProcessState, secrets)
 	case msg.Error != nil:
 		_ = cmd.Wait()
 		return 0, msg.Error.Err()
@@ -143,6 +136,18 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	// A command that outlives it must not leave a dead entry in the table of processes. The goroutine ends with either.
 	go func() { _ = cmd.Wait() }()
 	return msg.Pid, nil
+}
+
+// daemonArgs are the arguments of a command that is to see the state and the settings that this one does.
+func (a *app) daemonArgs(dir string, set []string, words ...string) []string {
+	args := append([]string{"--state", dir, "daemon"}, words...)
+	if file, explicit, err := a.configFile(); err == nil && explicit {
+		args = append(args, "--config", file)
+	}
+	for _, kv := range set {
+		args = append(args, "--set", kv)
+	}
+	return args
 }
 
 // secrets takes out what this process knows to be secret, as far as the config can be read: if not, the daemon says
@@ -183,8 +188,8 @@ func readStarted(r io.Reader) (started, error) {
 	return msg, err
 }
 
-// openErrFile opens the file that catches what a daemon says outside of its log, a panic for one. Nobody can keep
-// secrets out of what a dying daemon says, so they are taken out of it as soon as somebody comes by (ADR 11).
+// openErrFile opens the file that catches what a daemon says outside of its log, a panic for one. What a listener could not
+// keep out of it is taken out as soon as somebody comes by (ADR 11).
 func openErrFile(path string, secrets *redact.Redactor) (f *os.File, from int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, 0, td.Errorf(td.Storage, "make the log folder: %w", err).WithHint("taskdaemon --state DIR …")
@@ -207,14 +212,19 @@ func openErrFile(path string, secrets *redact.Redactor) (f *os.File, from int64,
 	return f, from, nil
 }
 
-// diedEarly says why a daemon ended before it could say so itself.
-func diedEarly(path string, from int64, st *os.ProcessState, secrets *redact.Redactor) error {
-	words := ""
-	if f, err := os.Open(path); err == nil {
-		defer f.Close()
-		raw, _ := io.ReadAll(io.NewSectionReader(f, from, 64<<10)) // what can be read is better than nothing
-		words = strings.Join(plainClip(secrets.String(string(raw)), 5, 5), "\n")
+// diedEarly says why a daemon ended before it could say so itself. What it said is on its way for a moment.
+func diedEarly(ctx context.Context, path string, from int64, st *os.ProcessState, secrets *redact.Redactor) error {
+	var raw []byte
+	for range 20 {
+		if f, err := os.Open(path); err == nil {
+			raw, _ = io.ReadAll(io.NewSectionReader(f, from, 64<<10)) // what can be read is better than nothing
+			_ = f.Close()
+		}
+		if len(raw) > 0 || !pause(ctx, 50*time.Millisecond) {
+			break
+		}
 	}
+	words := strings.Join(plainClip(secrets.String(string(raw)), 5, 5), "\n")
 	return td.Errorf(td.Unavailable, "the daemon ended while it started (%s): %s", st, words).
 		WithHint("taskdaemon daemon logs, or %s", path)
 }

@@ -6,17 +6,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/td"
 )
 
-type statusOptions struct{ app *app }
+type statusOptions struct {
+	app    *app
+	target string
+}
 
 func newStatusCmd(a *app) *cobra.Command {
+	o := statusOptions{app: a}
 	return &cobra.Command{
-		Use: "status", Short: "Show the daemon, what runs and what waits for you", Args: args(cobra.NoArgs, "no arguments"),
-		Example: "  taskdaemon status", Annotations: talks(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runStatus(cmd.Context(), statusOptions{a}) },
+		Use: "status [prd | task]", Short: "Show the daemon, what runs and what waits for you", Args: args(cobra.MaximumNArgs(1), "at most one PRD or task"),
+		Long: `Show the daemon, how many loops run and wait and what models cost today; in a project the runs that are under way and the
+planned tasks that have not ended, each with its state, and where one is at work its phase and iteration; and what waits for
+you.`,
+		Example: "  taskdaemon status\n  taskdaemon status login", Annotations: talks(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.target = args[0]
+			}
+			return runStatus(cmd.Context(), o)
+		},
 	}
+}
+
+// standing is what status shows, as --json prints it.
+type standing struct {
+	api.Status
+	Today api.CostLine `json:"today"`
+	Runs  []api.Run    `json:"runs,omitempty"`
+	Plan  []planStatus `json:"plan,omitempty"`
 }
 
 func runStatus(ctx context.Context, o statusOptions) error {
@@ -25,23 +46,33 @@ func runStatus(ctx context.Context, o statusOptions) error {
 	if err != nil {
 		return err
 	}
-	st, err := svc.Status(ctx)
+	st := standing{}
+	if st.Status, err = svc.Status(ctx); err != nil {
+		return err
+	}
+	bill, err := svc.Cost(ctx, api.CostQuery{By: api.ByDay, Since: a.now()})
 	if err != nil {
+		return err
+	}
+	st.Today = bill.Total
+	if err := o.project(ctx, svc, &st); err != nil {
 		return err
 	}
 	a.notePeer(svc)
 	if a.json {
 		return a.printJSON(st)
 	}
-	if err := a.printDaemon(st); err != nil {
+	if err := a.printDaemon(st.Status, []string{"loops", loopWords(st.Tasks)}, []string{"today", todayWords(st.Today)}); err != nil {
 		return err
 	}
-	if len(st.Running) > 0 {
+	a.printPlanStatus(st)
+	if running := notIn(st.Running, st.Plan); len(running) > 0 {
 		fmt.Fprintln(a.stdout, "\nrunning")
-		if err := a.printTasks(st.Running); err != nil {
+		if err := a.printTasks(running); err != nil {
 			return err
 		}
 	}
+	a.printClashes(st.Clashes)
 	if len(st.Waiting) > 0 {
 		fmt.Fprintln(a.stdout, "\nwaiting for you")
 		for _, t := range st.Waiting {
@@ -51,6 +82,16 @@ func runStatus(ctx context.Context, o statusOptions) error {
 		}
 	}
 	return nil
+}
+
+// loopWords are how many loops there are.
+func loopWords(n map[td.State]int) string {
+	return fmt.Sprintf("%d running, %d queued, %d waiting or blocked", n[td.Running], n[td.Queued], n[td.Waiting]+n[td.Blocked])
+}
+
+// todayWords are what models did today.
+func todayWords(l api.CostLine) string {
+	return fmt.Sprintf("%s, %s, %s", plural(l.Calls, "call"), usageWords(l.Usage), l.Amount)
 }
 
 // states turns words into states.

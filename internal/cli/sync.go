@@ -13,7 +13,8 @@ func newSyncCmd(a *app) *cobra.Command {
 	return o.command(&cobra.Command{
 		Use: "sync", Short: "Exchange the project's graph with others", Args: args(cobra.NoArgs, "no arguments"),
 		Long: `Exchange changes of the project's graph with those who share its repository: fetch theirs, merge, and push ours. Changes of
-both sides to one task are joined field by field, and the newer one wins; nobody has to resolve anything.`,
+both sides to one task are joined field by field, and the newer one wins; nobody has to resolve anything. A task at work here
+that somebody closed or deleted there is stopped; what it did stays.`,
 		Example: "  taskdaemon sync",
 	}, func(ctx context.Context) error { return runSync(ctx, *o) })
 }
@@ -38,6 +39,9 @@ func runSync(ctx context.Context, o syncOptions) error {
 	}
 	for _, file := range s.Conflicts {
 		a.say("%s %s", a.talk.warn("both versions were kept:"), plainLine(file, 200))
+	}
+	for _, words := range s.Stopped {
+		a.say("%s %s", a.talk.warn("stopped:"), plainLine(words, 300))
 	}
 	for _, p := range s.Problems {
 		a.say("%s %s", a.talk.warn("problem:"), plainLine(p, 300))

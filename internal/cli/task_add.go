@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/td"
 )
 
@@ -65,6 +67,7 @@ be part of one.`,
 	f.StringVar(&o.task.Validator, "validate", "", "command that must exit 0 in the workspace before the task counts as completed")
 	f.BoolVarP(&o.task.Yes, "yes", "y", false, "grant permissions without asking")
 	f.StringVar((*string)(&o.task.Permissions), "permissions", "", "what it may do without asking: "+modeNames()+"; the config's when not given")
+	f.BoolVar(&o.task.InPlace, "in-place", false, "work in the folder itself, and not in a worktree of it")
 	f.BoolVarP(&o.interactive, "interactive", "i", false, "wait for a message after each turn")
 	f.StringVar(&o.tier, "tier", "", "class of model: small, worker or expert")
 	f.StringVar(&o.task.Model, "model", "", "this very model")
@@ -100,6 +103,7 @@ func runTaskAdd(ctx context.Context, o taskAddOptions) error {
 		return err
 	}
 	a.notePeer(svc)
+	a.noteUncommitted(ctx, t)
 	if o.rehearse != "" {
 		a.say("%s", a.talk.warn("rehearsed from "+o.rehearse+": no model is called"))
 	}
@@ -210,4 +214,22 @@ func readInput(r io.Reader) (string, error) {
 		return "", td.Errorf(td.Invalid, "input is larger than %d MiB", maxInput>>20)
 	}
 	return string(raw), nil
+}
+
+// uncommittedLimit bounds the look at a person's folder after a task was added.
+const uncommittedLimit = 3 * time.Second
+
+// noteUncommitted says that a task in a worktree does not see what is not committed.
+func (a *app) noteUncommitted(ctx context.Context, t td.Task) {
+	if t.Worktree == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, uncommittedLimit)
+	defer cancel()
+	files, _, err := git.Uncommitted(ctx, t.Worktree.Repo)
+	if err != nil || len(files) == 0 {
+		return // it is a courtesy
+	}
+	a.say("%s", a.talk.warn(plural(len(files), "file")+" with changes that are not committed: the task works in "+t.Worktree.Path+" without them")+
+		"; commit them first, or work here with --in-place")
 }

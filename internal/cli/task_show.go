@@ -56,7 +56,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 		}{t, planned})
 	}
 	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plainLine(t.Title, 100))
-	rows := taskRows(a, t)
+	rows := append(taskRows(a, t), worktreeRows(ctx, svc, t)...)
 	if planned != nil {
 		rows = append(rows, plannedAs(*planned, t)...)
 		rows = append(rows, planTies(*planned)...)

@@ -24,12 +24,14 @@ type view struct {
 	task     td.Task
 	calls    map[td.StepKey]td.Block // tool calls, by the step that carries them out
 	names    map[td.StepKey]string
-	verifies map[td.StepKey]bool   // steps in which another agent looks whether the work is done
+	kinds    map[td.StepKey]td.StepKind
 	streamed map[td.StepKey]string // what was shown live of each step
 	current  piece                 // what is being streamed
 	fresh    bool                  // the cursor is at the beginning of a line
 	thoughts bool                  // what the model thinks is shown
 	quiet    bool                  // only what a person is asked is
+	verifier td.TaskID             // who was named last to look at the work
+	below    *view                 // of that one
 }
 
 // piece names a stream of text on the screen.
@@ -41,7 +43,7 @@ type piece struct {
 func newView(a *app, w io.Writer, s style) *view {
 	return &view{
 		app: a, w: w, s: s, fresh: true, calls: map[td.StepKey]td.Block{}, names: map[td.StepKey]string{},
-		verifies: map[td.StepKey]bool{},
+		kinds:    map[td.StepKey]td.StepKind{},
 		streamed: map[td.StepKey]string{},
 	}
 }
@@ -106,10 +108,14 @@ func (v *view) line(text string) {
 	io.WriteString(v.w, text+"\n")
 }
 
-// open are the questions the task asks at present.
-func (v *view) open() []td.Request {
+// open are the questions the task asks at present. While what came before is still being shown, they are those that it
+// asked when it was found: a person who reads fast answers the question, and not what led to it.
+func (v *view) open(found td.Task) []td.Request {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.task.Head < found.Head {
+		return found.Requests
+	}
 	return v.task.Requests
 }
 
@@ -135,7 +141,10 @@ func (v *view) event(ev td.Event, t td.Task, shown bool) {
 	switch b := ev.Body.(type) {
 	case td.StepIntended:
 		v.names[b.Key] = b.Name
-		v.verifies[b.Key] = b.Kind == td.VerifyStep
+		v.kinds[b.Key] = b.Kind
+		if named := verifierOf(b.Intent); named != "" {
+			v.verifier = named
+		}
 	case td.StepEnded:
 		if b.Model != nil {
 			v.learnCalls(b.Key, b.Model.Message)
@@ -195,6 +204,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 			who = "taskdaemon"
 		}
 		v.line(v.s.cyan("» "+plainLine(who, 40)+": ") + plainText(b.Text))
+	case td.Received:
+		v.line(v.s.cyan("» "+plainLine(receivedFrom(b), 100)+": ") + plainText(b.Text))
+	case td.Queried:
+		v.line(v.s.dim("  "+plainLine(b.By, 40)+" asked: "+plainLine(b.Question, 200)) + "\n" + v.s.dim("  ") + plainText(queriedWords(b)))
 	case td.Decided:
 		if b.Decision != "allow" {
 			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plainLine(b.Tool, 40), plainLine(b.Rule, 200))))
@@ -217,6 +230,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
 	case td.Discarded:
 		v.line(v.s.dim("  the last answer is dropped and asked for again"))
+	case td.Rewound:
+		v.line(v.s.cyan(fmt.Sprintf("» %s: back to %s; what the workspace held is in %s", plainLine(b.By, 40), plainLine(string(b.To), 40), plainLine(b.Kept, 40))))
+	case td.Forked:
+		v.line(v.s.dim(fmt.Sprintf("  goes on from %s of %s", plainLine(string(b.Step), 40), td.Handle(td.TaskHandle, string(b.From), td.HandleLength))))
 	case td.ModelChosen:
 		v.line(v.s.dim("  from the next call on: " + plainLine(b.Model, 80)))
 	case td.JobsEnded:
@@ -272,7 +289,7 @@ func (v *view) moved(b td.Moved, t td.Task) {
 		v.endLine() // the request, the answer, the end of the iteration and the work itself say enough
 	default:
 		v.line(v.s.state(st.State, "● "+string(st.State)+reason))
-		if st.Blocked != nil && st.Blocked.Child != "" { // that one may ask something
+		if st.Blocked != nil && st.Blocked.Child != "" && st.Blocked.Child != v.verifier { // that one may ask something
 			v.line(v.s.dim("  see it: " + v.app.typeable("taskdaemon loop attach "+plainLine(st.Blocked.Resource, 40))))
 		}
 	}
@@ -292,8 +309,10 @@ func (v *view) ended(o td.Outcome) {
 		delete(v.streamed, o.Key) // the next attempt begins anew
 	case o.Hook != nil:
 		v.hook(o)
-	case o.Tool != nil && v.verifies[o.Key]:
+	case o.Tool != nil && v.kinds[o.Key] == td.VerifyStep:
 		v.verdict(o.Tool)
+	case o.Tool != nil && branchWords(v.kinds[o.Key], o) != "":
+		v.line(v.s.dim("  ⑂ " + branchWords(v.kinds[o.Key], o)))
 	case o.Tool != nil:
 		v.result(o)
 	}
@@ -401,10 +420,11 @@ func iterationWords(b td.ContextSet) string {
 
 // endingWords are for iterations after which the task goes on, or might.
 var endingWords = map[td.Ending]string{
-	td.EndedUnverified: "was found not to be done",
-	td.EndedUnclear:    "ended without a result",
-	td.EndedMistaken:   "ended with another task's name",
-	td.EndedGivenUp:    "gave up",
+	td.EndedUnverified:  "was found not to be done",
+	td.EndedUnclear:     "ended without a result",
+	td.EndedMistaken:    "ended with another task's name",
+	td.EndedGivenUp:     "gave up",
+	td.EndedInterrupted: "was interrupted",
 }
 
 // telling are the inputs that say the most about a call, best first.

@@ -37,6 +37,33 @@ func verificationWords(in td.Intent) string {
 	return words
 }
 
+// showBelow names the view of who looks at the work.
+func (v *view) showBelow(below *view) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.below = below
+}
+
+// asksBelow is who looks at the work, if that one asks something.
+func (v *view) asksBelow() (td.Task, bool) {
+	v.mu.Lock()
+	below := v.below
+	v.mu.Unlock()
+	if below == nil {
+		return td.Task{}, false
+	}
+	below.mu.Lock()
+	defer below.mu.Unlock()
+	return below.task, len(below.task.Requests) > 0
+}
+
+// settle ends the line before another view writes to the same screen.
+func (v *view) settle() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.endLine()
+}
+
 // shortHash is as much of a hash as people read.
 func shortHash(hash string) string {
 	hash = plainLine(hash, 64)
@@ -57,5 +84,8 @@ func evidenceRows(ev *td.Evidence, add func(name, text string)) {
 	}
 	if ev.Verifier != "" {
 		add("verified", fmt.Sprintf("tree %s by %s for %s: %s", tree, td.Handle(td.TaskHandle, string(ev.Verifier), td.HandleLength), money(ev.Cost), ev.Verdict))
+	}
+	if m := ev.Merged; m != nil {
+		add("merged", fmt.Sprintf("into %s at %.12s", m.Into, m.Commit))
 	}
 }

@@ -26,6 +26,9 @@ type watch struct {
 	untilRest bool
 	thoughts  bool // what the model thinks is shown, too
 	quiet     bool // only what a person is asked is shown
+
+	named    uint64           // cursor of the record that named the last verifier
+	verifier *watchedVerifier // that is shown below the task, or was
 }
 
 // run returns the task as it stands when it has ended, when it needs a person and that is an end, or
@@ -42,22 +45,52 @@ func (w *watch) run(ctx context.Context) (td.Task, error) {
 	}
 	t := td.Task{}
 	q := api.EventQuery{Refs: []string{string(w.task.ID)}, Live: true, Follow: true}
+	for {
+		over, err := w.stream(ctx, v, &t, q)
+		switch {
+		case err == nil && (over || ctx.Err() != nil):
+			return t, nil
+		case err == nil:
+			q.Refs, q.After = []string{string(w.task.ID), string(w.verifier.id)}, w.named
+		case len(q.Refs) > 1 && td.IsKind(err, td.NotFound):
+			q.Refs = q.Refs[:1] // a verifier of long ago is not kept
+		default:
+			return t, err
+		}
+	}
+}
+
+// stream shows what comes until the task is over, ctx ends, or there is a verifier to be shown with it.
+func (w *watch) stream(ctx context.Context, v *view, t *td.Task, q api.EventQuery) (over bool, err error) {
 	for it, err := range w.service.Events(ctx, q) {
 		if err != nil {
-			return t, err
+			return false, err
 		}
-		if err := w.show(v, &t, it); err != nil {
-			return t, err
+		if w.verifiers(v, it) {
+			continue
 		}
-		if it.Event != nil && t.Head >= w.task.Head && w.over(t) {
-			v.close(t)
-			return t, nil
+		ev := it.Event
+		if ev != nil && ev.Seq <= t.Head {
+			continue // it was shown before the stream was opened for a verifier
+		}
+		if err := w.show(v, t, it); err != nil {
+			return false, err
+		}
+		if ev == nil {
+			continue
+		}
+		if t.Head >= w.task.Head && w.over(*t) {
+			v.close(*t)
+			return true, nil
+		}
+		if w.verifies(v, *t, *ev) {
+			return false, nil
 		}
 	}
 	if ctx.Err() == nil {
-		return t, td.Errorf(td.Unavailable, "the daemon ended the stream").WithHint("taskdaemon loop attach %s", w.task.Handle)
+		return false, td.Errorf(td.Unavailable, "the daemon ended the stream").WithHint("taskdaemon loop attach %s", w.task.Handle)
 	}
-	return t, nil
+	return false, nil
 }
 
 func (w *watch) over(t td.Task) bool {
@@ -78,10 +111,9 @@ func (w *watch) over(t td.Task) bool {
 func (w *watch) show(v *view, t *td.Task, it api.Item) error {
 	shown := true
 	if ev := it.Event; ev != nil {
-		if next, err := t.Apply(*ev); err == nil {
-			*t = next
-		} else {
-			t.Head = ev.Seq // a record that does not fold is shown as it is, and the next one follows it
+		*t = fold(*t, *ev)
+		if in, is := ev.Body.(td.StepIntended); is && verifierOf(in.Intent) != "" {
+			w.named = ev.Cursor
 		}
 		if ev.Seq == w.task.Head {
 			*t = w.task // what retention trimmed on the way is in here
@@ -102,4 +134,14 @@ func (w *watch) show(v *view, t *td.Task, it api.Item) error {
 		v.event(*it.Event, *t, shown)
 	}
 	return nil
+}
+
+// fold is the task after a record. One that does not fold is shown as it is, and the next one follows it.
+func fold(t td.Task, ev td.Event) td.Task {
+	next, err := t.Apply(ev)
+	if err != nil {
+		t.Head = ev.Seq
+		return t
+	}
+	return next
 }

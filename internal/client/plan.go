@@ -73,11 +73,6 @@ func (c *Client) PlanLog(ctx context.Context, dir, ref string) ([]api.PlanChange
 	})
 }
 
-// RunNext gives a run over a graph its next task.
-func (c *Client) RunNext(ctx context.Context, in api.RunNext) (api.RunStep, error) {
-	return post[api.RunStep](ctx, c, "/v1/plan/next", in)
-}
-
 // SyncPlan exchanges changes of a graph with others.
 func (c *Client) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, error) {
 	return post[api.PlanSynced](ctx, c, "/v1/plan/sync", map[string]string{"dir": dir})

@@ -29,6 +29,7 @@ type Config struct {
 	Budget    Budget
 	Recovery  Recovery
 	Retention Retention
+	Snapshots string
 	Cassette  Cassette
 	Prices    Prices
 	Web       Web
@@ -39,6 +40,7 @@ type Config struct {
 	Leases    Leases
 	Sandbox   Sandbox
 	Git       Git
+	Worktree  Worktree
 
 	Permissions Permissions
 	Anomalies   Anomalies
@@ -93,10 +95,10 @@ type Timeouts struct {
 
 // Limits bound how much happens.
 type Limits struct {
-	Loops, Turns, Reminders, Iterations, Verifications int
-	Calls                                              int // of models at once
-	Requests, Tokens                                   int // of each key in a minute
-	Escalate                                           int // failed attempts after which a stronger model is used
+	Loops, LoopsPerProject, Turns, Reminders, Iterations, Verifications int
+	Calls                                                               int // of models at once
+	Requests, Tokens                                                    int // of each key in a minute
+	Escalate                                                            int // failed attempts after which a stronger model is used
 }
 
 // Retry says how long to wait before each new attempt of a model call (L-6).
@@ -131,7 +133,13 @@ type Recovery struct {
 }
 
 // Retention says how long bodies are kept (R-8).
-type Retention struct{ Completed, Failed, Audit, Every time.Duration }
+type Retention struct{ Completed, Failed, Audit, Snapshots, Every time.Duration }
+
+// Whether snapshots of workspaces are taken.
+const (
+	SnapshotsOn  = "on"
+	SnapshotsOff = "off"
+)
 
 // The modes of a cassette.
 const (
@@ -183,6 +191,28 @@ type Sandbox struct {
 // Git is what holds for git.
 type Git struct{ Protected string }
 
+// Worktree is how tasks of repositories work beside each other (K-2).
+type Worktree struct {
+	Use, Setup, Trunk, Conflicts string
+
+	Copy       string // a list, separated by commas
+	Quota      Size
+	Warn, Stop int // percent of the disk
+}
+
+// The values of worktree.use, worktree.trunk and worktree.conflicts.
+const (
+	WorktreeAuto = "auto"
+	WorktreeOff  = "off"
+
+	TrunkAuto   = "auto"
+	TrunkAsk    = "ask"
+	TrunkBranch = "branch"
+
+	ConflictsAsk   = "ask"
+	ConflictsAgent = "agent"
+)
+
 // Leases bound how long and how many calls share what tasks must not use all at once (G-5).
 type Leases struct {
 	Wait  time.Duration
@@ -220,13 +250,15 @@ func Default() Config {
 		},
 		Drift:     Drift{TurnTokens: 50_000, ToolFailures: 10, NoProgress: 10 * time.Minute, Repeats: 5},
 		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour},
-		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Every: 24 * time.Hour},
+		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Snapshots: 90 * 24 * time.Hour, Every: 24 * time.Hour},
+		Snapshots: SnapshotsOn,
 		Cassette:  Cassette{Mode: CassetteOff},
 		Log:       Log{Level: "info", MaxSize: 10 << 20},
 		Knowledge: Knowledge{Extract: ExtractRefine},
 		Notify:    Notify{Title: true},
 		Leases:    Leases{Wait: time.Minute, Hosts: 4},
 		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30, Free: 512 << 20},
+		Worktree:  Worktree{Use: WorktreeAuto, Trunk: TrunkAuto, Conflicts: ConflictsAsk, Warn: 80, Stop: 95},
 		Git:       Git{Protected: "main, master, trunk, release/*"},
 
 		Permissions: Permissions{Mode: string(td.AcceptEditsMode), Untrusted: UntrustedAsIs},

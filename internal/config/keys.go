@@ -98,6 +98,7 @@ var Keys = []Key{
 		Name: "limits.loops", Doc: "Tasks that run at the same time.", field: func(c *Config) any { return &c.Limits.Loops },
 		check: atLeast(1, func(c *Config) int { return c.Limits.Loops }),
 	},
+	{Name: "limits.loops_per_project", Doc: "Tasks of one project that run at the same time; 0: as many as limits.loops.", field: func(c *Config) any { return &c.Limits.LoopsPerProject }},
 	{
 		Name: "limits.turns", Doc: "Turns of a task before it pauses and asks.", field: func(c *Config) any { return &c.Limits.Turns },
 		check: atLeast(1, func(c *Config) int { return c.Limits.Turns }),
@@ -157,10 +158,18 @@ var Keys = []Key{
 	{Name: "retention.failed", Doc: "The same for failed and abandoned tasks.", field: func(c *Config) any { return &c.Retention.Failed }},
 	{Name: "retention.audit", Doc: "How long audit records are kept.", field: func(c *Config) any { return &c.Retention.Audit }},
 	{
+		Name: "retention.snapshots", Doc: "How long the snapshots of workspaces are kept after their task has ended.", field: func(c *Config) any { return &c.Retention.Snapshots },
+		check: positive(func(c *Config) time.Duration { return c.Retention.Snapshots }),
+	},
+	{
 		Name: "retention.every", Doc: "How often the journal is looked through for what may go.", field: func(c *Config) any { return &c.Retention.Every },
 		check: positive(func(c *Config) time.Duration { return c.Retention.Every }),
 	},
 
+	{
+		Name: "snapshots", Doc: "Whether what a workspace under git holds is written to its repository after each step that may change files, so that a task can be rewound and forked there.",
+		Enum: []string{SnapshotsOn, SnapshotsOff}, field: func(c *Config) any { return &c.Snapshots },
+	},
 	{
 		Name: "cassette.mode", Doc: "Record model traffic to a file, or replay it from there.", Enum: []string{CassetteOff, CassetteRecord, CassetteReplay},
 		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette,
@@ -222,6 +231,33 @@ var Keys = []Key{
 		},
 	},
 	{Name: "sandbox.free", Doc: "Room that a command must leave on each disk that it can write to, or it is ended; 0 is no bound. A disk that had less before does not count.", field: func(c *Config) any { return &c.Sandbox.Free }},
+
+	{
+		Name: "worktree.use", Doc: "Where a task in a git repository works: auto is in a worktree of its own, on a branch of its own, whose work is merged when it is done; off is in the folder itself, one task at a time, as with --in-place.",
+		Enum: []string{WorktreeAuto, WorktreeOff}, field: func(c *Config) any { return &c.Worktree.Use },
+	},
+	{Name: "worktree.setup", Doc: "Shell command that makes a new worktree ready to work in, such as npm ci; it runs in the sandbox.", field: func(c *Config) any { return &c.Worktree.Setup }},
+	{
+		Name: "worktree.copy", Doc: "Files and folders of the project's own folder that every new worktree gets a copy of, because git does not have them, separated by commas: .env, config/local.yaml.",
+		field: func(c *Config) any { return &c.Worktree.Copy }, check: checkCopies,
+	},
+	{
+		Name: "worktree.trunk", Doc: "What becomes of the branch that the project's folder is on when work was merged into the integration branch: auto lets it follow by a fast-forward where the folder is clean, ask asks a person first, branch leaves it alone.",
+		Enum: []string{TrunkAuto, TrunkAsk, TrunkBranch}, field: func(c *Config) any { return &c.Worktree.Trunk },
+	},
+	{
+		Name: "worktree.conflicts", Doc: "Who resolves it when a task's branch cannot be brought onto new commits of the trunk: ask asks a person, agent leaves it to the task's agent, twice at most, and then asks.",
+		Enum: []string{ConflictsAsk, ConflictsAgent}, field: func(c *Config) any { return &c.Worktree.Conflicts },
+	},
+	{Name: "worktree.quota", Doc: "Room that the worktrees of a project may take before no new one is made; 0 is no bound.", field: func(c *Config) any { return &c.Worktree.Quota }},
+	{
+		Name: "worktree.warn", Doc: "How full the disk may be, in percent, before a word of warning.", field: func(c *Config) any { return &c.Worktree.Warn },
+		check: percent(func(c *Config) int { return c.Worktree.Warn }),
+	},
+	{
+		Name: "worktree.stop", Doc: "How full the disk may be, in percent, before no new worktree is made.", field: func(c *Config) any { return &c.Worktree.Stop },
+		check: percent(func(c *Config) int { return c.Worktree.Stop }),
+	},
 
 	{
 		Name: "git.protected", Doc: "Branches whose history no task may overwrite or remove on another host, separated by commas; * stands for a part of a name.",

@@ -3,12 +3,16 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -36,25 +40,24 @@ func (c checkouts) Make(ctx context.Context, dir, tree, name string) (string, er
 // Remove removes a checkout.
 func (c checkouts) Remove(name string) error { return git.RemoveCheckout(filepath.Join(c.dir, name)) }
 
-// sweepCheckouts removes the checkouts that nobody needs: no step waits for what is found there, and no task that has
-// not ended works there. What is being made was recorded before, so it is needed.
-func (d *Daemon) sweepCheckouts(ctx context.Context) error {
-	c := checkouts{CheckoutsDir(d.o.StateDir)}
-	entries, err := os.ReadDir(c.dir)
+// unneeded are the checkouts that nobody needs, by name: no step waits for what is found there, and no task that has not
+// ended works there. What is being made was recorded before, so it is needed.
+func (d *Daemon) unneeded(ctx context.Context) (names []string, err error) {
+	entries, err := os.ReadDir(CheckoutsDir(d.o.StateDir))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return td.Errorf(td.Storage, "read checkouts: %w", err)
+		return nil, td.Errorf(td.Storage, "read checkouts: %w", err)
 	}
 	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	needed := map[string]bool{}
 	for _, t := range tasks {
 		for _, s := range t.InFlight {
-			if s.Kind == td.VerifyStep {
+			if s.Kind == td.VerifyStep || s.Kind == td.MergeStep {
 				needed[tool.SpoolName(t.ID, s.Key.Try(s.Attempt))] = true
 			}
 		}
@@ -64,12 +67,56 @@ func (d *Daemon) sweepCheckouts(ctx context.Context) error {
 	}
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), git.Draft)
-		if needed[name] {
-			continue
-		}
-		if rerr := c.Remove(name); rerr != nil {
-			err = errors.Join(err, rerr)
+		if !needed[name] && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
+	return names, nil
+}
+
+// sweepCheckouts removes the checkouts that nobody needs.
+func (d *Daemon) sweepCheckouts(ctx context.Context) error {
+	names, err := d.unneeded(ctx)
+	for _, name := range names {
+		err = errors.Join(err, checkouts{CheckoutsDir(d.o.StateDir)}.Remove(name))
+	}
 	return err
+}
+
+// checkCheckouts looks for checkouts that no task waits for. Whoever still holds the task that one was made for may be
+// about to remove it.
+func (d *Daemon) checkCheckouts(ctx context.Context, fix bool) (api.Check, error) {
+	c := api.Check{Name: "checkouts", Detail: "none is left that no task waits for"}
+	names, err := d.unneeded(ctx)
+	if err != nil {
+		return c, err
+	}
+	all := checkouts{CheckoutsDir(d.o.StateDir)}
+	fixed := true
+	for _, name := range names {
+		of, _, _ := strings.Cut(name, ".")
+		held, ok, err := d.journal.HolderOf(ctx, td.TaskID(of))
+		if err != nil && !td.IsKind(err, td.NotFound) {
+			return c, err
+		}
+		if ok && sandbox.Alive(held.Holder) || !all.there(name) {
+			continue
+		}
+		c.Findings = append(c.Findings, fmt.Sprintf("the checkout %s is of no use to any task", filepath.Join(all.dir, name)))
+		if fix {
+			fixed = all.Remove(name) == nil && fixed
+		}
+	}
+	if len(c.Findings) > 0 {
+		c.Fix, c.Fixed = "taskdaemon doctor --fix", fix && fixed
+	}
+	return c, nil
+}
+
+// there reports whether there is anything of a checkout.
+func (c checkouts) there(name string) bool {
+	return slices.ContainsFunc([]string{name, name + git.Draft}, func(file string) bool {
+		_, err := os.Lstat(filepath.Join(c.dir, file))
+		return err == nil
+	})
 }

@@ -21,7 +21,7 @@ func (d *Daemon) Context(ctx context.Context, ref string) (api.Context, error) {
 		if err != nil {
 			return api.Context{}, err
 		}
-		script.Apply(ev)
+		script.Take(ev, t.Cuts)
 		switch b := ev.Body.(type) {
 		case td.StepEnded:
 			if b.Model != nil {

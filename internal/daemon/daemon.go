@@ -37,6 +37,7 @@ import (
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool/mcp"
 	"taskdaemon/internal/webfetch"
+	"taskdaemon/internal/worktree"
 )
 
 var (
@@ -84,15 +85,21 @@ type Daemon struct {
 	rates     []policy.Rate // of tools, from the config
 	live      bus.Topic[api.Live]
 	shelf     *knowledge.Shelf
+	trees     *worktree.Trees
+	trunks    *trunks
+	forecasts *forecasts
 	projects  *projects
+	runs      *runs
 	starting  locks // by project: held while the next task of a run is chosen and started
 	book      *rulebook.Book
 	web       *webfetch.Fetcher
+	pace      pace // of what loops send to each other
 	notify    *notifier
 
 	reportMu sync.Mutex
-	report   td.Report // of the recovery at this start
-	unread   []td.Task // taken up, their records not read yet
+	report   td.Report   // of the recovery at this start
+	unread   []td.Task   // taken up, their records not read yet
+	cutOff   []td.Intent // removals that the daemon before this one left in flight
 
 	stopping atomic.Bool
 	stop     chan struct{} // closed by Stop
@@ -123,6 +130,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
 	if err := d.recover(work); err != nil {
 		return fmt.Errorf("recover: %w", err)
+	}
+	if err := d.settleQueries(work); err != nil {
+		return fmt.Errorf("settle questions: %w", err)
+	}
+	if d.cutOff, err = d.underWay(work, td.RemoveStep); err != nil {
+		return fmt.Errorf("look for removals: %w", err)
 	}
 	fpRecovered.Hit()
 	o.Log.Info("recovered", "report", d.report)
@@ -200,14 +213,16 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 		sandbox.MakeCaches(d.o.Getenv)
 	}
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
-	d.projects = newProjects(d)
+	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: d.o.Config.Worktree, Checkouts: CheckoutsDir(d.o.StateDir), Log: d.o.Log, Journal: removals{d}, Using: sandbox.Using}
+	d.trunks, d.forecasts = newTrunks(d), newForecasts(d)
+	d.projects, d.runs = newProjects(d), newRuns(d)
 	if err := d.projects.begin(ctx); err != nil {
 		return err
 	}
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{
 		Journal: d.journal, Keeper: d.keeper, Runner: d.engine,
-		Loops: d.o.Config.Limits.Loops, Log: d.o.Log, Retry: 30 * time.Second, Wait: d.o.Config.Leases.Wait,
+		Loops: d.o.Config.Limits.Loops, Project: d.o.Config.Limits.LoopsPerProject, Log: d.o.Log, Retry: 30 * time.Second, Wait: d.o.Config.Leases.Wait,
 	})
 	return nil
 }
@@ -228,6 +243,9 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 			}
 		})
 	}
+	// A person is answered first: a thousand runs that take up their work leave little of the machine.
+	ready, begin := context.WithCancel(work)
+	defer begin()
 	start("claims", d.keeper.Run)
 	start("mirror", d.mirror.Run)
 	start("upkeep", d.upkeep)
@@ -237,9 +255,19 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("graphs' commits", d.projects.commits)
 	start("graphs' watch", d.projects.watch)
 	start("sandbox", d.weigh)
-	// A person is answered first: a thousand runs that take up their work leave little of the machine.
-	ready, begin := context.WithCancel(work)
-	defer begin()
+	start("trunks", func(ctx context.Context) error {
+		<-ready.Done()
+		return d.trunks.run(ctx)
+	})
+	start("forecasts", d.forecasts.run)
+	start("worktrees", func(ctx context.Context) error {
+		<-ready.Done()
+		return newClearing(d).run(ctx)
+	})
+	start("herald", func(ctx context.Context) error {
+		<-ready.Done()
+		return d.herald(ctx)
+	})
 	start("server", func(ctx context.Context) error {
 		return server.Serve(ctx, server.Options{
 			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx); begin() },
@@ -257,6 +285,10 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 		<-ready.Done()
 		d.notify.run()
 		return nil
+	})
+	start("runs", func(ctx context.Context) error {
+		<-ready.Done()
+		return d.runs.run(ctx)
 	})
 	start("verify", func(ctx context.Context) error {
 		<-ready.Done()

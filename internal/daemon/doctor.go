@@ -23,7 +23,7 @@ import (
 func (d *Daemon) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
 	var out api.Diagnosis
 	for _, check := range []func(context.Context, bool) (api.Check, error){
-		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkConversations, d.checkGraphs,
+		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkCheckouts, d.checkConversations, d.checkGraphs, d.checkSnapshots, d.checkWorktrees,
 	} {
 		c, err := check(ctx, in.Fix)
 		if err != nil {

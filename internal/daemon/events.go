@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/store"
@@ -13,6 +14,10 @@ import (
 
 // liveBacklog is how many live pieces a slow reader may fall behind before it misses some.
 const liveBacklog = 1024
+
+// gatherEvery is how long events gather for whoever only follows them: nobody sees the difference, and to wake hundreds of followers for each
+// event would cost the loops more than the events themselves.
+const gatherEvery = 50 * time.Millisecond
 
 // Events yields journaled events and, when asked, what is on its way. The reader pulls: one that stops
 // reading holds up nobody.
@@ -37,6 +42,7 @@ func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Ite
 			after = max(after, last)
 		}
 		if !q.Live || !q.Follow {
+			f.Every = gatherEvery // pieces on their way would overtake their events
 			for ev, err := range d.journal.Follow(ctx, f, after) {
 				if !yield(api.Item{Event: &ev}, err) || err != nil {
 					return

@@ -54,7 +54,7 @@ func (r *record) read(set td.ContextSet) error {
 // more is what a task has beside the built-in tools: those of MCP servers, and its skills with theirs. Without a
 // context the servers are asked, for as long as each may take to start; with one, nobody is.
 func (d *Daemon) more(ctx context.Context, t td.Task, set *td.ContextSet) engine.More {
-	skills, problems := skill.Load(skill.Sources(d.o.UserDir, knowledge.Top(t.Dir))...)
+	skills, problems := skill.Load(skill.Sources(d.o.UserDir, knowledge.Top(t.Home()))...)
 	var r record
 	var leftOut []string
 	if set == nil {

@@ -188,7 +188,7 @@ func (n *notifier) tellOf(cursor uint64, t td.Task) error {
 	if err != nil {
 		return err
 	}
-	told := telling{Cursor: cursor, Dir: t.Dir, Env: notify.Of(t).Env()}
+	told := telling{Cursor: cursor, Dir: t.Home(), Env: notify.Of(t).Env()}
 	evidence, err := json.Marshal(told)
 	if err != nil {
 		return fmt.Errorf("encode evidence: %w", err)

@@ -54,10 +54,14 @@ func (d *Daemon) planIn(ctx context.Context, s *graph.Store, in api.Plan) (_ []a
 		return nil, err
 	}
 	d.projects.touch(s.Root())
-	ids := make([]td.TaskID, len(added))
+	ids, validators := make([]td.TaskID, len(added)), make([]string, len(in.Tasks))
 	for i, t := range added {
 		ids[i] = t.ID
 	}
+	for i, t := range in.Tasks {
+		validators[i] = t.Validator
+	}
+	d.vouch(ctx, s.Root(), in.By, validators...)
 	return d.planned(ctx, s, ids)
 }
 
@@ -146,6 +150,9 @@ func (d *Daemon) Planned(ctx context.Context, q api.PlanQuery) ([]api.Planned, e
 		switch {
 		case q.Ready:
 			for id := range g.Ready(in) {
+				if _, taken := s.Taken(id); taken {
+					continue
+				}
 				ids = append(ids, id)
 				if len(ids) == q.Limit && len(q.States) == 0 {
 					break // thousands may follow
@@ -238,6 +245,9 @@ func (d *Daemon) planned(ctx context.Context, s *graph.Store, ids []td.TaskID) (
 	return out, nil
 }
 
+// obstacleClaimed is in the way of a task that another clone works on.
+const obstacleClaimed = "claimed"
+
 // describe is a task with what it is tied to and where it stands.
 func describe(s *graph.Store, t *graph.Task, g *workgraph.Graph) api.Planned {
 	p := plain(t)
@@ -254,6 +264,12 @@ func describe(s *graph.Store, t *graph.Task, g *workgraph.Graph) api.Planned {
 	}
 	st, _ := g.Standing(t.ID)
 	p.State, p.Container, p.Ready, p.Obstacle, p.By = st.State, st.Container, st.Ready, string(st.Obstacle), all(st.By)
+	if c, taken := s.Taken(t.ID); taken && !st.State.Terminal() && !st.Container {
+		p.Claimed, p.Ready = c.Words(), false
+		if p.Obstacle == "" {
+			p.Obstacle = obstacleClaimed
+		}
+	}
 	p.Blockers, p.Blocks, p.Related = all(t.Blockers), all(g.Dependents(t.ID)), all(s.Related(t.ID))
 	if t.Parent != "" {
 		parent := ref(t.Parent)

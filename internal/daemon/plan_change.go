@@ -35,6 +35,18 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 	if err != nil {
 		return api.Planned{}, err
 	}
+	// A run that has found the task ready starts it first, or looks again.
+	release, err := d.starting.hold(ctx, s.Root())
+	if err != nil {
+		return api.Planned{}, err
+	}
+	defer release()
+	if in.Verb != api.PlanUpdate {
+		// What the journal knows was before: that a task ended or began anew would undo what is decided now.
+		if err := d.projects.catchUp(ctx, s.Root()); err != nil {
+			return api.Planned{}, err
+		}
+	}
 	switch in.Verb {
 	case api.PlanUpdate:
 		if in.Validator != nil {
@@ -43,16 +55,19 @@ func (d *Daemon) ChangePlan(ctx context.Context, in api.ChangePlan) (api.Planned
 		if err == nil {
 			err = updatePlan(ctx, once, r, id, in)
 		}
+		if err == nil && in.Validator != nil {
+			d.vouch(ctx, s.Root(), in.By, *in.Validator)
+		}
 	case api.PlanDone:
 		err = d.endPlanned(ctx, once, before, graph.Verdict{State: td.Completed, Summary: in.Words, By: in.By})
 	case api.PlanFail:
 		err = d.endPlanned(ctx, once, before, graph.Verdict{State: td.Failed, Reason: in.Words, By: in.By})
 	case api.PlanReset:
 		if err = d.atRest(ctx, before); err == nil {
-			err = d.projects.catchUp(ctx, s.Root()) // an end that is on its way would close it again
+			err = once.Reopen(ctx, id)
 		}
 		if err == nil {
-			err = once.Reopen(ctx, id)
+			err = s.Unclaim(ctx, id, true) // whoever had it has it no more
 		}
 	case api.PlanDelete:
 		if before.Kind == td.KindPRD {

@@ -59,7 +59,7 @@ func (d *Daemon) plannedAround(ctx context.Context, t td.Task) (out engine.Plann
 	if out.Blockers, err = d.completedBefore(ctx, s, p); err != nil {
 		return out, err
 	}
-	if out.Feature, out.Documents, err = documentsOf(ctx, s, p.ID); err != nil {
+	if err := addFeature(ctx, s, p.ID, &out); err != nil {
 		return out, err
 	}
 	out.Siblings, err = d.siblings(ctx, s, p)
@@ -178,25 +178,30 @@ func (d *Daemon) container(ctx context.Context, s *graph.Store, c graph.Task, wi
 	return n, at, nil
 }
 
-// documentsOf are those of the PRD that a task is in, and its slug. One that cannot be read is said to be so, in its place.
-func documentsOf(ctx context.Context, s *graph.Store, id td.TaskID) (slug string, out []engine.Document, err error) {
+// addFeature adds the PRD that a task is in: its slug, its documents and what the head of its spec says. A document that
+// cannot be read is said to be so, in its place; a head that cannot be read is told as part of its document.
+func addFeature(ctx context.Context, s *graph.Store, id td.TaskID, out *engine.Planned) error {
 	prd, ok, err := s.PRDOf(ctx, id)
 	if err != nil || !ok {
-		return "", nil, err
+		return err
 	}
+	out.Feature = prd.Slug
 	for _, name := range td.DocNames {
 		text, _, err := s.Document(ctx, prd.ID, name)
 		if td.IsKind(err, td.Invalid) {
 			text, err = fmt.Sprintf("It cannot be read: %v", err), nil
 		}
 		if err != nil {
-			return "", nil, err
+			return err
 		}
 		if text != "" {
-			out = append(out, engine.Document{Name: string(name), Text: text})
+			out.Documents = append(out.Documents, engine.Document{Name: string(name), Text: text})
+		}
+		if head, err := graph.ReadHead(text); name == td.DocSpec && err == nil {
+			out.Criteria, out.AutoInstall = head.Criteria, head.AutoInstall
 		}
 	}
-	return prd.Slug, out, nil
+	return nil
 }
 
 // siblings is what became of the tasks beside one, the newest first.

@@ -87,8 +87,8 @@ func (d *Daemon) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, erro
 	if err != nil {
 		return api.PlanSynced{}, fmt.Errorf("sync the graph of %s: %w", s.Root(), err)
 	}
-	d.projects.stopClosed(ctx, s.Root())
-	out := api.PlanSynced{Pulled: rep.Pulled, Pushed: rep.Pushed, Conflicts: rep.Conflicts}
+	out := api.PlanSynced{Pulled: rep.Pulled, Pushed: rep.Pushed, Conflicts: rep.Conflicts, Stopped: d.projects.stopClosed(ctx, s.Root())}
+	d.runs.poke(s.Root())
 	health, err := s.Health(ctx)
 	if err != nil {
 		return out, err
@@ -109,8 +109,9 @@ const (
 	commitAtMost = 30 * time.Second
 )
 
-// touch says that there may be something to commit in a project.
+// touch says that something of a project changed: there may be something to commit, and something to start.
 func (p *projects) touch(root string) {
+	p.Daemon.runs.poke(root)
 	select {
 	case p.touched <- root:
 	default: // so much is going on that it will be touched again

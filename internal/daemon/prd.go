@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -171,7 +172,7 @@ func (d *Daemon) describePRD(ctx context.Context, s *graph.Store, id td.TaskID, 
 	if p.Task, err = d.plannedOne(ctx, s, id); err != nil {
 		return p, err
 	}
-	p.Slug, p.Authors = t.Slug, authors
+	p.Slug, p.Authors, p.Direct = t.Slug, authors, t.Direct && !p.Task.Container
 	for _, name := range td.DocNames {
 		text, there, err := s.Document(ctx, id, name)
 		doc := api.Document{Name: name, Path: s.DocumentPath(t.Slug, name), There: there && strings.TrimSpace(text) != "", Size: len(text), Text: text}
@@ -183,7 +184,12 @@ func (d *Daemon) describePRD(ctx context.Context, s *graph.Store, id td.TaskID, 
 		}
 		p.Documents = append(p.Documents, doc)
 	}
-	begun := false
+	head, err := graph.ReadHead(p.Document(td.DocSpec).Text)
+	if err != nil {
+		p.Problem = fmt.Sprintf("the head of its spec cannot be read: %v", err)
+	}
+	p.Criteria, p.Phases, p.AutoInstall = head.Criteria, head.Phases, head.AutoInstall
+	begun := p.Direct && p.Task.State != td.Queued && p.Task.State != td.Blocked
 	err = s.View(ctx, func(g *workgraph.Graph) {
 		for part := range g.Within(id) {
 			st, _ := g.Standing(part)

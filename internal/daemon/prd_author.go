@@ -106,7 +106,10 @@ func mayAuthor(p api.PRD, phase td.AuthorPhase) error {
 }
 
 func (d *Daemon) authorSpec(ctx context.Context, s *graph.Store, p api.PRD, kind authoring, in api.AuthorPRD) (td.Spec, error) {
-	said := struct{ Name, Document, Path, Spec, Plan, Planned string }{Name: p.Task.Title, Document: "tasks"}
+	said := struct {
+		Name, Document, Path, Spec, Plan, Planned string
+		Criteria, Phases                          []string
+	}{Name: p.Task.Title, Document: "tasks", Criteria: p.Criteria, Phases: p.Phases}
 	rel := func(name td.DocName) string { return filepath.Join(graph.Folder, graph.PRDFolder, p.Slug, name.File()) }
 	author := &td.Author{PRD: p.Task.ID, Phase: in.Phase}
 	switch doc := in.Phase.Document(); doc {

@@ -258,6 +258,9 @@ func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
 		if m.From.Terminal() {
 			err = s.Reopen(ctx, t.ID)
 		}
+		if err == nil && m.Status.Paused != nil && m.Status.Paused.By == td.ByRun {
+			err = s.Unclaim(ctx, t.ID, false) // the next run may be another clone's
+		}
 		s.SetState(t.ID, stateInGraph(m.Status))
 		p.touch(t.Project)
 		return unlessDeleted(s, err)
@@ -313,31 +316,64 @@ func (p *projects) watch(ctx context.Context) error {
 	}
 }
 
-// stopClosed stops runs of tasks that were closed while they ran, in another clone or just before the daemon died; of one
-// project, or of all that have tasks at work. What cannot be asked now is left to the next time.
-func (p *projects) stopClosed(ctx context.Context, root string) {
+// stopClosed stops runs of tasks that were closed or deleted while they ran, in another clone or just before the daemon
+// died; of one project, or of all that have tasks at work. What they did stays where it is. It says what it stopped, for
+// people. What cannot be asked now is left to the next time.
+func (p *projects) stopClosed(ctx context.Context, root string) (stopped []string) {
 	live, err := p.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
 	if err != nil {
 		p.o.Log.Error("look for tasks that were closed meanwhile", "err", err)
-		return
+		return nil
 	}
 	live = slices.DeleteFunc(live, func(t td.Task) bool { return t.Project == "" || root != "" && t.Project != root })
 	if len(live) == 0 || p.read(ctx, true) != nil { // one that was opened again would count as closed; who follows the journal says what is wrong
-		return
+		return nil
 	}
 	for _, t := range live {
 		s, err := p.at(ctx, t.Project)
 		if err != nil || p.missed(t.Project) > 0 {
 			continue
 		}
-		planned, err := s.Task(ctx, t.ID)
-		if err != nil || planned.Verdict == nil {
+		cmd, over := over(ctx, s, t.ID)
+		if !over {
+			cmd, over = outrun(ctx, s, t)
+		}
+		if !over {
 			continue
 		}
-		if _, err := p.Command(ctx, string(t.ID), closing(*planned.Verdict)); err != nil {
+		if _, err := p.Command(ctx, string(t.ID), cmd); err != nil {
 			p.o.Log.Error("stop a task that was closed meanwhile", "task", t.Handle, "err", err)
+			continue
 		}
+		stopped = append(stopped, fmt.Sprintf("%s (%s), %s; what it did stays in %s", t.Handle, oneLine(t.Title, 60), cmd.Text, t.Dir))
+		p.o.Log.Warn("stopped a task that was closed meanwhile", "task", t.Handle, "why", cmd.Text)
 	}
+	return stopped
+}
+
+// over is the command to a task that is at work and not open any more by its graph, if that is so.
+func over(ctx context.Context, s *graph.Store, id td.TaskID) (api.Command, bool) {
+	planned, err := s.Task(ctx, id)
+	if err == nil && planned.Verdict != nil {
+		return closing(*planned.Verdict), true
+	}
+	if !td.IsKind(err, td.NotFound) {
+		return api.Command{}, false
+	}
+	actor, deleted, err := s.Deleted(ctx, id)
+	return api.Command{Type: td.CmdCancel, By: actor, Text: "deleted from the plan by " + actor}, err == nil && deleted
+}
+
+// outrun is the command to a task that a run here works on, and another clone claimed first, if that is so: both may have
+// started it before they knew of each other.
+func outrun(ctx context.Context, s *graph.Store, t td.Task) (api.Command, bool) {
+	if t.Ordered == nil || !works(t) {
+		return api.Command{}, false
+	}
+	c, is, err := s.Elsewhere(ctx, t.ID)
+	return api.Command{
+		Key: "claim/" + c.Clone + "/" + c.At.Format(time.RFC3339Nano), Type: td.CmdPause, By: td.ByRun, Text: "claimed before by " + c.Words(),
+	}, err == nil && is
 }
 
 // closing is the command to a task that somebody closed.

@@ -41,6 +41,7 @@ func (p *projects) agrees(root string, missed int) {
 	}
 	p.o.Log.Info("the graph of a project was told how its tasks stand", "project", root)
 	delete(p.stale, root)
+	p.Daemon.runs.poke(root)
 }
 
 // mend brings a graph that is stale up to what the journal says.

@@ -20,7 +20,7 @@ func bare(t *testing.T, state string, journal *mem.Store) *Daemon {
 	log := slog.New(slog.NewTextHandler(logTo(t), nil))
 	d := &Daemon{o: Options{StateDir: state, Log: log, Getenv: func(string) string { return "" }}, stop: make(chan struct{}), journal: journal}
 	d.keeper = coord.NewKeeper(journal, td.Holder{Host: "here"}, log)
-	d.projects = newProjects(d)
+	d.projects, d.runs, d.trunks = newProjects(d), newRuns(d), newTrunks(d)
 	if err := d.projects.begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +170,10 @@ func TestUntold(t *testing.T) {
 		if got := untold(&c.planned, task); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+	task.Status.State = td.Running
+	if untold(&graph.Task{}, task) {
+		t.Error("the end of a task that goes on is told")
 	}
 }
 

@@ -25,6 +25,10 @@ import (
 // ProxySocket is where the proxy of commands without a network of their own listens.
 func ProxySocket(stateDir string) string { return filepath.Join(stateDir, "run", "proxy") }
 
+// runRefs are the references of the branches that tasks' own worktrees are on: all that commands in these may write. Which
+// these are goes by the path, which a command cannot change, and not by what a worktree says of itself.
+const runRefs = "refs/heads/taskdaemon/run"
+
 // profiles is what the commands of tools may do in each workspace; nil where the sandbox is off.
 func profiles(o Options) func(workspace string) *sandbox.Profile {
 	c := o.Config.Sandbox
@@ -58,6 +62,10 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		p := base
 		p.Workspace = workspace
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
+		p.Seal = append(p.Seal, filepath.Join(workspace, td.WorktreeFolder)) // in it others work
+		if top, name := filepath.Split(workspace); filepath.Base(top) == td.WorktreeFolder && strings.HasPrefix(name, string(td.TaskHandle)+"-") {
+			p.Refs = []string{runRefs}
+		}
 		if root, ok := graph.Find(workspace); ok {
 			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 		}

@@ -15,6 +15,7 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/transcript"
@@ -41,7 +42,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	st := api.Status{
 		Version: d.o.Version, Pid: os.Getpid(), StartedAt: d.started, State: d.o.StateDir,
 		Provider: d.model.Provider(), Rehearsal: d.model.Provider() == config.RehearsalProvider,
-		Models: models(d.o), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()),
+		Models: models(d.o), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()), Clashes: d.forecasts.clashes(),
 	}
 	if err := d.keeper.Failing(); err != nil {
 		st.Degraded = "nothing can be recorded: " + err.Error()
@@ -81,7 +82,17 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	if key == "" {
 		key = string(spec.ID)
 	}
+	trunk, err := d.trunkFor(ctx, spec.Dir, in.InPlace)
+	if err != nil {
+		return td.Task{}, fmt.Errorf("add task: %w", err)
+	}
 	if err := d.projects.plan(ctx, &spec, key); err != nil {
+		return td.Task{}, fmt.Errorf("add task: %w", err)
+	}
+	if spec.Project != "" {
+		d.vouch(ctx, spec.Project, in.By, spec.Validator)
+	}
+	if spec, err = d.apart(spec, trunk, ""); err != nil {
 		return td.Task{}, fmt.Errorf("add task: %w", err)
 	}
 	fpBeforeCreate.Hit()
@@ -91,6 +102,7 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	}
 	fpCreated.Hit()
 	d.projects.note(t.ID)
+	d.trunks.begun(t)
 	d.sched.Wake(ctx, t, false)
 	return t, nil
 }
@@ -106,6 +118,25 @@ func (d *Daemon) validates(dir, command string) error {
 			WithHint("taskdaemon policy explain %q", command)
 	}
 	return nil
+}
+
+// vouch keeps the validators that a person here gave to tasks of a project as agreed to, so that nobody is asked about them. Where
+// that does not work somebody is asked.
+func (d *Daemon) vouch(ctx context.Context, root, by string, validators ...string) {
+	var rules []td.KeptRule
+	for _, v := range validators {
+		if v != "" {
+			rules = append(rules, td.KeptRule{
+				Verdict: string(policy.Allow), Match: policy.ValidatorRule(v), In: root, By: by, Why: "the validator " + oneLine(v, 80), At: time.Now().UTC().Round(0),
+			})
+		}
+	}
+	if len(rules) == 0 {
+		return
+	}
+	if err := d.book.Keep(ctx, rules); err != nil {
+		d.o.Log.Warn("keep validators as agreed to", "project", root, "err", err)
+	}
 }
 
 func (d *Daemon) accepting() error {
@@ -245,7 +276,7 @@ func (d *Daemon) Command(ctx context.Context, ref string, in api.Command) (td.Ta
 	if in.Type == td.CmdExpire {
 		return td.Task{}, td.Errorf(td.Invalid, "requests expire by themselves")
 	}
-	if in.Type == td.CmdMessage && strings.TrimSpace(in.Text) == "" {
+	if (in.Type == td.CmdMessage || in.Type == td.CmdInterrupt) && strings.TrimSpace(in.Text) == "" {
 		return td.Task{}, td.Errorf(td.Invalid, "the message is empty").WithHint(`taskdaemon task send %s "…"`, t.Handle)
 	}
 	if len(in.Text) > maxPrompt {
@@ -257,6 +288,14 @@ func (d *Daemon) Command(ctx context.Context, ref string, in api.Command) (td.Ta
 			return t, nil
 		}
 		return td.Task{}, err
+	}
+	if cmd.Type == td.CmdCancel && t.Worktree != nil && t.Offered != "" {
+		// The task looks again when it takes the command; a repository that cannot be asked keeps nobody from cancelling.
+		if merged, err := d.trees.Merged(ctx, *t.Worktree, t.Offered); err == nil && merged != nil {
+			if _, err := td.CancelMerged(t, cmd); err != nil {
+				return td.Task{}, err
+			}
+		}
 	}
 	return t, d.post(ctx, t, cmd)
 }

@@ -15,10 +15,11 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/jsonl"
+	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 )
 
-// bustle is people at work until ctx ends: one asks for the next task again and again, one changes the plan.
+// bustle is people at work until ctx ends: one starts and stops runs, one changes the plan.
 func (l *life) bustle(ctx context.Context, rnd *rand.Rand) {
 	var wg sync.WaitGroup
 	each := func(longest time.Duration, rnd *rand.Rand, do func(*rand.Rand)) {
@@ -39,21 +40,52 @@ func (l *life) bustle(ctx context.Context, rnd *rand.Rand) {
 			}
 		})
 	}
-	each(3*time.Second, rand.New(rand.NewPCG(rnd.Uint64(), 1)), func(*rand.Rand) { l.next(ctx) })
+	each(3*time.Second, rand.New(rand.NewPCG(rnd.Uint64(), 1)), func(rnd *rand.Rand) { l.order(ctx, rnd) })
 	each(4*time.Second, rand.New(rand.NewPCG(rnd.Uint64(), 2)), func(rnd *rand.Rand) { l.edit(ctx, rnd) })
+	if l.trees != nil {
+		each(5*time.Second, rand.New(rand.NewPCG(rnd.Uint64(), 3)), func(rnd *rand.Rand) { l.meddle(ctx, rnd) })
+		each(3*time.Second, rand.New(rand.NewPCG(rnd.Uint64(), 4)), func(rnd *rand.Rand) { l.answer(ctx, rnd) })
+	}
 	wg.Wait()
 }
 
-func (l *life) next(ctx context.Context) api.RunStep {
-	step, err := l.d.RunNext(ctx, api.RunNext{Dir: l.root, Run: "r", Yes: true})
-	if err != nil && !l.isDead() && ctx.Err() == nil && !td.IsKind(err, td.Conflict) {
+// start has the daemon work through the plan, or through a part of it.
+func (l *life) start(ctx context.Context, in api.StartRun) api.Run {
+	in.Dir, in.Yes = l.root, true
+	run, err := l.d.StartRun(ctx, in)
+	if err != nil && !l.isDead() && ctx.Err() == nil && !td.IsKind(err, td.Conflict) && !td.IsKind(err, td.NotFound) {
 		l.faultf("run: %v", err)
 	}
-	return step
+	return run
 }
 
-// mostTasks bounds a plan.
-const mostTasks = 25
+// order starts a run over some of the plan, or stops one.
+func (l *life) order(ctx context.Context, rnd *rand.Rand) {
+	if rnd.IntN(6) == 0 {
+		l.stop(ctx, rnd)
+		return
+	}
+	in := api.StartRun{Parallel: 1 + rnd.IntN(4)}
+	if all := slices.Sorted(maps.Keys(l.fold(func(jsonl.Stamp) bool { return true }))); len(all) > 0 && rnd.IntN(3) == 0 {
+		in.Target = string(all[rnd.IntN(len(all))])
+	}
+	if rnd.IntN(4) == 0 {
+		in.Limit = 1 + rnd.IntN(5)
+	}
+	l.start(ctx, in)
+}
+
+// stop stops one of the runs that are open.
+func (l *life) stop(ctx context.Context, rnd *rand.Rand) {
+	open, err := l.d.journal.Runs(ctx, store.RunFilter{Open: true})
+	if err != nil || len(open) == 0 {
+		return
+	}
+	_, err = l.d.StopRun(ctx, api.StopRun{Run: open[rnd.IntN(len(open))].Run, By: "ann"})
+	if err != nil && !l.isDead() && ctx.Err() == nil {
+		l.faultf("stop a run: %v", err)
+	}
+}
 
 // edit changes the plan in one way. What makes no sense is refused, which is fine.
 func (l *life) edit(ctx context.Context, rnd *rand.Rand) {
@@ -67,7 +99,7 @@ func (l *life) edit(ctx context.Context, rnd *rand.Rand) {
 	change := api.ChangePlan{Dir: l.root, Ref: some(), By: "ann"}
 	var err error
 	switch n := rnd.IntN(12); {
-	case len(all) < 3 || n < 5 && len(all) < mostTasks:
+	case len(all) < 3 || n < 5 && len(all) < l.shape.tasks:
 		t := api.PlanTask{Title: fmt.Sprint("task ", len(all))}
 		for range rnd.IntN(3) {
 			if b := some(); b != "" {
@@ -99,10 +131,20 @@ func (l *life) edit(ctx context.Context, rnd *rand.Rand) {
 
 // toTheEnd works on until the plan is through, or blocked.
 func (l *life) toTheEnd() {
+	rnd := rand.New(rand.NewPCG(l.seed, 9))
 	for range 2000 {
-		if step := l.next(l.ctx); step.Outcome != "" {
+		if l.trees != nil {
+			l.trees.room.Store(true)
+			l.trees.repo.Dirty(false)
+			if l.answer(l.ctx, rnd) > 0 {
+				<-time.After(time.Second)
+				l.start(l.ctx, api.StartRun{Parallel: 2})
+				continue
+			}
+		}
+		if run := l.start(l.ctx, api.StartRun{Parallel: 2}); run.End != nil {
 			<-time.After(3 * lookEvery)
-			if step := l.next(l.ctx); step.Outcome != "" {
+			if run := l.start(l.ctx, api.StartRun{Parallel: 2}); run.End != nil {
 				return
 			}
 		}
@@ -122,14 +164,22 @@ type told struct {
 	deleted  bool
 }
 
-// changes are all that the log holds.
-func (w *world) changes() (out []jsonl.Change) {
+// changes are all that the log holds. It only grows.
+func (w *world) changes() []jsonl.Change {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	f, err := os.Open(filepath.Join(w.root, graph.Folder, graph.LogFile))
 	if err != nil {
 		w.faultf("read the log: %v", err)
 		return nil
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() == w.logSize {
+		return w.log
+	} else if err == nil {
+		w.logSize = info.Size()
+	}
+	w.log = nil
 	for e, err := range jsonl.Read(f, jsonl.Place{}) {
 		if err != nil {
 			w.faultf("read the log: %v", err)
@@ -137,10 +187,10 @@ func (w *world) changes() (out []jsonl.Change) {
 		if e.Bad != nil {
 			w.faultf("a bad line: %v", e.Bad)
 		} else if !e.Torn {
-			out = append(out, e.Change)
+			w.log = append(w.log, e.Change)
 		}
 	}
-	return out
+	return w.log
 }
 
 // fold is what the chosen changes of the log add up to.
@@ -200,13 +250,66 @@ func (l *life) mayBegin(id td.TaskID) {
 	now := time.Now().UnixMilli()
 	before := l.fold(func(op jsonl.Stamp) bool { return op.Time().UnixMilli() < now })
 	all := l.fold(func(jsonl.Stamp) bool { return true })
-	for up, steps := id, 0; up != "" && steps <= len(before); up, steps = td.TaskID(before[up].parent), steps+1 {
+	if was, is := before[id].verdict, all[id].verdict; was != nil && is != nil && was.Run != "" && was.State == td.Completed {
+		l.faultf("%s begins again: it was completed by a run, and nobody opened it", id)
+	}
+	// What is in a task that was deleted is in nothing any more.
+	for up, steps := id, 0; up != "" && !all[up].deleted && steps <= len(before); up, steps = td.TaskID(before[up].parent), steps+1 {
 		for _, b := range before[up].blockers {
 			if slices.Contains(all[up].blockers, b) && !satisfied(before, td.TaskID(b)) && !satisfied(all, td.TaskID(b)) {
 				l.faultf("%s begins although %s waits for %s, which is %q", id, up, b, stateIn(all, td.TaskID(b), 0))
 			}
 		}
 	}
+}
+
+// mayReset holds against the log that a task which had ended begins anew: each time somebody has to have opened it.
+func (l *life) mayReset(id td.TaskID) {
+	opened := l.opened(id)
+	l.world.mu.Lock()
+	l.resets[id]++
+	resets := l.resets[id]
+	l.world.mu.Unlock()
+	if resets > opened {
+		l.story(id)
+		l.faultf("%s begins anew for the %d. time, and was opened %d times", id, resets, opened)
+	}
+}
+
+// story is what happened to a task by the log of its graph and by the journal, for whoever looks for the cause of a fault.
+func (w *world) story(id td.TaskID) {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	for _, c := range w.changes() {
+		if c.Task == id {
+			raw, _ := json.Marshal(map[string]any{"set": c.Set, "add": c.Add, "remove": c.Remove})
+			lines = append(lines, line{c.Op.Time(), "graph " + string(raw)})
+		}
+	}
+	for ev, err := range w.journal.Follow(w.t.Context(), store.EventFilter{Tasks: []td.TaskID{id}, NoFuture: true}, 0) {
+		if err != nil {
+			break
+		}
+		raw, _ := json.Marshal(ev.Body)
+		lines = append(lines, line{ev.At, fmt.Sprintf("journal %s %s %.300s", ev.Body.Type(), ev.Takes, raw)})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	for _, l := range lines {
+		w.t.Logf("%s %s", l.at.UTC().Format("04:05.000"), l.text)
+	}
+}
+
+// opened is how often the end of a task was taken back.
+func (w *world) opened(id td.TaskID) (n int) {
+	for _, c := range w.changes() {
+		if raw, ok := c.Set["verdict"]; ok && c.Task == id && string(raw) == "null" {
+			n++
+		}
+	}
+	return n
 }
 
 // agree holds journal, log and what the daemon says against each other when all is done.

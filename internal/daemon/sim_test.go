@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,44 +23,63 @@ import (
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/graph"
-	"taskdaemon/internal/llm"
+	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/rulebook"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/store/mem"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
+	"taskdaemon/internal/worktree"
+	"taskdaemon/internal/worktree/worktreetest"
 )
 
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "run this seed alone")
-	simSeeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 40, or 2,000 with TASKDAEMON_SOAK")
+	simSeeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 1,000, or 50,000 with TASKDAEMON_SOAK")
 )
 
-// TestRandomGraphs works through random plans with the real RunNext, scheduler, engine and graph on a simulated clock, while
-// people add, tie, close, open and delete tasks and the daemon dies, all decided by a seed. Nothing may run before what it
-// waits for is completed, nothing twice at once, each end is written once, and in the end journal and graph agree.
+// TestRandomGraphs works through random plans with the real runs, scheduler, engine and graph on a simulated clock, and with the
+// real worktrees, trunks and merges on a model of git, while people add, tie, close, open and delete tasks, git is slow, the
+// disk is full, claims get lost and the daemon dies, all decided by a seed. Nothing may run before what it waits for is completed, or
+// without what that made; nothing twice at once; each end is written once, and the work of what is completed is in the history once;
+// nothing that an agent wrote is ever lost; and in the end journal and graph agree.
 func TestRandomGraphs(t *testing.T) {
+	dir := t.TempDir()
 	if *simSeed != 0 {
-		simulate(t, *simSeed)
+		simulate(t, dir, *simSeed)
 		return
 	}
 	n := *simSeeds
 	switch {
 	case n > 0:
 	case os.Getenv("TASKDAEMON_SOAK") != "":
-		n = 2000
-	default:
+		n = 50_000
+	case raceEnabled:
 		n = 40
+	default:
+		n = 1_000
 	}
-	runs, tasks, deaths := 0, 0, 0
-	for seed := uint64(1); seed <= uint64(n) && !t.Failed(); seed++ {
-		w := simulate(t, seed)
-		runs, tasks, deaths = runs+w.ran, tasks+w.planned, deaths+w.lives-1
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // every seed builds a world and throws it away
+	var next atomic.Uint64
+	var sum tallied
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				seed := next.Add(1)
+				if seed > uint64(n) || t.Failed() {
+					return
+				}
+				sum.add(simulate(t, dir, seed))
+			}
+		})
 	}
-	t.Logf("%d seeds: %d tasks, %d runs, %d deaths", n, tasks, runs, deaths)
-	if runs == 0 || tasks == 0 || deaths == 0 && n > 10 {
-		t.Error("nothing was tried")
+	wg.Wait()
+	t.Logf("%d seeds: %v", n, &sum)
+	if n >= 100 && !t.Failed() && slices.Contains(sum.all(), 0) {
+		t.Error("something was not tried")
 	}
 }
 
@@ -73,12 +96,18 @@ type world struct {
 	turn  chan struct{}
 	calls atomic.Uint64 // of the model
 
+	shape shape
+	trees *orchard // if tasks have worktrees
+
 	mu      sync.Mutex
 	alive   *life
 	inside  map[td.TaskID]bool // tasks that are at work
+	resets  map[td.TaskID]int  // how often a task that had ended began anew
 	ran     int                // runs
 	lives   int
 	planned int
+	log     []jsonl.Change // of the graph, as far as it was read
+	logSize int64
 }
 
 func (w *world) faultf(format string, args ...any) {
@@ -86,12 +115,19 @@ func (w *world) faultf(format string, args ...any) {
 	w.t.Errorf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 }
 
-func simulate(t *testing.T, seed uint64) (w *world) {
-	dir := t.TempDir()
+func simulate(t *testing.T, under string, seed uint64) (w *world) {
+	dir := filepath.Join(under, fmt.Sprint(seed))
+	defer os.RemoveAll(dir)
 	synctest.Test(t, func(t *testing.T) {
 		w = &world{
 			t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 3)), root: filepath.Join(dir, "proj"), state: filepath.Join(dir, "state"),
-			inside: map[td.TaskID]bool{}, turn: make(chan struct{}, 1),
+			inside: map[td.TaskID]bool{}, resets: map[td.TaskID]int{}, turn: make(chan struct{}, 1),
+		}
+		if err := os.MkdirAll(w.root, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if w.shape = shapeOf(seed, w.rnd); w.shape.trees {
+			w.trees = newOrchard(w)
 		}
 		if err := graph.Make(w.root); err != nil {
 			t.Fatal(err)
@@ -108,13 +144,12 @@ func simulate(t *testing.T, seed uint64) (w *world) {
 
 // live goes through as many daemons as the seed says, and then lets the last one come to the end.
 func (w *world) live() {
-	deaths := w.rnd.IntN(6)
-	for range deaths {
+	for range w.shape.deaths {
 		l := w.start()
 		if w.rnd.IntN(2) == 0 {
-			l.light(1 + w.rnd.IntN(60))
+			l.light(1 + w.rnd.IntN(120))
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, time.Duration(w.rnd.IntN(60))*time.Second)
+		ctx, cancel := context.WithTimeout(l.ctx, time.Duration(w.rnd.Int64N(int64(w.shape.bustle))))
 		l.bustle(ctx, rand.New(rand.NewPCG(w.rnd.Uint64(), 1)))
 		cancel()
 		l.crash()
@@ -123,7 +158,7 @@ func (w *world) live() {
 		}
 	}
 	l := w.start()
-	ctx, cancel := context.WithTimeout(l.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(l.ctx, w.shape.bustle/2)
 	l.bustle(ctx, rand.New(rand.NewPCG(w.rnd.Uint64(), 1)))
 	cancel()
 	l.toTheEnd()
@@ -131,8 +166,14 @@ func (w *world) live() {
 		w.faultf("catch up: %v", err)
 	}
 	w.agree(l)
+	if w.trees != nil {
+		w.trees.check(l)
+	}
 	l.crash()
 }
+
+// nobody uses folders that are not there.
+func nobody(string) ([]sandbox.User, error) { return nil, nil }
 
 // life is one daemon.
 type life struct {
@@ -145,7 +186,8 @@ type life struct {
 
 	fmu  sync.Mutex
 	dead bool
-	fuse int // the write to the journal from now at which it dies
+	deaf time.Time // until when it cannot renew its claims
+	fuse int       // the write to the journal or the repository from now at which it dies
 }
 
 func (w *world) start() *life {
@@ -156,14 +198,26 @@ func (w *world) start() *life {
 	w.alive = l
 	w.mu.Unlock()
 	log := slog.New(slog.DiscardHandler)
-	d := &Daemon{o: Options{StateDir: w.state, Log: log, Getenv: func(string) string { return "" }}, stop: make(chan struct{})}
+	conf := config.Config{Worktree: config.Worktree{Use: config.WorktreeOff}, Leases: config.Default().Leases}
+	if w.trees != nil {
+		conf.Worktree = config.Worktree{Use: config.WorktreeAuto, Trunk: w.shape.trunk, Warn: 101, Stop: 101}
+	}
+	d := &Daemon{o: Options{StateDir: w.state, Log: log, Getenv: func(string) string { return "" }, Config: conf}, stop: make(chan struct{})}
 	l.d = d
+	d.trees = &worktree.Trees{Git: worktreetest.Hands{Repo: w.trees.of(), Do: l.git}, Config: conf.Worktree, Log: log, Journal: removals{d}, Using: nobody}
 	d.journal = &simJournal{w.journal, l}
 	d.keeper = coord.NewKeeper(d.journal, l.holder, log)
 	d.book = rulebook.New(rulebook.Options{UserDir: w.state, StateDir: w.state, Home: w.state, Config: config.Default()})
-	d.projects = newProjects(d)
+	d.projects, d.runs, d.trunks = newProjects(d), newRuns(d), newTrunks(d)
+	var err error
+	if d.own, err = openStream(l.ctx, d.journal, d.keeper); err != nil {
+		w.faultf("open the daemon's log: %v", err)
+	}
 	if err := d.projects.begin(l.ctx); err != nil {
 		w.faultf("begin: %v", err)
+	}
+	if d.cutOff, err = d.underWay(l.ctx, td.RemoveStep); err != nil {
+		w.faultf("look for removals: %v", err)
 	}
 	nothing := func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) { return tool.Call{}, nil }
 	d.engine = engine.New(engine.Options{
@@ -171,16 +225,24 @@ func (w *world) start() *life {
 		Tools: tool.NewRegistry(
 			tool.Tool{Name: "Complete", Control: tool.CompleteControl, Prepare: nothing},
 			tool.Tool{Name: "Fail", Control: tool.FailControl, Prepare: nothing},
+			tool.Tool{Name: "Write", Prepare: l.write},
+			tool.Tool{Name: "Merge", Prepare: l.merge},
 		),
+		Worktrees: d.trees, Leases: d.leases(), Spool: idle{},
 		Environment: func(context.Context, string) string { return "" }, Tree: func(context.Context, string) (string, error) { return "", nil },
 		Planned: d.plannedAround, MaxTokens: 1, Turns: 100, Reminders: 0, Tool: time.Minute, Permission: time.Hour,
 		Retry: engine.RetryTable{Network: []time.Duration{0, time.Second}}, Guard: d.book, Log: log,
 	})
-	d.sched = scheduler.New(scheduler.Options{Journal: d.journal, Keeper: d.keeper, Loops: 4, Log: log, Retry: 5 * time.Second, Runner: d.engine})
+	d.sched = scheduler.New(scheduler.Options{Journal: d.journal, Keeper: d.keeper, Loops: 4, Log: log, Retry: 5 * time.Second, Wait: conf.Leases.Wait, Runner: d.engine})
 	l.takeUp()
 	l.wg.Go(func() { _ = d.keeper.Run(l.ctx) })
 	l.wg.Go(func() { _ = d.projects.run(l.ctx) })
 	l.wg.Go(func() { _ = d.projects.watch(l.ctx) })
+	l.wg.Go(func() { _ = d.runs.run(l.ctx) })
+	if w.trees != nil {
+		l.wg.Go(func() { _ = d.trunks.loop(l.ctx, nil, nil, func(string) {}) })
+		l.wg.Go(func() { _ = newClearing(d).run(l.ctx) })
+	}
 	l.wg.Go(func() {
 		if err := d.sched.Run(l.ctx); err != nil && !l.isDead() {
 			w.faultf("scheduler: %v", err)
@@ -255,7 +317,24 @@ func (j *simJournal) Create(ctx context.Context, s td.Spec, key string) (td.Task
 	if j.l.burn() {
 		return td.Task{}, errDead
 	}
+	j.l.planted(s)
 	return j.Journal.Create(ctx, s, key)
+}
+
+// HolderOf knows who is alive: the holders of a simulation are no processes.
+func (j *simJournal) HolderOf(ctx context.Context, id td.TaskID) (td.Claim, bool, error) {
+	c, ok, err := j.Journal.HolderOf(ctx, id)
+	return c, ok && c.Holder == j.l.holder, err
+}
+
+func (j *simJournal) Renew(ctx context.Context, h td.Holder) (int, error) {
+	j.l.fmu.Lock()
+	deaf := j.l.dead || time.Now().Before(j.l.deaf)
+	j.l.fmu.Unlock()
+	if deaf {
+		return 0, errDead
+	}
+	return j.Journal.Renew(ctx, h)
 }
 
 func (j *simJournal) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.Event) (td.Task, error) {
@@ -269,14 +348,37 @@ func (j *simJournal) Append(ctx context.Context, c td.Claim, after uint64, evs .
 		switch b := ev.Body.(type) {
 		case td.Moved:
 			j.l.leave(c.Task)
-			if b.Verb == td.VerbStart {
+			switch b.Verb {
+			case td.VerbStart:
 				j.l.enter(c.Task)
+			case td.VerbReset:
+				if b.Status.Reason != "resumed by a person" { // who looked before it ended
+					j.l.mayReset(c.Task)
+				}
 			}
+			j.l.harvested(c.Task, b.Status)
 		case td.ContextSet:
 			j.l.mayBegin(c.Task)
+			j.l.resumes(c.Task)
+		case td.FellBehind:
+			j.l.leftBehind(c.Task, b)
 		}
 	}
 	return j.Journal.Append(ctx, c, after, evs...)
+}
+
+// Tasks and Follow take a while now and then: what was read is old by the time it is looked at.
+func (j *simJournal) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, error) {
+	found, err := j.Journal.Tasks(ctx, f)
+	if f.States != nil { // those of all are read under a lock, at which the simulated clock stands still
+		j.l.dawdle()
+	}
+	return found, err
+}
+
+func (j *simJournal) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Event, error] {
+	j.l.dawdle()
+	return j.Journal.Follow(ctx, f, after)
 }
 
 func (j *simJournal) SetCursor(ctx context.Context, name string, at uint64) error {
@@ -290,7 +392,17 @@ func (j *simJournal) Post(ctx context.Context, task td.TaskID, cmd td.Command) e
 	if j.l.burn() {
 		return errDead
 	}
+	if cmd.Type == td.CmdOrder {
+		j.l.ordered(task)
+	}
 	return j.Journal.Post(ctx, task, cmd)
+}
+
+// dawdle waits, one time in many.
+func (l *life) dawdle() {
+	if dice := rand.New(rand.NewPCG(l.seed, l.calls.Add(1))); dice.IntN(10) == 0 {
+		<-time.After(time.Duration(dice.IntN(1000)) * time.Millisecond)
+	}
 }
 
 // enter notes that a run of a task begins.
@@ -308,28 +420,4 @@ func (l *life) leave(id td.TaskID) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
 	delete(l.inside, id)
-}
-
-// simModel ends tasks: most are completed, some fail, some have to be begun again.
-type simModel struct{ l *life }
-
-func (m *simModel) Provider() string { return "sim" }
-
-func (m *simModel) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
-	dice := rand.New(rand.NewPCG(m.l.seed, m.l.calls.Add(1)))
-	select {
-	case <-time.After(time.Duration(100+dice.IntN(4000)) * time.Millisecond):
-	case <-ctx.Done():
-		return llm.Response{}, context.Cause(ctx)
-	}
-	name, input := "Complete", `{"summary":"done"}`
-	switch dice.IntN(8) {
-	case 0:
-		name, input = "Fail", `{"reason":"it cannot be done"}`
-	case 1: // neither: the next iteration
-		return llm.Response{Model: "sim", StopReason: td.EndTurn, Message: td.Message{Role: td.Assistant, Blocks: []td.Block{{Type: td.TextBlock, Text: "hm"}}}}, nil
-	}
-	return llm.Response{Model: "sim", StopReason: td.StopToolUse, Message: td.Message{Role: td.Assistant, Blocks: []td.Block{
-		{Type: td.ToolUseBlock, ID: "u", Name: name, Input: json.RawMessage(input)},
-	}}}, nil
 }

@@ -29,6 +29,9 @@ func (d *Daemon) upkeep(ctx context.Context) error {
 		if err := d.trim(ctx); err != nil && ctx.Err() == nil {
 			d.o.Log.Error("retention", "err", err)
 		}
+		if err := d.dropSnapshots(ctx); err != nil && ctx.Err() == nil {
+			d.o.Log.Error("retention of snapshots", "err", err)
+		}
 		d.projects.compact(ctx)
 		timer.Reset(every)
 	}

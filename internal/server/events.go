@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -85,7 +83,7 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 	defer pulling.Wait()
 	defer cancel()
 
-	out := newStreamWriter(w, s.opts.WriteTimeout)
+	out := s.newStreamWriter(w)
 	if out.begin() != nil {
 		return
 	}
@@ -97,13 +95,10 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		var err error
 		select {
 		case p, ok := <-items:
-			switch {
-			case !ok:
-				err = errors.Join(out.message(wire.StreamEnd, 0, struct{}{}), errStreamOver)
-			case p.err != nil:
-				err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(p.err)), errStreamOver)
-			default:
-				err = out.item(p.item)
+			err = out.pulled(p, ok)
+			for err == nil && len(items) > 0 { // only this goroutine takes from it
+				p, ok = <-items
+				err = out.pulled(p, ok)
 			}
 		case <-beat.C:
 			err = out.comment("here")
@@ -112,9 +107,8 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		case <-ctx.Done():
 			return
 		}
-		// What is ready goes out together.
-		if err == nil && len(items) == 0 || errors.Is(err, errStreamOver) {
-			err = errors.Join(err, out.flush())
+		if err == nil || errors.Is(err, errStreamOver) {
+			err = errors.Join(err, out.flush()) // what is ready goes out together
 		}
 		if err != nil {
 			return
@@ -149,10 +143,11 @@ type streamWriter struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
 	timeout time.Duration
+	frames  *frames
 }
 
-func newStreamWriter(w http.ResponseWriter, timeout time.Duration) *streamWriter {
-	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: timeout}
+func (s *server) newStreamWriter(w http.ResponseWriter) *streamWriter {
+	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: s.opts.WriteTimeout, frames: &s.frames}
 }
 
 func (o *streamWriter) begin() error {
@@ -162,10 +157,25 @@ func (o *streamWriter) begin() error {
 	return o.flush()
 }
 
+// pulled writes what was pulled, or that there is no more.
+func (o *streamWriter) pulled(p pulled, ok bool) error {
+	switch {
+	case !ok:
+		return errors.Join(o.message(wire.StreamEnd, 0, struct{}{}), errStreamOver)
+	case p.err != nil:
+		return errors.Join(o.message(wire.StreamError, 0, wire.ErrorOf(p.err)), errStreamOver)
+	}
+	return o.item(p.item)
+}
+
 func (o *streamWriter) item(i api.Item) error {
 	switch {
 	case i.Event != nil:
-		return o.message(wire.StreamEvent, i.Event.Cursor, i.Event)
+		raw, err := o.frames.of(i.Event)
+		if err != nil {
+			return err
+		}
+		return o.write(raw)
 	case i.Live != nil:
 		return o.message(wire.StreamLive, 0, i.Live)
 	}
@@ -173,16 +183,11 @@ func (o *streamWriter) item(i api.Item) error {
 }
 
 func (o *streamWriter) message(name string, id uint64, data any) error {
-	raw, err := json.Marshal(data)
+	raw, err := frame(name, id, data)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
+		return err
 	}
-	buf := make([]byte, 0, len(raw)+64)
-	if id > 0 {
-		buf = append(strconv.AppendUint(append(buf, "id: "...), id, 10), '\n')
-	}
-	buf = append(append(append(buf, "event: "...), name...), "\ndata: "...)
-	return o.write(append(append(buf, raw...), "\n\n"...))
+	return o.write(raw)
 }
 
 func (o *streamWriter) comment(text string) error { return o.write([]byte(": " + text + "\n\n")) }

@@ -65,10 +65,7 @@ func (s *server) registerPlan(a huma.API) {
 		func(ctx context.Context, in *struct{ Body api.ChangePlan }) (*body[api.Planned], error) {
 			return answer(s.svc.ChangePlan(ctx, in.Body))
 		})
-	huma.Register(a, post("run-next", "/v1/plan/next", "Give a run over a project's graph its next task, and start it if need be", maxTask),
-		func(ctx context.Context, in *struct{ Body api.RunNext }) (*body[api.RunStep], error) {
-			return answer(s.svc.RunNext(ctx, in.Body))
-		})
+	s.registerRuns(a)
 	huma.Register(a, post("sync-plan", "/v1/plan/sync", "Exchange changes of a project's graph with those who share its repository", maxSmall),
 		func(ctx context.Context, in *struct{ Body planDir }) (*body[api.PlanSynced], error) {
 			return answer(s.svc.SyncPlan(ctx, in.Body.Dir))

@@ -56,6 +56,18 @@ func (s *server) routes() http.Handler {
 		) (*body[td.Task], error) {
 			return answer(s.svc.Command(ctx, in.Ref, in.Body))
 		})
+	huma.Register(a, post("query", "/v1/tasks/{ref}/query", "Ask about a task without disturbing it", maxSmall),
+		func(ctx context.Context, in *struct {
+			Ref  string `path:"ref" doc:"An id, a handle, or an unambiguous fragment of either."`
+			Body api.Query
+		},
+		) (*body[api.Answer], error) {
+			return answer(s.svc.Query(ctx, in.Ref, in.Body))
+		})
+	huma.Register(a, post("tell", "/v1/messages", "Hand words to loops: to those named, or to all of a project that listen", maxCommand),
+		func(ctx context.Context, in *struct{ Body api.Tell }) (*body[api.Told], error) {
+			return answer(s.svc.Tell(ctx, in.Body))
+		})
 	huma.Register(a, get("history", "/v1/tasks/{ref}/history", "The conversation of a task, with its records"),
 		func(ctx context.Context, in *byRef) (*body[api.History], error) {
 			return answer(s.svc.History(ctx, in.Ref))
@@ -112,6 +124,8 @@ func (s *server) routes() http.Handler {
 		})
 	s.registerPlan(a)
 	s.registerPRDs(a)
+	s.registerSnapshots(a)
+	s.registerWorktrees(a)
 	s.registerEvents(a, get("events", "/v1/events", "Events as a stream (SSE), resumable by id"))
 	return mux
 }
@@ -185,10 +199,13 @@ func config() huma.Config {
 	return c
 }
 
-// schemaName tells the two types called Status apart.
+// schemaName tells types of the same name apart.
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[td.Status]() {
+	switch t {
+	case reflect.TypeFor[td.Status]():
 		return "TaskStatus"
+	case reflect.TypeFor[td.Worktree](), reflect.TypeFor[*td.Worktree]():
+		return "TaskWorktree"
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

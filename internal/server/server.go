@@ -104,6 +104,7 @@ type server struct {
 	stopping <-chan struct{}
 	handlers handlerGroup
 	identity atomic.Pointer[identity]
+	frames   frames
 }
 
 // errStopping is what whoever comes too late is told.

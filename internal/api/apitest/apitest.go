@@ -51,6 +51,8 @@ func Run(t *testing.T, svc api.Service) {
 		{"Events can be chosen by type and time", testEventFilter},
 		{"History has the conversation and its records", testHistory},
 		{"Status counts", testStatus},
+		{"Tell hands words to loops, once", testTell},
+		{"Query answers from the records", testQuery},
 		{"Cost is broken down, and budgets are raised only where they are set", testCost},
 		{"A project is given a graph once", testInitPlan},
 		{"Plan adds tasks that name each other", testPlan},
@@ -61,10 +63,13 @@ func Run(t *testing.T, svc api.Service) {
 		{"ChangePlan with the same key changes once", testChangeKey},
 		{"A planned task that was not started says so", testNotStarted},
 		{"How planned tasks end frees and blocks others", testEndPlanned},
-		{"A run is given one task after the other", testRunNext},
+		{"A run takes one task after the other", testRun},
+		{"A run is stopped", testStopRun},
 		{"CreatePRD makes a PRD once, and never replaces a document by itself", testCreatePRD},
 		{"The phase of a PRD follows from its documents and tasks", testPhasesOfPRD},
 		{"AuthorPRD starts one author at a time", testAuthorPRD},
+		{"Steps and Rewind answer", testSnapshots},
+		{"Worktrees are of repositories and of tasks that have one", testWorktrees},
 		{"Checkpoint, Recovery and Doctor answer", testUpkeep},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -26,6 +26,7 @@ type Fake struct {
 	events  []td.Event
 	live    []livePiece
 	graphs  []*fakeGraph
+	runs    []*td.GraphRun
 	stopped bool
 
 	// Info is what Status says, apart from the counts.
@@ -40,6 +41,8 @@ type Fake struct {
 	Report td.Report
 	// Synced is what SyncPlan says.
 	Synced api.PlanSynced
+	// Trees is what Worktrees says.
+	Trees []api.Worktree
 	// Diagnosis is what Doctor says.
 	Diagnosis api.Diagnosis
 }

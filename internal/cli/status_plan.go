@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
+)
+
+// planStatus is a planned task in a status.
+type planStatus struct {
+	ID        td.TaskID `json:"id"`
+	Handle    string    `json:"handle"`
+	Title     string    `json:"title"`
+	State     td.State  `json:"state"`
+	Depth     int       `json:"depth"`
+	Why       string    `json:"why,omitempty"` // it cannot run
+	Phase     td.Phase  `json:"phase,omitempty"`
+	Iteration int       `json:"iteration,omitempty"`
+}
+
+// maxPlanStatus bounds how many planned tasks a status shows.
+const maxPlanStatus = 50
+
+// project adds what the project of the present folder says, if there is one.
+func (o statusOptions) project(ctx context.Context, svc api.Service, st *standing) error {
+	dir, err := folderOr("")
+	if err != nil {
+		return err
+	}
+	all, err := svc.Planned(ctx, api.PlanQuery{Dir: dir, Tree: true, In: o.target})
+	if td.IsKind(err, td.NotFound) && o.target == "" {
+		return nil // in no project
+	}
+	if err != nil {
+		return err
+	}
+	if st.Runs, err = svc.Runs(ctx, api.RunQuery{Dir: dir, Open: true}); err != nil {
+		return err
+	}
+	live, err := svc.Tasks(ctx, api.TaskQuery{States: []td.State{td.Running, td.Waiting, td.Blocked, td.Paused, td.Queued}})
+	if err != nil {
+		return err
+	}
+	at := map[td.TaskID]td.Task{}
+	for _, t := range live {
+		at[t.ID] = t
+	}
+	// What has ended is of interest only beside what has not.
+	top := -1
+	for i, p := range all {
+		if p.Depth == all[0].Depth {
+			top = i
+		}
+		if o.target == "" && all[top].State.Terminal() {
+			continue
+		}
+		st.Plan = append(st.Plan, planStatusOf(p, at[p.ID]))
+	}
+	return nil
+}
+
+func planStatusOf(p api.Planned, t td.Task) planStatus {
+	out := planStatus{ID: p.ID, Handle: p.Handle, Title: p.Title, State: p.State, Depth: p.Depth, Why: obstacleWords(p)}
+	if t.ID != "" && !p.State.Terminal() {
+		out.State, out.Iteration = t.Status.State, t.Iteration
+		if t.Status.Running != nil {
+			out.Phase = t.Status.Running.Phase
+		}
+	}
+	return out
+}
+
+// printPlanStatus writes the runs and the planned tasks.
+func (a *app) printPlanStatus(st standing) {
+	if len(st.Runs)+len(st.Plan) > 0 {
+		fmt.Fprintln(a.stdout)
+	}
+	for _, run := range st.Runs {
+		fmt.Fprintf(a.stdout, "run %s: %s\n", run.Run, runWords(run))
+	}
+	for i, p := range st.Plan {
+		if i == maxPlanStatus {
+			a.say("and %d more: %s", len(st.Plan)-i, a.typeable("taskdaemon task tree"))
+			break
+		}
+		fmt.Fprintln(a.stdout, a.planLine(p, st.Plan[0].Depth))
+	}
+}
+
+// planLine is a planned task in a line: its state, and where it is at work its phase and iteration.
+func (a *app) planLine(p planStatus, base int) string {
+	state := string(p.State)
+	if p.State == td.Queued && p.Why != "" {
+		state = "blocked"
+	}
+	line := fmt.Sprintf("%s%s: %s %s", strings.Repeat("  ", max(0, p.Depth-base)), p.Handle, plainLine(p.Title, 70), a.style.state(p.State, "["+state+"]"))
+	var more []string
+	if p.Phase != "" {
+		more = append(more, "phase "+string(p.Phase))
+	}
+	if p.Iteration > 0 && !p.State.Terminal() {
+		more = append(more, fmt.Sprintf("iteration %d", p.Iteration))
+	}
+	if len(more) > 0 {
+		line += " (" + strings.Join(more, ", ") + ")"
+	}
+	if p.Why != "" {
+		line += a.style.dim("  " + p.Why)
+	}
+	return line
+}
+
+// notIn are the tasks that the plan does not show.
+func notIn(tasks []td.Task, plan []planStatus) []td.Task {
+	return slices.DeleteFunc(slices.Clone(tasks), func(t td.Task) bool {
+		return slices.ContainsFunc(plan[:min(len(plan), maxPlanStatus)], func(p planStatus) bool { return p.ID == t.ID })
+	})
+}

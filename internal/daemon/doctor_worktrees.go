@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/api"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/worktree"
+)
+
+// checkWorktrees holds the worktrees and branches of repositories against the journal (S-6). What is safe to put right: leftovers
+// that hold nothing of their own go, and a worktree that is gone is made again from its branch.
+func (d *Daemon) checkWorktrees(ctx context.Context, fix bool) (api.Check, error) {
+	c := api.Check{Name: "worktrees", Detail: "worktrees and branches belong to tasks, and tasks have theirs"}
+	by, err := d.inWorktrees(ctx)
+	if err != nil {
+		return c, err
+	}
+	look := inspection{Daemon: d, check: &c, fix: fix}
+	for _, repo := range slices.Sorted(maps.Keys(by)) {
+		if err := look.repository(ctx, repo, by[repo]); err != nil {
+			return c, err
+		}
+	}
+	if look.kept > 0 {
+		c.Detail += fmt.Sprintf("; %s kept", isAre(look.kept, "worktree"))
+	}
+	if len(c.Findings) > 0 && look.open == 0 {
+		c.Fix, c.Fixed = "taskdaemon doctor --fix", fix
+	}
+	return c, nil
+}
+
+// inspection is doctor's look at worktrees.
+type inspection struct {
+	*Daemon
+	check *api.Check
+	fix   bool
+	open  int // findings that are left to a person
+	kept  int
+}
+
+// found notes what is wrong. mend puts it right, if it can be without asking; else hint says what to do.
+func (i *inspection) found(mend func() error, hint, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if mend == nil {
+		i.open++
+		i.check.Fix = hint
+	} else if i.fix {
+		if err := mend(); err != nil {
+			i.open++
+			text += ": " + err.Error()
+		}
+	}
+	i.check.Findings = append(i.check.Findings, text)
+}
+
+func (i *inspection) repository(ctx context.Context, repo string, tasks []td.Task) error {
+	trees, err := i.trees.Survey(ctx, repo, tasks)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		if live := stillOpen(tasks); len(live) > 0 { // else nobody misses it
+			i.found(nil, "taskdaemon task cancel "+live[0].Handle, "%s, where %s works: %v", repo, live[0].Handle, err)
+		}
+		return nil
+	}
+	for _, t := range trees {
+		i.kept += len(t.Kept)
+		i.tree(ctx, t)
+	}
+	i.behind(ctx, tasks)
+	return nil
+}
+
+func (i *inspection) tree(ctx context.Context, t worktree.Tree) {
+	name := t.Path
+	if t.Condition == git.Missing {
+		name = "the branch " + t.Branch
+	}
+	switch {
+	case t.Condition == git.Missing && t.Head == "":
+	case t.Task == nil && t.Merged && t.Condition == git.Missing:
+		i.found(func() error {
+			_, err := i.trees.Retire(ctx, t.Repo, []string{t.Branch})
+			return err
+		}, "", "%s belongs to no task", name)
+	case t.Task == nil:
+		i.found(nil, "taskdaemon worktree prune --all -C "+t.Repo, "%s belongs to no task", name)
+	case t.Condition == git.Foreign:
+		i.found(nil, "move "+t.Path+" out of the way", "%s is no worktree on %s", t.Path, t.Branch)
+	case t.Condition == git.Missing && !t.Task.Status.State.Terminal():
+		task := *t.Task
+		i.found(func() error {
+			return i.trees.Restore(ctx, t.Worktree, "", false, func(ctx context.Context) error { return i.unheld(ctx, task) })
+		}, "", "%s is %s and its worktree is gone; it is on %s", task.Handle, task.Status.State, name)
+	}
+}
+
+// behind adds how far trunks have not followed. That is no fault: a person has changes of their own there, or wants it so.
+func (i *inspection) behind(ctx context.Context, tasks []td.Task) {
+	seen := map[string]bool{}
+	for _, t := range tasks {
+		w := t.Worktree
+		if w == nil || seen[w.Into] {
+			continue
+		}
+		seen[w.Into] = true
+		into, err := git.RefAt(ctx, w.Repo, "refs/heads/"+w.Into)
+		if err != nil || into == "" {
+			continue
+		}
+		trunk, err := git.RefAt(ctx, w.Repo, "refs/heads/"+w.Trunk)
+		if err != nil || trunk == "" {
+			continue
+		}
+		if lacks, _, err := git.Between(ctx, w.Repo, into, trunk); err == nil && lacks > 0 {
+			i.check.Detail += fmt.Sprintf("; %s of %s lacks %s of %s", w.Trunk, w.Repo, plural(lacks, "commit"), w.Into)
+		}
+	}
+}
+
+func stillOpen(tasks []td.Task) []td.Task {
+	return slices.DeleteFunc(slices.Clone(tasks), func(t td.Task) bool { return t.Status.State.Terminal() })
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, strings.TrimSuffix(noun, "s"))
+}
+
+func isAre(n int, noun string) string {
+	if n == 1 {
+		return plural(n, noun) + " is"
+	}
+	return plural(n, noun) + " are"
+}

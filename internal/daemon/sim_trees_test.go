@@ -1,0 +1,326 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/jsonl"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/worktree"
+	"taskdaemon/internal/worktree/worktreetest"
+)
+
+const (
+	simTrunk = "main"
+	simInto  = "taskdaemon/into/main"
+)
+
+// orchard is the repository that tasks have their worktrees of, and the ledger of what agents wrote in them.
+type orchard struct {
+	w    *world
+	repo *worktreetest.Repo
+	room atomic.Bool // the disk is not full any more
+
+	mu      sync.Mutex
+	tasks   map[string]td.TaskID   // by the folder of their worktree
+	deleted map[string]bool        // folders that a person deleted
+	wanted  map[string]bool        // folders that a person wanted back
+	marks   map[td.TaskID][]string // what a task's agents wrote, each once
+	due     map[td.TaskID][]string // what a task has to have that was started, or taken up again
+	done    map[td.TaskID][]string // of these, what it had when it was last completed; nil: it is not
+	written int
+	merged  int // tasks completed
+	cleared int // worktrees gone
+}
+
+func newOrchard(w *world) *orchard {
+	o := &orchard{
+		w: w, repo: worktreetest.New(w.root, simTrunk), tasks: map[string]td.TaskID{}, deleted: map[string]bool{}, wanted: map[string]bool{},
+		marks: map[td.TaskID][]string{}, done: map[td.TaskID][]string{}, due: map[td.TaskID][]string{},
+	}
+	o.repo.Made = o.begins
+	return o
+}
+
+// of is the repository, if there is one.
+func (o *orchard) of() *worktreetest.Repo {
+	if o == nil {
+		return nil
+	}
+	return o.repo
+}
+
+var errFull = td.Errorf(td.Storage, "no space left on device")
+
+// git is the repository in the hands of this daemon: slow, now and then on a full disk, and its end.
+func (l *life) git(ctx context.Context, changes bool, deed func()) error {
+	dice := rand.New(rand.NewPCG(l.seed, l.calls.Add(1)))
+	wait := time.Duration(dice.IntN(30)) * time.Millisecond
+	if dice.IntN(20) == 0 {
+		wait = time.Duration(dice.IntN(3000)) * time.Millisecond
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if l.isDead() {
+		return errDead
+	}
+	if changes && !l.trees.room.Load() && l.shape.failing > 0 && dice.IntN(l.shape.failing) == 0 {
+		return errFull
+	}
+	deed()
+	if changes && l.burn() {
+		return errDead
+	}
+	return nil
+}
+
+// planted notes where a task works.
+func (l *life) planted(s td.Spec) {
+	if l.trees == nil {
+		return
+	}
+	if s.Worktree == nil {
+		l.faultf("%s has no worktree", s.Handle)
+		return
+	}
+	l.trees.mu.Lock()
+	defer l.trees.mu.Unlock()
+	l.trees.tasks[s.Worktree.Path] = s.ID
+	l.trees.due[s.ID] = l.trees.needs(s.ID)
+}
+
+// begins holds what a new worktree begins with against what the tasks had made that its task waited for when it was started.
+func (o *orchard) begins(w git.Worktree, files worktreetest.Files) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if id := o.tasks[w.Path]; !o.wanted[w.Path] { // else it was brought back as it was
+		o.has(id, files, o.due[id])
+	}
+}
+
+// needs is what the tasks made that a task waits for and that are completed.
+func (o *orchard) needs(id td.TaskID) (marks []string) {
+	all := o.w.fold(func(jsonl.Stamp) bool { return true })
+	for up, steps := id, 0; up != "" && steps <= len(all); up, steps = td.TaskID(all[up].parent), steps+1 {
+		for _, b := range all[up].blockers {
+			if v := all[td.TaskID(b)].verdict; v != nil && v.State == td.Completed && v.Run != "" { // else nobody's work is in it
+				marks = append(marks, o.done[td.TaskID(b)]...)
+			}
+		}
+	}
+	return marks
+}
+
+func (o *orchard) has(id td.TaskID, files worktreetest.Files, marks []string) {
+	for _, mark := range marks {
+		if !holds(files, mark) {
+			o.w.faultf("%s begins without %s, which a task made that it waited for", id, mark)
+		}
+	}
+}
+
+// ordered notes what a task that is taken up again has to have when it goes on.
+func (l *life) ordered(id td.TaskID) {
+	if o := l.trees; o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.due[id] = o.needs(id)
+	}
+}
+
+// leftBehind notes that a conflict with what was merged is left to the agent, or to the merge of its work.
+func (l *life) leftBehind(id td.TaskID, b td.FellBehind) {
+	if o := l.trees; o != nil && b.Commit == "" {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.due, id)
+	}
+}
+
+// resumes holds what is in the worktree of a task that was taken up again against what it waited for.
+func (l *life) resumes(id td.TaskID) {
+	o := l.trees
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t, err := l.journal.Task(l.ctx, id)
+	if files := o.repo.Files(t.Worktree.Path); err == nil && files != nil {
+		o.has(id, files, o.due[id])
+	}
+	delete(o.due, id)
+}
+
+func holds(files worktreetest.Files, mark string) bool {
+	for _, text := range files {
+		if strings.Contains(text, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// harvested holds against the integration branch that a task is completed: all that its agents wrote is in it.
+func (l *life) harvested(id td.TaskID, st td.Status) {
+	o := l.trees
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.done[id] = nil
+	if st.State != td.Completed || st.Completed.Evidence == nil || st.Completed.Evidence.Merged == nil {
+		if st.State == td.Completed && l.works(id) {
+			l.faultf("%s is completed by its agent, and merged nowhere", id)
+		}
+		return
+	}
+	o.merged++
+	o.done[id] = slices.Clone(o.marks[id])
+	for _, mark := range o.marks[id] {
+		if !o.repo.Holds(simInto, mark) {
+			l.story(id)
+			l.faultf("%s is completed, and %s is not merged", id, mark)
+		}
+	}
+}
+
+// works reports whether the task is running now.
+func (l *life) works(id td.TaskID) bool {
+	t, err := l.journal.Task(l.ctx, id)
+	return err == nil && t.Status.State == td.Running
+}
+
+// meddle is a person at the repository.
+func (l *life) meddle(ctx context.Context, rnd *rand.Rand) {
+	o := l.trees
+	switch rnd.IntN(9) {
+	case 0, 1:
+		o.repo.CommitByHand(fmt.Sprint("by hand ", rnd.Uint64()), "x")
+	case 2:
+		o.repo.Dirty(rnd.IntN(2) == 0)
+	case 3:
+		l.fmu.Lock()
+		l.deaf = time.Now().Add(time.Duration(rnd.IntN(25)) * time.Second)
+		l.fmu.Unlock()
+	case 4, 5:
+		l.prune(ctx, rnd.IntN(2) == 0)
+	case 6:
+		l.restore(ctx, rnd)
+	case 7:
+		if there := o.repo.There(); len(there) > 0 {
+			path := there[rnd.IntN(len(there))]
+			o.mu.Lock()
+			o.deleted[path] = o.repo.Delete(path) || o.deleted[path]
+			o.mu.Unlock()
+		}
+	}
+}
+
+func (l *life) prune(ctx context.Context, all bool) {
+	by, err := l.d.inWorktrees(ctx)
+	if err != nil {
+		return
+	}
+	// As PruneWorktrees does.
+	_, err = l.d.trees.Prune(context.WithoutCancel(ctx), l.root, by[l.root], worktree.PruneOptions{
+		Unknown: all, Free: func(ctx context.Context, t worktree.Tree) error { return l.d.left(ctx, t.Task, t.Worktree) },
+	})
+	l.wrong("prune", err)
+}
+
+func (l *life) restore(ctx context.Context, rnd *rand.Rand) {
+	by, err := l.d.inWorktrees(ctx)
+	if tasks := by[l.root]; err == nil && len(tasks) > 0 {
+		t := tasks[rnd.IntN(len(tasks))]
+		l.trees.mu.Lock()
+		l.trees.wanted[t.Worktree.Path] = true
+		l.trees.mu.Unlock()
+		// As RestoreWorktree does.
+		err = l.d.trees.Restore(context.WithoutCancel(ctx), *t.Worktree, t.Offered, t.Status.State == td.Completed, func(ctx context.Context) error { return l.d.unheld(ctx, t) })
+		l.wrong("restore", err)
+	}
+}
+
+// wrong reports what must not go wrong for a person.
+func (l *life) wrong(what string, err error) {
+	switch td.KindOf(err) {
+	case td.Conflict, td.NotFound, td.Storage, td.Unavailable, td.Interrupted, td.Locked:
+	default:
+		if err != nil {
+			l.faultf("%s: %v", what, err)
+		}
+	}
+}
+
+// answer is a person who answers what they are asked, and lets tasks go on that could not be given a worktree. It says how many
+// wait for something.
+func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
+	tasks, err := l.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting, td.Blocked}})
+	if err != nil {
+		return 1
+	}
+	for _, t := range tasks {
+		cmd := td.Command{Key: string(td.NewRequestID()), At: time.Now().UTC().Round(0), By: "ann", Type: td.CmdResume}
+		if b := t.Status.Blocked; b != nil && b.Resource == l.root {
+			_ = l.d.post(ctx, t, cmd)
+		}
+		for _, r := range t.Requests {
+			cmd.Type, cmd.Answer = td.CmdAnswer, &td.Answer{Request: r.ID, Choice: r.Options[rnd.IntN(len(r.Options))]}
+			_ = l.d.post(ctx, t, cmd)
+		}
+	}
+	return len(tasks)
+}
+
+// check holds the repository against the journal when all is done.
+func (o *orchard) check(l *life) {
+	<-time.After(20 * clearEvery) // a full disk is not full for ever
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, marks := range o.marks {
+		for _, mark := range marks {
+			if o.repo.Lost(mark) {
+				l.faultf("%s, which %s wrote, is lost", mark, id)
+			}
+			n := o.repo.Brought(mark, simInto, simTrunk)
+			if n > 1 || n == 0 && slices.Contains(o.done[id], mark) {
+				l.story(id)
+				l.faultf("%s, which %s wrote, came into the history %d times", mark, id, n)
+			}
+		}
+	}
+	if left, err := l.d.underWay(l.ctx, td.RemoveStep); err != nil || len(left) > 0 {
+		l.faultf("removals without an end: %v %v", left, err)
+	}
+	there := o.repo.There()
+	for path, id := range o.tasks {
+		t, err := l.journal.Task(l.ctx, id)
+		if err != nil {
+			l.faultf("look at %s: %v", id, err)
+			continue
+		}
+		st := t.Status
+		if asked := st.State == td.Waiting && len(t.Requests) > 0; !st.State.Terminal() && !asked && st.State != td.Paused {
+			l.faultf("%s stays %s: %+v", id, st.State, st.Blocked)
+		}
+		switch is := slices.Contains(there, path); {
+		case !is:
+			o.cleared++
+		case o.done[id] != nil && !o.wanted[path]:
+			l.faultf("%s is merged, and its worktree stays", id)
+		}
+	}
+}

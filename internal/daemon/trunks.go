@@ -1,0 +1,224 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/store"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpTrunkMoved = failpoint.New("daemon.trunk.before_tell")
+	fpTrunkTold  = failpoint.New("daemon.trunk.told")
+)
+
+// trunksEvery is how often trunks are looked at without being told that they moved, and trunksRest how long a change is
+// left to settle: one commit changes several files.
+const (
+	trunksEvery = 30 * time.Second
+	trunksRest  = 200 * time.Millisecond
+)
+
+// trunks watches the branches that tasks in worktrees work for (K-3). Tasks that fall behind are told to bring their branch
+// onto what is new; a trunk that is deleted or loses history pauses them all.
+type trunks struct {
+	*Daemon
+	poke chan struct{}
+}
+
+// trunk is a branch of a repository.
+type trunk struct{ repo, branch string }
+
+// seenRef is where a repository keeps where its trunk was when it was last looked at. It also keeps what a trunk that lost history
+// had.
+func (t trunk) seenRef() string { return "refs/taskdaemon/seen/" + t.branch }
+func (t trunk) ref() string     { return "refs/heads/" + t.branch }
+
+func newTrunks(d *Daemon) *trunks {
+	return &trunks{Daemon: d, poke: make(chan struct{}, 1)}
+}
+
+// begun has all trunks looked at if a new task works for one: it may be another one.
+func (w *trunks) begun(t td.Task) {
+	if t.Worktree == nil {
+		return
+	}
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// run watches until ctx ends.
+func (w *trunks) run(ctx context.Context) error {
+	var (
+		events <-chan fsnotify.Event
+		errs   <-chan error
+		watch  = func(string) {}
+	)
+	if changes, err := fsnotify.NewWatcher(); err != nil {
+		w.o.Log.Warn("changes of files are not told of; trunks are looked at from time to time", "err", err)
+	} else {
+		defer func() { _ = changes.Close() }()
+		events, errs = changes.Events, changes.Errors
+		watch = func(dir string) { _ = changes.Add(dir) } // what is not there, or no folder, is looked at from time to time
+	}
+	return w.loop(ctx, events, errs, watch)
+}
+
+// loop looks at the trunks from time to time and when it is told to.
+func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, watch func(dir string)) error {
+	tick := time.NewTicker(trunksEvery)
+	defer tick.Stop()
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-w.poke:
+		case <-rest.C:
+		case <-events:
+			rest.Reset(trunksRest)
+			continue
+		case err := <-errs:
+			w.o.Log.Warn("watch trunks", "err", err)
+			continue
+		}
+		w.look(ctx, watch)
+	}
+}
+
+// live are the tasks that have not ended, by the trunk that they work for.
+func (w *trunks) live(ctx context.Context) (map[trunk][]td.Task, error) {
+	tasks, err := w.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	if err != nil {
+		return nil, fmt.Errorf("look for tasks in worktrees: %w", err)
+	}
+	out := map[trunk][]td.Task{}
+	for _, t := range tasks {
+		if t.Worktree != nil {
+			at := trunk{t.Worktree.Repo, t.Worktree.Trunk}
+			out[at] = append(out[at], t)
+		}
+	}
+	return out, nil
+}
+
+// look looks at every trunk that tasks work for. One that cannot be looked at holds up no other.
+func (w *trunks) look(ctx context.Context, watch func(dir string)) {
+	live, err := w.live(ctx)
+	if err != nil {
+		w.o.Log.Error("watch trunks", "err", err)
+		return
+	}
+	for t, tasks := range live {
+		for _, dir := range []string{".git", ".git/refs/heads", filepath.Dir(".git/refs/heads/" + t.branch)} {
+			watch(filepath.Join(t.repo, dir))
+		}
+		if err := w.compare(ctx, t, tasks); err != nil && ctx.Err() == nil {
+			w.o.Log.Warn("watch trunk", "repo", t.repo, "branch", t.branch, "err", err)
+		}
+	}
+}
+
+// compare tells the tasks of a trunk what became of it since it was last seen. It is seen when all are told, so that a crash in
+// between tells some again, which counts once.
+func (w *trunks) compare(ctx context.Context, t trunk, tasks []td.Task) error {
+	seen, err := w.trees.Git.RefAt(ctx, t.repo, t.seenRef())
+	if err != nil {
+		return err
+	}
+	now, err := w.trees.Git.RefAt(ctx, t.repo, t.ref())
+	if err != nil || now == seen {
+		return err
+	}
+	kept := seen == ""
+	if !kept && now != "" {
+		if kept, err = w.trees.Git.IsAncestor(ctx, t.repo, seen, now); err != nil {
+			return err
+		}
+	}
+	fpTrunkMoved.Hit()
+	for _, task := range tasks {
+		if kept {
+			err = w.behind(ctx, task, now)
+		} else {
+			err = w.pause(ctx, task, seen, now)
+		}
+		if err != nil {
+			return fmt.Errorf("tell %s: %w", task.Handle, err)
+		}
+	}
+	if kept && seen != "" {
+		w.proclaim(ctx, t.repo, time.Now(), td.Letter{
+			ID: "trunk/" + t.branch + "/" + now, Topic: td.TopicTrunk, Text: fmt.Sprintf("%s moved from %.12s to %.12s.", t.branch, seen, now),
+		})
+	}
+	fpTrunkTold.Hit()
+	if now == "" {
+		return nil
+	}
+	return w.trees.Git.MoveRef(ctx, t.repo, t.seenRef(), now, seen)
+}
+
+// behind tells a task whose branch does not build on a commit to bring it there. One that has not begun begins there.
+func (w *trunks) behind(ctx context.Context, task td.Task, now string) error {
+	head, err := w.trees.Git.RefAt(ctx, task.Worktree.Repo, "refs/heads/"+task.Worktree.Branch)
+	if err != nil || head == "" {
+		return err
+	}
+	if has, err := w.trees.Git.IsAncestor(ctx, task.Worktree.Repo, now, head); err != nil || has {
+		return err
+	}
+	return w.tell(ctx, task, td.Command{Key: "rebase/" + now, Type: td.CmdRebase, Text: now})
+}
+
+// since is what was merged since a task rested that a run takes up again, if its branch does not build on that: it may be just what the
+// task waited for.
+func (w *trunks) since(ctx context.Context, t td.Worktree) (string, error) {
+	merged, err := w.trees.Git.RefAt(ctx, t.Repo, "refs/heads/"+t.Into)
+	if err != nil || merged == "" {
+		return "", err
+	}
+	for _, ref := range []string{"refs/heads/" + t.Branch, git.KeptRef(filepath.Base(t.Path)), git.KeptBranch(t.Branch)} {
+		head, err := w.trees.Git.RefAt(ctx, t.Repo, ref)
+		if err != nil {
+			return "", err
+		}
+		if head == "" {
+			continue
+		}
+		if has, err := w.trees.Git.IsAncestor(ctx, t.Repo, merged, head); err != nil || has {
+			return "", err
+		}
+		return merged, nil
+	}
+	return "", nil // it begins anew, with all that is merged
+}
+
+// pause stops a task whose trunk was deleted or lost history: nobody but a person knows what that means.
+func (w *trunks) pause(ctx context.Context, task td.Task, seen, now string) error {
+	if task.Status.State == td.Paused {
+		return nil
+	}
+	why := fmt.Sprintf("%s was deleted; it was at %.12s", task.Worktree.Trunk, seen)
+	if now != "" {
+		why = fmt.Sprintf("%s was moved from %.12s to %.12s, which does not build on it", task.Worktree.Trunk, seen, now)
+	}
+	w.o.Log.Warn("a trunk lost history, and a task is paused", "task", task.Handle, "why", why)
+	return w.tell(ctx, task, td.Command{Key: "trunk/" + seen + "/" + now, Type: td.CmdPause, Text: why})
+}
+
+func (w *trunks) tell(ctx context.Context, task td.Task, cmd td.Command) error {
+	cmd.At, cmd.By = time.Now().UTC().Round(0), "taskdaemon"
+	return w.post(ctx, task, cmd)
+}

@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"context"
+
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/worktree"
+)
+
+// trunkFor is the trunk of the repository that a task is added in, if it is to have a worktree of its own. Where there is a
+// repository and none can be made the task is refused: it would work among the person's own files (L-1).
+func (d *Daemon) trunkFor(ctx context.Context, dir string, inPlace bool) (*git.Trunk, error) {
+	if inPlace || d.o.Config.Worktree.Use == config.WorktreeOff {
+		return nil, nil //nolint:nilnil // it works in place
+	}
+	t, err := d.trees.Git.TrunkOf(ctx, dir)
+	switch {
+	case td.IsKind(err, td.NotFound):
+		return nil, nil //nolint:nilnil // there is no repository
+	case err != nil && td.HintOf(err) == "":
+		return nil, td.Errorf(td.KindOf(err), "%w", err).WithHint("with --in-place it works in the folder itself")
+	}
+	return &t, err
+}
+
+// apart gives the task a worktree, if there is a trunk that it is to begin from.
+func (d *Daemon) apart(s td.Spec, t *git.Trunk, feature string) (td.Spec, error) {
+	if t == nil {
+		return s, nil
+	}
+	return worktree.For(*t, s, feature)
+}
