@@ -75,15 +75,26 @@ func BenchmarkShim(b *testing.B) {
 
 // BenchmarkSandbox measures one command in the sandbox beside the same command under the shim alone, by turns.
 func BenchmarkSandbox(b *testing.B) {
-	for _, network := range []sandbox.Network{sandbox.NetworkFull, sandbox.NetworkOff} {
-		b.Run("network-"+string(network), func(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		network sandbox.Network
+		repo    bool
+	}{
+		{"network full", sandbox.NetworkFull, false}, {"network off", sandbox.NetworkOff, false}, {"in a repository", sandbox.NetworkFull, true},
+	} {
+		b.Run(strings.ReplaceAll(c.name, " ", "-"), func(b *testing.B) {
 			s := &sandbox.Spool{Dir: filepath.Join(b.TempDir(), "spool"), Self: binary, Warm: 2, Nested: true}
 			defer s.Close()
 			free := sandbox.Command{Shell: "true", Dir: b.TempDir(), Timeout: time.Minute, Task: td.NewTaskID(), Run: td.NewRunID()}
+			if c.repo {
+				if out, err := exec.Command("git", "init", "-q", free.Dir).CombinedOutput(); err != nil {
+					b.Fatalf("%v: %s", err, out)
+				}
+			}
 			boxed := free
 			boxed.Task = td.NewTaskID() // a shim of its own
 			boxed.Profile = &sandbox.Profile{
-				Files: sandbox.WorkspaceWrite, Network: network, Required: true, Workspace: free.Dir,
+				Files: sandbox.WorkspaceWrite, Network: c.network, Required: true, Workspace: free.Dir,
 				Write: sandbox.Caches(os.Getenv), Hide: append(sandbox.Hidden(os.Getenv), filepath.Dir(s.Dir)),
 				Limits: sandbox.Limits{Memory: 1 << 30, Processes: 1000, FileSize: 1 << 30},
 			}
@@ -94,7 +105,7 @@ func BenchmarkSandbox(b *testing.B) {
 				ours = append(ours, shimmed(b, s, string(boxed.Step), boxed))
 			}
 			more := ours.at(0.5) - bare.at(0.5)
-			figures.add("`true` in the sandbox, network "+string(network), fmt.Sprintf("%.1f × the shim alone", ours.at(0.5)/bare.at(0.5)),
+			figures.add("`true` in the sandbox, "+c.name, fmt.Sprintf("%.1f × the shim alone", ours.at(0.5)/bare.at(0.5)),
 				goal("≤ 3 ms more", more <= 3), fmt.Sprintf("p50 / p95 %s; the shim alone %s", ours.both(), bare.both()))
 			report(b, map[string]float64{
 				"/shim": ours.at(0.5) / bare.at(0.5), "more-ms": more, "p50-ms": ours.at(0.5), "p95-ms": ours.at(0.95),

@@ -29,7 +29,7 @@ type house struct {
 	b     *testing.B
 	dir   string
 	svc   *client.Client
-	model *llmtest.Server
+	model *llmtest.Server // nil: the daemon rehearses
 }
 
 // newHouse makes a house whose daemons talk to a model server on loopback that plays the script. Settings
@@ -41,12 +41,20 @@ func newHouse(b *testing.B, script string, o llmtest.Options, settings ...string
 		b.Fatal(err)
 	}
 	o.Script, o.Fast = s, true
-	h := &house{b: b, dir: b.TempDir(), model: llmtest.NewServer(o)}
-	b.Cleanup(h.model.Close)
-	settings = append([]string{
-		"provider: anthropic", "base_url: " + h.model.URL, "api_key_env: BENCH_KEY",
+	model := llmtest.NewServer(o)
+	b.Cleanup(model.Close)
+	h := furnish(b, append([]string{
+		"provider: anthropic", "base_url: " + model.URL, "api_key_env: BENCH_KEY",
 		"timeouts: {request_headers: 1h, stream_idle: 1h, permission: 1h}",
-	}, settings...)
+	}, settings...)...)
+	h.model = model
+	return h
+}
+
+// furnish makes a house with these settings alone.
+func furnish(b *testing.B, settings ...string) *house {
+	b.Helper()
+	h := &house{b: b, dir: b.TempDir()}
 	h.write("config/taskdaemon/config.yaml", strings.Join(settings, "\n")+"\n")
 	h.svc = client.New(client.Options{Socket: h.path("state/run/sock")})
 	b.Cleanup(h.svc.Close)
@@ -152,21 +160,24 @@ func (d *daemon) until(what string, every time.Duration, ok func(context.Context
 func settle(d time.Duration) { <-time.After(d) }
 
 // addEach adds n tasks, each in a workspace of its own.
-func (h *house) addEach(n int, in api.AddTask) {
+func (h *house) addEach(n int, in api.AddTask) []td.TaskID {
 	h.b.Helper()
+	ids := make([]td.TaskID, n)
 	group, ctx := errgroup.WithContext(h.b.Context())
 	group.SetLimit(8)
 	for i := range n {
 		in := in
 		in.Prompt, in.Dir = fmt.Sprintf("task %d", i), h.workspace(i)
 		group.Go(func() error {
-			_, err := h.svc.AddTask(ctx, in)
+			t, err := h.svc.AddTask(ctx, in)
+			ids[i] = t.ID
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		h.b.Fatal(err)
 	}
+	return ids
 }
 
 // add adds one task and waits until it is in one of the states.
@@ -232,6 +243,26 @@ func field(b *testing.B, path, name string) int64 {
 	}
 	b.Fatalf("%s has no %s", path, name)
 	return 0
+}
+
+// processor is how long the daemon has been at work, in its own code and in the kernel.
+func (d *daemon) processor() time.Duration {
+	d.h.b.Helper()
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(d.cmd.Process.Pid), "stat"))
+	if err != nil {
+		d.h.b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ") // behind the name, which may hold anything
+	f := strings.Fields(rest)
+	var ticks int64
+	for _, field := range f[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			d.h.b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond // the kernel counts in hundredths of a second for everybody
 }
 
 // settled is the memory once it no longer falls: the collector and the allocator take their time.

@@ -141,6 +141,35 @@ func pauseOnce(ctx context.Context, p *person, t td.Task) error {
 	return nil
 }
 
+// interruptWithWords ends the first iteration while it asks something.
+func interruptWithWords(ctx context.Context, p *person, t td.Task) error {
+	switch {
+	case t.Iteration > 1 && t.Status.State == td.Waiting:
+		return td.Errorf(td.Internal, "an iteration that was interrupted still asks")
+	case t.Status.State == td.Waiting && strings.Contains(p.marks(), "first"): // the job in the background has begun
+		return p.once(ctx, "interrupt", string(t.ID), api.Command{Type: td.CmdInterrupt, Text: "blue"})
+	}
+	return nil
+}
+
+// rewindOnce takes a task that asks something back to its first turn, lets it go on, and answers when it asks again.
+func rewindOnce(ctx context.Context, p *person, t td.Task) error {
+	switch {
+	case t.Status.State == td.Paused:
+		p.done["rewound"] = true
+		if _, err := os.Stat(filepath.Join(t.Dir, "one.txt")); err != nil {
+			return td.Errorf(td.Internal, "it was rewound, and its files are not: %v", err)
+		}
+		return p.once(ctx, "resume", string(t.ID), api.Command{Type: td.CmdResume})
+	case t.Status.State == td.Waiting && !p.done["rewound"]:
+		_, err := p.svc.Rewind(ctx, string(t.ID), api.Rewind{Key: "back", To: "t1.0"})
+		return err
+	case t.Status.State == td.Waiting:
+		return answerAll(ctx, p, t)
+	}
+	return nil
+}
+
 // resumeStopped lets the task go on that a hook stopped after its first turn.
 func resumeStopped(ctx context.Context, p *person, t td.Task) error {
 	switch {

@@ -27,8 +27,8 @@ turns:
   - tools: [{name: Bash, input: {command: "echo planned >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: as planned}}]
 `},
-	{name: "run", yes: true, plan: true, run: &api.RunNext{Run: "r", Left: 1, Yes: true, Strategy: td.Escalate}, points: []string{
-		"daemon.run.before_start", "daemon.run.started", "engine.iteration.before_over", "engine.iteration.over", "engine.iteration.limit",
+	{name: "run", yes: true, plan: true, run: &api.StartRun{Limit: 1, Yes: true, Strategy: td.Escalate}, points: []string{
+		"daemon.runs.before_order", "daemon.runs.ordered", "daemon.runs.before_end", "daemon.run.claimed", "daemon.run.before_start", "daemon.run.started", "engine.iteration.before_over", "engine.iteration.over", "engine.iteration.limit",
 		"daemon.graph.before_close", "daemon.command.posted", "engine.finish.nominated",
 	}, script: `
 scenes:
@@ -46,8 +46,38 @@ turns:
   - text: I do not know.
     repeat: 2
 `},
+	{name: "run stopped", plan: true, run: &api.StartRun{}, person: stopRunOnce, points: []string{
+		"daemon.runs.stop_recorded", "daemon.runs.tasks_let_go", "daemon.runs.before_end", "daemon.runs.ordered", "daemon.command.posted",
+		"scheduler.attend.claimed",
+	}, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "shuf -e asked >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: after a stop}}]
+`},
 	{
-		name: "verified", yes: true, git: true, plan: true, run: &api.RunNext{Run: "r", Strategy: td.Fixed, Verify: true, Yes: true}, valid: "test -f done.txt", points: []string{
+		name: "validator that a person must agree to", plan: true, valid: "shuf -e ok", person: answerAll, config: "rules: [{ask: Validator}]\n",
+		run:    &api.StartRun{Strategy: td.Fixed},
+		points: []string{"engine.validator.agreed", "engine.ask.before", "engine.ask.asked", "engine.finish.validated", "durable.append.after"},
+		script: `
+turns:
+  - tools: [{name: Complete, input: {summary: checked}}]
+`},
+	{
+		name: "run interrupted with words", yes: true, plan: true, person: interruptWithWords, run: &api.StartRun{Yes: true, Strategy: td.Fixed}, points: []string{
+			"daemon.command.posted", "engine.inbox.taken", "engine.inbox.obeyed", "engine.reap.before_kill", "engine.reap.killed", "engine.reap.recorded",
+		}, script: `
+scenes:
+  - when: "(?s)iteration 2 of this task.*a person interrupted it.*blue"
+    turns:
+      - tools: [{name: Bash, input: {command: "echo second >> COUNTER"}}]
+      - tools: [{name: Complete, input: {summary: blue}}]
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER; sleep 60", background: true}}]
+  - tools: [{name: Ask, input: {question: Which colour?}}]
+`,
+	},
+	{
+		name: "verified", yes: true, git: true, plan: true, run: &api.StartRun{Strategy: td.Fixed, Verify: true, Yes: true}, valid: "test -f done.txt", points: []string{
 			"git.checkout.before_files", "git.checkout.before_rename", "git.checkout.after_rename", "git.checkout.removed",
 			"engine.verify.named", "engine.verify.placed", "engine.verify.spawned", "engine.verify.ended", "engine.verify.cleared",
 			"engine.finish.validated", "engine.finish.before_end", "engine.iteration.before_over", "engine.iteration.over",
@@ -123,7 +153,7 @@ func submitAuthor(ctx context.Context, p *person, dir, script string) (td.Task, 
 	return p.svc.AuthorPRD(ctx, api.AuthorPRD{Dir: dir, Ref: "login", Phase: td.AuthorSpec, Rehearsal: script})
 }
 
-// plannedWork plans the task once and has the run take its next step.
+// plannedWork plans the task once and has a run work on it.
 func (w *crashRun) plannedWork(ctx context.Context, script string, task td.Task) (td.Task, error) {
 	if task.ID == "" {
 		planned, err := w.person.svc.Plan(ctx, api.Plan{Dir: w.path("work"), Tasks: []api.PlanTask{{Key: "the task", Title: "do it", Validator: w.s.valid}}})
@@ -134,11 +164,28 @@ func (w *crashRun) plannedWork(ctx context.Context, script string, task td.Task)
 	}
 	next := *w.s.run
 	next.Dir, next.Rehearsal = w.path("work"), script
-	step, err := w.person.svc.RunNext(ctx, next)
-	if err == nil && step.Task != nil {
-		task = *step.Task
-	}
+	_, err := w.person.svc.StartRun(ctx, next)
 	return task, err
+}
+
+// stopRunOnce stops the run while its task asks, and answers when the next run has taken it up.
+func stopRunOnce(ctx context.Context, p *person, task td.Task) error {
+	if len(task.Requests) == 0 || task.Status.State != td.Waiting {
+		return nil
+	}
+	if p.done["stopped"] {
+		r := task.Requests[0]
+		return p.once(ctx, "yes/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: td.Yes})
+	}
+	open, err := p.svc.Runs(ctx, api.RunQuery{Dir: task.Project, Open: true})
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	if _, err := p.svc.StopRun(ctx, api.StopRun{Run: open[0].Run, By: "ann"}); err != nil {
+		return err
+	}
+	p.done["stopped"] = true
+	return nil
 }
 
 // planned is what the graph of the workspace says, line by line, once it says how the task ended.
@@ -157,6 +204,9 @@ func (w *crashRun) planned(ctx context.Context) ([]string, error) {
 			if e.Bad != nil || e.Torn {
 				out = append(out, "a torn or bad line") // a kill may leave one: it is kept, and counts for nothing
 				continue
+			}
+			if len(e.Change.Set) == 0 {
+				continue // a claim that is taken or given back: a run that goes on takes it again
 			}
 			var v graph.Verdict
 			if text, is := e.Change.Set["verdict"]; is {

@@ -44,6 +44,7 @@ type ending struct {
 	State    td.State
 	Summary  string
 	Messages []td.Message
+	Log      string            // of the trunk, if the task had a worktree
 	Marks    []string          // what was done outside the workspace, sorted
 	Files    map[string]string // the workspace
 	Fired    []string          // what the log of hooks says, sorted
@@ -58,6 +59,9 @@ type plan struct {
 }
 
 func (p plan) String() string { return fmt.Sprintf("%s, killed at %v", p.scenario.name, p.kills) }
+
+// last is the point that it dies at last.
+func (p plan) last() string { return p.kills[len(p.kills)-1].name }
 
 type result struct {
 	died  []kill
@@ -167,6 +171,9 @@ func newRun(t *testing.T, s scenario) *crashRun {
 		}
 	}
 	prepare(t, w.path("work"), s.git, s.plan)
+	if s.worktree {
+		commitAll(t, w.path("work"))
+	}
 	server, err := mcptest.Install(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +256,9 @@ func (w *crashRun) live(d *process, deadline time.Time) (ending, error) {
 	if err != nil {
 		return ending{}, err
 	}
+	if err := w.cleared(ctx, d, task); err != nil {
+		return ending{}, err
+	}
 	end, err := w.ending(ctx, task)
 	if err != nil {
 		return ending{}, err
@@ -284,7 +294,7 @@ func (w *crashRun) work(ctx context.Context, d *process) (td.Task, error) {
 			}
 		} else if !added {
 			task, err = w.person.svc.AddTask(ctx, api.AddTask{
-				Key: "the task", Prompt: "do it", Dir: w.path("work"), Yes: w.s.yes, Validator: w.s.valid, Rehearsal: script,
+				Key: "the task", Prompt: "do it", Dir: w.path("work"), Yes: w.s.yes, Validator: strings.ReplaceAll(w.s.valid, "COUNTER", w.person.counter), Rehearsal: script,
 				Permission: w.s.limit,
 			})
 			added = err == nil
@@ -352,7 +362,7 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (_ ending, err erro
 		}
 	}
 	err = filepath.WalkDir(w.path("work"), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Name() == ".git" {
+		if err == nil && (d.Name() == ".git" || d.Name() == td.WorktreeFolder) {
 			return filepath.SkipDir
 		}
 		if d.Name() == graph.LogFile {
@@ -371,6 +381,11 @@ func (w *crashRun) ending(ctx context.Context, task td.Task) (_ ending, err erro
 	})
 	if err != nil {
 		return ending{}, err
+	}
+	if w.s.worktree {
+		if e.Log, err = w.trunkLog(); err != nil {
+			return ending{}, err
+		}
 	}
 	h, err := w.person.svc.History(ctx, string(task.ID))
 	if err != nil {
@@ -514,7 +529,7 @@ type process struct {
 func (w *crashRun) startDaemon(k *kill) *process {
 	d := &process{done: make(chan struct{})}
 	d.cmd = exec.Command(binary, "daemon", "start", "--foreground", "--state", w.path("state"))
-	d.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+w.path("config"), "TASKDAEMON_STATE="+w.path("state"), "ANTHROPIC_API_KEY=", "CHAIN_KEY=of-the-chain")
+	d.cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+w.path("config"), "TASKDAEMON_STATE="+w.path("state"), "ANTHROPIC_API_KEY=", "CHAIN_KEY=of-the-chain", "TASKDAEMON_WORKTREE_USE="+map[bool]string{true: "auto", false: "off"}[w.s.worktree])
 	if k != nil {
 		d.cmd.Env = append(d.cmd.Env, "TASKDAEMON_FAILPOINT="+k.String())
 	}

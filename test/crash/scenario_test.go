@@ -22,12 +22,14 @@ type scenario struct {
 	script string // the rehearsal; COUNTER stands for the file outside the workspace that effects mark
 	yes    bool
 	valid  string
-	git    bool          // the workspace is under git
-	plan   bool          // the workspace has a graph
-	run    *api.RunNext  // the task is planned, and this run works on it
-	config string        // settings of its own
-	limit  time.Duration // of permission requests
-	stops  bool          // the person stops the daemon on the way
+	git    bool // the workspace is under git
+	// worktree says that the workspace is a repository and the task works in a worktree of it.
+	worktree bool
+	plan     bool          // the workspace has a graph
+	run      *api.StartRun // the task is planned, and this run works on it
+	config   string        // settings of its own
+	limit    time.Duration // of permission requests
+	stops    bool          // the person stops the daemon on the way
 	// points, if there are any, are the only ones it is killed at: it is there for them.
 	points []string
 	// again says that it is killed a second time, too, at what only a recovery passes.
@@ -52,7 +54,7 @@ func chosen() []scenario {
 	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.name != *only })
 }
 
-var scenarios = slices.Concat(runScenarios, plannedScenarios)
+var scenarios = slices.Concat(runScenarios, plannedScenarios, worktreeScenarios, coordinatedScenarios)
 
 // runScenarios are tasks of their own.
 var runScenarios = []scenario{
@@ -139,6 +141,22 @@ turns:
   - latency: 150ms
     tools: [{name: Complete, input: {summary: kept}}]
 `},
+	{
+		name: "rewound", yes: true, git: true, person: rewindOnce,
+		points: []string{
+			"engine.snapshot.before_take", "engine.snapshot.taken", "engine.snapshot.recorded",
+			"git.steps.before_tree", "git.steps.before_commit", "git.steps.before_ref", "git.steps.after_ref",
+			"engine.rewind.kept", "engine.rewind.before_files", "git.restore.before_files", "git.restore.after_files",
+			"engine.rewind.files", "engine.rewind.recorded",
+		},
+		script: `
+turns:
+  - tools: [{name: Write, input: {path: one.txt, content: "one\n"}}]
+  - tools: [{name: Bash, input: {command: "cat one.txt >> two.txt; rm one.txt; cat two.txt >> COUNTER"}}]
+  - tools: [{name: Ask, input: {question: Again?, options: [yes, no]}}]
+  - tools: [{name: Complete, input: {summary: once more}}]
+`,
+	},
 	{name: "expired", limit: 30 * time.Millisecond, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo never >> COUNTER"}}]

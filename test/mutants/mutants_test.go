@@ -4,6 +4,7 @@ package mutants
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +27,7 @@ var (
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
 
-	planned = []string{"./internal/daemon", "-run", "TestRandomGraphs", "-args", "-sim.seeds=60"}
+	planned = []string{"./internal/daemon", "-run", "TestRandomGraphs", "-args", "-sim.seeds=200"}
 
 	graphLog = []string{"./internal/jsonl", "-args", "-rapid.nofailfile"} // what fails for a mutant is not to be tried again
 )
@@ -45,6 +46,22 @@ var mutants = []mutant{
 		"if v := c.Verification; v.Intent != nil && v.Outcome == nil {", "if v := c.Verification; v.Intent == nil && v.Outcome != nil {", engine,
 	},
 	{
+		"a merge that a crash cut off counts as done", "internal/engine/merge.go",
+		"merged, err := r.Worktrees.Merged(ctx, w, own.Commit)", "merged, err := &td.Merged{Into: w.Into}, error(nil)", sim,
+	},
+	{
+		"work that conflicts is merged all the same", "internal/engine/merge.go",
+		"case len(res.Conflicts) > 0:", "case len(res.Conflicts) > 99:", sim,
+	},
+	{
+		"the integration branch forgets what was merged meanwhile", "internal/merge/merge.go",
+		"commit, conflicts, err := repo.Join(ctx, tip, w.Commit, message(w))", "commit, conflicts, err := w.Commit, []string(nil), error(nil)", []string{"./internal/merge", "-args", "-rapid.nofailfile"},
+	},
+	{
+		"a batch that does not pass is merged", "internal/merge/merge.go",
+		"if n == 1 {", "if n > 1 {\n\t\t\treturn move(ctx, repo, chain[n-1].commit, from, nil)\n\t\t}\n\t\tif n == 1 {", []string{"./internal/merge", "-args", "-rapid.nofailfile"},
+	},
+	{
 		"no fence: a zombie may write", "internal/store/mem/mem.go",
 		"if !t.claim.held || t.claim.epoch != c.Epoch {", "if false {", memory,
 	},
@@ -55,6 +72,11 @@ var mutants = []mutant{
 	{
 		"the head is not compared", "internal/store/sqlite/stream.go",
 		"if !again {", "if !again && false {", journal,
+	},
+	{
+		"an older fold of a task is kept", "internal/store/sqlite/unwritten.go",
+		"cmp.Compare(a.newest, b.newest)", "cmp.Compare(b.newest, a.newest)",
+		[]string{"./internal/store/sqlite", "-run", "TestGroupSeesItsOwnRows"},
 	},
 	{
 		"acknowledged before it is committed", "internal/store/sqlite/writer.go",
@@ -200,6 +222,18 @@ var mutants = []mutant{
 		"return n.gone || n.state == td.Completed", "return n.gone || n.state != td.Queued", planned,
 	},
 	{
+		"a task begins without what it waited for", "internal/worktree/worktree.go",
+		"if in, err := l.Contains(ctx, into, trunk); err != nil || in {\n\t\treturn into, err", "if in, err := l.Contains(ctx, into, trunk); err != nil || in {\n\t\treturn trunk, err", planned,
+	},
+	{
+		"work that was kept is not brought back", "internal/worktree/worktree.go",
+		"err := t.at(w).Restore(ctx, keptRef(w))", "err := error(td.Errorf(td.NotFound, \"nothing\"))", []string{"./internal/worktree"},
+	},
+	{
+		"what is said to a task while somebody works on it is not heard", "internal/scheduler/scheduler.go",
+		"e.inbox = true\n\t\treturn", "return", []string{"./internal/scheduler", "-run", "TestRandomSchedules"},
+	},
+	{
 		"a planned task is closed twice", "internal/graph/once.go",
 		"if t.Verdict == nil || v.Run == \"\" {", "if true {", planned,
 	},
@@ -221,14 +255,24 @@ var mutants = []mutant{
 	},
 }
 
+// With TASKDAEMON_MUTANTS_PART, as 0/3 to 2/3 for the thirds, a part of them is tried.
 func TestEveryMutantIsCaught(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range mutants {
+	k, n := 0, 1
+	if text := os.Getenv("TASKDAEMON_MUTANTS_PART"); text != "" {
+		if _, err := fmt.Sscanf(text, "%d/%d", &k, &n); err != nil || n < 1 || k < 0 || k >= n {
+			t.Fatalf("TASKDAEMON_MUTANTS_PART=%s: want a part such as 0/3", text)
+		}
+	}
+	for i, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			overlay := plant(t, root, m)
+			overlay := plant(t, root, m) // which finds the place to change, of all of them
+			if i%n != k {
+				return
+			}
 			args := append([]string{"test", "-overlay", overlay, "-count=1", "-timeout", "5m", "-failfast"}, m.tests...)
 			cmd := exec.Command("go", args...)
 			cmd.Dir = root

@@ -102,6 +102,7 @@ func setup(env *testscript.Env) error {
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
+	env.Setenv("TASKDAEMON_WORKTREE_USE", "off") // most sessions look at what a task does in the folder itself
 	env.Defer(func() { stopAll(env.WorkDir) })
 	return nil
 }
@@ -310,14 +311,23 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], words[0])
 }
 
-// await FILE [TEXT] waits until the file exists and contains the text.
+// await FILE [TEXT] waits until the file exists and contains the text; ! await FILE until it is gone.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0])
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 		raw, err := os.ReadFile(path)
+		if neg {
+			if _, err := os.Lstat(path); os.IsNotExist(err) {
+				return
+			}
+			continue
+		}
 		if err == nil && (len(args) == 1 || strings.Contains(string(raw), args[1])) {
 			return
 		}
+	}
+	if neg {
+		ts.Fatalf("%s never went", args[0])
 	}
 	ts.Fatalf("%s never came", strings.Join(args, " with "))
 }

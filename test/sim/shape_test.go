@@ -13,6 +13,8 @@ type shape struct {
 	hosts, tasks, crashes int
 	shared                bool // two tasks work in each folder, and there is one anvil for all
 	alone                 bool // there is one host, which never looks at a task that nobody wakes
+	branches              bool // tasks work in worktrees, and their work is merged
+	failing               int  // with branches: every so many of what is done to the repository finds the disk full
 }
 
 const crowd = 100
@@ -30,6 +32,9 @@ func shapeOf(seed uint64, rnd *rand.Rand) shape {
 	if sh.alone {
 		sh.hosts = 1
 	}
+	if sh.branches = seed%4 == 3; sh.branches && rnd.IntN(2) == 0 {
+		sh.failing = 5 + rnd.IntN(20)
+	}
 	return sh
 }
 
@@ -39,6 +44,7 @@ type tally struct {
 	crowds  int // seeds with that many tasks or more
 	shared  int // seeds whose tasks share folders
 	alone   int // of these, with one host that has to be woken
+	merging int // seeds whose tasks work in worktrees
 	tasks   int
 	crashes int
 }
@@ -55,10 +61,13 @@ func (s *tally) add(sh shape) {
 	if sh.alone {
 		s.alone++
 	}
+	if sh.branches {
+		s.merging++
+	}
 	s.tasks += sh.tasks
 	s.crashes += sh.crashes
 }
 
 func (s *tally) String() string {
-	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts, %d with shared folders, %d of them on one host that must be woken; %d tasks, %d crashes in all", s.crowds, crowd, s.shared, s.alone, s.tasks, s.crashes)
+	return fmt.Sprintf("%d with %d tasks or more on 3 to 5 hosts, %d with shared folders, %d of them on one host that must be woken, %d with worktrees; %d tasks, %d crashes in all", s.crowds, crowd, s.shared, s.alone, s.merging, s.tasks, s.crashes)
 }

@@ -20,7 +20,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "run this seed alone")
-	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 5,000, or a million with TASKDAEMON_SOAK")
+	seedsFlag = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 2,500, or a million with TASKDAEMON_SOAK")
 )
 
 func seeds() int {
@@ -32,7 +32,7 @@ func seeds() int {
 	case raceEnabled:
 		return 200
 	}
-	return 5_000
+	return 2_500
 }
 
 // TestHostsThatCrash is the promise of the project, in small: whatever dies whenever, every task ends,
@@ -70,6 +70,9 @@ func simulate(t *testing.T, dir string, seed uint64) (sh shape) {
 		sh = shapeOf(seed, rnd)
 		w := newWorld(dir, rnd)
 		w.shared, w.alone = sh.shared, sh.alone
+		if sh.branches {
+			w.branches = newBranches(sh.failing)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var hosts []*host
@@ -79,11 +82,16 @@ func simulate(t *testing.T, dir string, seed uint64) (sh shape) {
 		ids := w.add(ctx, t, hosts, sh.tasks)
 		var mu sync.Mutex // guards hosts against the person, who has dice of their own
 		dice := rand.New(rand.NewPCG(seed, 2))
-		stopAnswering := w.answerEverything(ctx, t, func() *host {
+		some := func() *host {
 			mu.Lock()
 			defer mu.Unlock()
 			return hosts[dice.IntN(len(hosts))]
-		})
+		}
+		stopAnswering := w.answerEverything(ctx, t, some)
+		stopCommitting := func() {}
+		if sh.branches {
+			stopCommitting = w.commitByHand(ctx, t, some, ids, 3)
+		}
 		for range sh.crashes {
 			i := rnd.IntN(len(hosts))
 			if rnd.IntN(2) == 0 {
@@ -117,6 +125,7 @@ func simulate(t *testing.T, dir string, seed uint64) (sh shape) {
 			time.Sleep(time.Second)
 		}
 		stopAnswering()
+		stopCommitting()
 		for _, h := range hosts {
 			h.sched.Stop()
 			<-h.done
@@ -137,11 +146,11 @@ func (w *world) add(ctx context.Context, t *testing.T, hosts []*host, n int) []t
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		task, err := w.journal.Create(ctx, td.Spec{
+		task, err := w.journal.Create(ctx, w.worktree(td.Spec{
 			ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Title: "sim",
 			Prompt: fmt.Sprint("task ", i, w.rnd.Uint64()), Dir: dir, Mode: td.Autonomous, Tier: td.Worker,
 			Yes: i%2 == 0, CreatedAt: time.Now().UTC().Round(0),
-		}, string(id))
+		}), string(id))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,6 +172,9 @@ func (w *world) answerEverything(ctx context.Context, t *testing.T, some func() 
 				return
 			case <-time.After(700 * time.Millisecond):
 			}
+			if err := w.resumeBlocked(ctx, some, n); err != nil {
+				return
+			}
 			waiting, err := w.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting}})
 			if err != nil {
 				return
@@ -170,9 +182,12 @@ func (w *world) answerEverything(ctx context.Context, t *testing.T, some func() 
 			for _, task := range waiting {
 				for _, r := range task.Requests {
 					choice := td.Yes
-					if r.About == td.AboutUnknown {
+					switch r.About {
+					case td.AboutUnknown:
 						choice = td.Retry
 						w.askedAbout(task.ID, r)
+					case td.AboutRebase:
+						choice = td.RebaseSkip
 					}
 					for k := range 2 {
 						err := w.journal.Post(ctx, task.ID, td.Command{
@@ -189,6 +204,22 @@ func (w *world) answerEverything(ctx context.Context, t *testing.T, some func() 
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// resumeBlocked lets tasks go on whose worktree could not be made.
+func (w *world) resumeBlocked(ctx context.Context, some func() *host, n int) error {
+	if w.branches == nil {
+		return nil
+	}
+	blocked, err := w.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Blocked}})
+	for _, task := range blocked {
+		if task.Status.Blocked.Resource != w.dir {
+			continue
+		}
+		err = w.journal.Post(ctx, task.ID, td.Command{Key: fmt.Sprint("resume/", n), Type: td.CmdResume, At: time.Now().UTC().Round(0)})
+		some().sched.Wake(ctx, task, false)
+	}
+	return err
 }
 
 // askedAbout notes that a person was asked what became of an effect, and said to run it again.
@@ -235,11 +266,13 @@ func (w *world) check(ctx context.Context, t *testing.T, seed uint64, ids []td.T
 			t.Errorf("seed %d: %s was written %d times", seed, path, n)
 		}
 	}
+	var tasks []td.Task
 	for _, id := range ids {
 		task, err := w.journal.Task(ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}
+		tasks = append(tasks, task)
 		if task.Status.State != td.Completed {
 			t.Errorf("seed %d: %s is %s: %+v", seed, task.Handle, task.Status.State, task.Status.Failed)
 		}
@@ -253,13 +286,17 @@ func (w *world) check(ctx context.Context, t *testing.T, seed uint64, ids []td.T
 				t.Errorf("seed %d: %s: %v", seed, task.Handle, err)
 			}
 			if b, ok := ev.Body.(td.StepEnded); ok && b.Tool != nil {
-				if ended[b.Key]++; ended[b.Key] > 1 {
+				if ended[b.Key]++; ended[b.Key] > 1 && b.Key != td.PlaceKey && b.Key != td.RebaseKey {
 					t.Errorf("seed %d: %s: step %s ended twice", seed, task.Handle, b.Key)
 				}
-				if b.Tool.IsError {
+				// A merge that conflicts, and the nomination with it, goes back to the agent.
+				if b.Tool.IsError && w.branches == nil {
 					t.Errorf("seed %d: %s: step %s went wrong: %s", seed, task.Handle, b.Key, b.Tool.Content)
 				}
 			}
 		}
+	}
+	if w.branches != nil {
+		w.checkBranches(t, seed, tasks)
 	}
 }

@@ -43,6 +43,8 @@ type world struct {
 	sent    map[string][]byte    // the newest call of each task, encoded
 	faults  []string
 
+	branches *branches // of the repository that tasks work in, if they have worktrees
+
 	removals int // of processes from the spool
 }
 
@@ -142,6 +144,10 @@ func (w *world) start(ctx context.Context, name string) *host {
 		leases = h.leases(wait)
 	}
 	j := &journal{Journal: w.journal, host: h}
+	var trees engine.Worktrees
+	if w.branches != nil {
+		trees = hands{h, w.branches}
+	}
 	log := slog.New(slog.DiscardHandler)
 	keeper := coord.NewKeeper(j, td.Holder{Host: name}, log)
 	h.sched = scheduler.New(scheduler.Options{
@@ -156,7 +162,7 @@ func (w *world) start(ctx context.Context, name string) *host {
 				Network:    []time.Duration{0, time.Second, time.Second, time.Second, time.Second},
 				Overloaded: []time.Duration{time.Second, time.Second, time.Second, time.Second},
 			},
-			Guard: guard{}, Log: log, Leases: leases,
+			Guard: guard{}, Log: log, Leases: leases, Worktrees: trees,
 		}),
 	})
 	hctx, cancel := context.WithCancel(ctx)
