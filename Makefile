@@ -15,7 +15,7 @@ help: ## list the targets
 build: ## build bin/taskdaemon
 	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/taskdaemon ./cmd/taskdaemon
 
-demo: build ## one task from prompt to done, killed in the middle (rehearsal model, under 30 s)
+demo: build ## a feature of five tasks, in parallel, killed in the middle, merged to main (rehearsal model, under 60 s)
 	./demo/run.sh
 
 test: ## the whole suite: units, sessions, crashes, simulation, mutants, race detector, a short fuzz of some targets
