@@ -31,6 +31,7 @@ type Use struct {
 	policy.Action
 	Home string // the person's
 	Repo string // the repository the workspace belongs to, or empty
+	Own  bool   // the workspace is a worktree that no other task has
 	// Shared says that another task that has not ended works in the same folder, or in one above or below.
 	Shared bool
 }
@@ -104,8 +105,8 @@ func (r *Resources) Wants(u Use) []td.Want {
 				wants = append(wants, n.want)
 			}
 		}
-		if u.Repo != "" && seen.ChangesGit() {
-			wants = append(wants, td.Want{Resource: repoResource + u.Repo})
+		if use := seen.GitUse(); u.Repo != "" && use > policy.GitLooks {
+			wants = append(wants, td.Want{Resource: repoResource + u.Repo, Shared: u.Own && use == policy.GitCheckout})
 		}
 	}
 	for _, h := range u.Hosts {

@@ -67,6 +67,31 @@ func TestWantsOfCommands(t *testing.T) {
 	}
 }
 
+// TestWantsOfWorktrees: what stays in a worktree that is a task's own keeps nobody in another one waiting.
+func TestWantsOfWorktrees(t *testing.T) {
+	r := resources(t)
+	for command, want := range map[string]string{
+		"git status":                              "",
+		"git commit -qam x && make test":          "repo:/r/.git shared",
+		"git add . && git -c user.name=a commit":  "repo:/r/.git shared",
+		"cd sub && git rebase main":               "repo:/r/.git shared",
+		"git commit -m x; git push":               "repo:/r/.git exclusive",
+		"git stash":                               "repo:/r/.git exclusive",
+		"git gc":                                  "repo:/r/.git exclusive",
+		"git -C /elsewhere commit":                "repo:/r/.git exclusive",
+		"cd .. && git commit":                     "repo:/r/.git exclusive",
+		"git --git-dir=/elsewhere/.git commit":    "repo:/r/.git exclusive",
+		"git $SUB":                                "repo:/r/.git exclusive",
+		"git worktree add ../x && git add . && x": "repo:/r/.git exclusive",
+	} {
+		u := bash(command, "/r/.git")
+		u.Own = true
+		if got := names(r.Wants(u)); got != want {
+			t.Errorf("%q wants %q, not %q", command, got, want)
+		}
+	}
+}
+
 func bash(command, repo string) Use {
 	return Use{Action: policy.Action{Tool: "Bash", Command: command, Dir: "/w"}, Home: "/home/me", Repo: repo}
 }

@@ -117,8 +117,8 @@ func (f *forecasts) lookAt(ctx context.Context, repo string, tasks []td.Task) ([
 			continue // features meet on the trunk
 		}
 		found = append(found, api.Clash{Repo: repo, A: c.A, B: c.B, Files: c.Files})
-		if err := f.tell(ctx, c, owners); err != nil {
-			return nil, err
+		if err := f.tell(ctx, c, owners); err != nil && ctx.Err() == nil {
+			f.o.Log.Warn("tell of a conflict to come", "err", err) // the person sees it all the same
 		}
 	}
 	return found, nil

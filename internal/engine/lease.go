@@ -58,7 +58,7 @@ func (r *run) wantsOf(a policy.Action) []td.Want {
 	}
 	task := r.log.Task()
 	a.Dir = r.root.Dir()
-	u := coord.Use{Action: a, Home: r.Leases.Home}
+	u := coord.Use{Action: a, Home: r.Leases.Home, Own: task.Worktree != nil}
 	if a.Command != "" && r.Leases.Repo != nil {
 		u.Repo = r.Leases.Repo(task.Dir)
 	}

@@ -14,6 +14,12 @@ var gitLooks = []string{
 	"range-diff", "cherry", "show-branch", "merge-tree", "help", "var", "--version", "--help", "verify-commit",
 }
 
+// gitOwn are the subcommands whose changes stay in the checkout and on its branch: in two worktrees of a repository they can be at work at
+// the same time.
+var gitOwn = []string{
+	"add", "rm", "mv", "commit", "restore", "reset", "checkout", "switch", "merge", "rebase", "cherry-pick", "revert", "am", "apply", "clean",
+}
+
 // gitRunning are settings by which git runs a command or reads settings from elsewhere.
 var gitRunning = []string{
 	"core.hookspath", "core.fsmonitor", "core.sshcommand", "core.editor", "core.pager", "core.askpass", "core.gitproxy", "core.attributesfile",
@@ -56,7 +62,7 @@ func (w *walker) gitSetting(key, val string, c *call) {
 }
 
 func gitCommand(w *walker, c *call) bool {
-	args := c.args
+	args, own := c.args, true
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		a := args[0]
 		w.guard(c, args[:1])
@@ -87,6 +93,7 @@ func gitCommand(w *walker, c *call) bool {
 			key, _, _ := strings.Cut(val, "=")
 			w.gitSetting(key, string(markValue), c)
 		case name == "--git-dir" || name == "--work-tree" || name == "--namespace" || name == "--attr-source":
+			own = false
 			w.r.add(Ask, askEnv, "git %s works on another repository.", a)
 			w.suspect(val, Write)
 		case slices.Contains([]string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects", "--bare", "--version", "--help", "-h", "-v", "--glob-pathspecs", "--icase-pathspecs", "--exec-path", "--html-path", "--man-path", "--info-path"}, a):
@@ -103,6 +110,7 @@ func gitCommand(w *walker, c *call) bool {
 		w.r.add(Ask, askUnknown, "What git is told by %s is known only when it runs.", readable(sub))
 		return false
 	}
+	w.r.cmds[c.at].own = own && slices.Contains(gitOwn, sub) && !slices.ContainsFunc(w.dirs, func(d string) bool { return under(d, w.p.place.Workspace) != yes })
 	looks := w.gitSub(c, sub, rest)
 	// The settings of another repository may make git run anything, and files that make one may be in any
 	// folder, also in one of the workspace; where that has no .git, they may be its own.

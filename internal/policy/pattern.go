@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"path"
-	"slices"
-)
+import "path"
 
 // Pattern is what a rule matches, without a verdict: it names actions for whoever else wants to tell them
 // apart. ParsePattern makes it.
@@ -36,9 +33,27 @@ func (s *Seen) Matches(p Pattern) bool {
 	return err == nil && c.touches(s.action, s.report) >= could
 }
 
-// ChangesGit reports whether it runs a git that is not known to only look.
-func (s *Seen) ChangesGit() bool {
-	return slices.ContainsFunc(s.report.cmds, func(c command) bool {
-		return !c.looks && path.Base(c.words[0]) == "git"
-	})
+// GitUse is how much of a repository a command may change.
+type GitUse int
+
+// How much that is, from the least on.
+const (
+	GitLooks    GitUse = iota // nothing
+	GitCheckout               // the checkout, and the branch it is on
+	GitAll                    // what all its worktrees share
+)
+
+// GitUse is how much the gits that it runs may change.
+func (s *Seen) GitUse() GitUse {
+	use := GitLooks
+	for _, c := range s.report.cmds {
+		switch {
+		case c.looks || path.Base(c.words[0]) != "git":
+		case c.own:
+			use = max(use, GitCheckout)
+		default:
+			return GitAll
+		}
+	}
+	return use
 }

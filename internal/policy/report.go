@@ -31,6 +31,7 @@ type command struct {
 	via   string   // the name of the command that runs it, as sudo or xargs; empty: the shell
 	looks bool     // it changes nothing
 	edits bool     // all it changes are files, which it names
+	own   bool     // a git whose changes stay in the checkout, and on its branch
 	plain bool     // the wrapper of another command, judged through that one
 	input *string  // what it reads, when that is known
 }

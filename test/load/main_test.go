@@ -46,7 +46,7 @@ func build(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "taskdaemon")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "taskdaemon/cmd/taskdaemon")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "taskdaemon/cmd/taskdaemon")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)

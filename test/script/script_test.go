@@ -103,8 +103,27 @@ func setup(env *testscript.Env) error {
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("GOCACHE", os.Getenv("GOCACHE"))
 	env.Setenv("TASKDAEMON_WORKTREE_USE", "off") // most sessions look at what a task does in the folder itself
-	env.Defer(func() { stopAll(env.WorkDir) })
+	env.Defer(func() {
+		stopAll(env.WorkDir)
+		if t, ok := env.T().(interface{ Failed() bool }); ok && t.Failed() {
+			env.T().Log(lastWords(env.WorkDir))
+		}
+	})
 	return nil
+}
+
+// lastWords is what the daemons below dir logged at the end.
+func lastWords(dir string) string {
+	const most = 8 << 10
+	var said strings.Builder
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "daemon.log" {
+			raw, _ := os.ReadFile(path)
+			fmt.Fprintf(&said, "%s:\n%s\n", path, raw[max(0, len(raw)-most):])
+		}
+		return nil
+	})
+	return said.String()
 }
 
 // stopAll stops every daemon whose state folder lies below dir, however the session ended: it may have started some of its
