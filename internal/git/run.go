@@ -135,6 +135,10 @@ func binary() (string, error) {
 // find no key there.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME"}
 
+// keepMemory tells glibc to give memory back to the system only when much of it is free. git takes a quarter of a megabyte to compress
+// an object and frees it again; to ask the system for it each time was two fifths of what an import cost.
+const keepMemory = "MALLOC_TRIM_THRESHOLD_=16777216"
+
 func environ(own bool) []string {
 	var env []string
 	for _, name := range passed {
@@ -143,7 +147,7 @@ func environ(own bool) []string {
 		}
 	}
 	env = append(env,
-		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
+		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", keepMemory,
 		"GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
 		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail,
 	)
