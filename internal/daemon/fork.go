@@ -82,8 +82,11 @@ func placeFork(ctx context.Context, source td.Task, spec td.Spec, at td.Snapshot
 	if err != nil {
 		return "", err
 	}
-	w := git.Worktree{
-		Repo: trunk.Root, Path: filepath.Join(trunk.Root, td.WorktreeFolder, spec.Handle), Branch: git.BranchName(spec.Handle, source.Title),
-	}
+	w := forkTree(trunk.Root, spec.Handle, source.Title)
 	return filepath.Join(w.Path, sub), w.Make(ctx, base)
+}
+
+// forkTree is the worktree of a fork of a task with this title.
+func forkTree(repo, handle, title string) git.Worktree {
+	return git.Worktree{Repo: repo, Path: filepath.Join(repo, td.WorktreeFolder, handle), Branch: git.BranchName(handle, title)}
 }

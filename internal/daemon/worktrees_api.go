@@ -23,13 +23,37 @@ func (d *Daemon) inWorktrees(ctx context.Context) (map[string][]td.Task, error) 
 	}
 	by := map[string][]td.Task{}
 	for _, t := range tasks {
-		if t.Worktree != nil {
-			by[t.Worktree.Repo] = append(by[t.Worktree.Repo], t)
-		} else if repo, _, in := strings.Cut(t.Dir, "/"+td.WorktreeFolder+"/"+t.Handle); in && t.Fork != nil {
+		if repo, in := treeRepo(t); in {
 			by[repo] = append(by[repo], t)
 		}
 	}
 	return by, nil
+}
+
+// treeRepo is the repository that a task has a worktree of.
+func treeRepo(t td.Task) (repo string, has bool) {
+	if t.Worktree != nil {
+		return t.Worktree.Repo, true
+	}
+	repo, _, has = strings.Cut(t.Dir, "/"+td.WorktreeFolder+"/"+t.Handle)
+	return repo, has && t.Fork != nil
+}
+
+// treeOf is the worktree of a task. That of a fork is not in its record: its names follow from the fork's.
+func (d *Daemon) treeOf(ctx context.Context, t td.Task) (td.Worktree, error) {
+	if t.Worktree != nil {
+		return *t.Worktree, nil
+	}
+	repo, has := treeRepo(t)
+	if !has {
+		return td.Worktree{}, td.Errorf(td.Conflict, "%s works in %s itself, and has no worktree", t.Handle, t.Dir).WithHint("taskdaemon task show %s", t.Handle)
+	}
+	source, err := d.journal.Task(ctx, t.Fork.Task)
+	if err != nil {
+		return td.Worktree{}, fmt.Errorf("look for what %s is a fork of: %w", t.Handle, err)
+	}
+	w := forkTree(repo, t.Handle, source.Title)
+	return td.Worktree{Repo: w.Repo, Path: w.Path, Branch: w.Branch}, nil
 }
 
 // Worktrees are those that match.
@@ -46,10 +70,11 @@ func (d *Daemon) Worktrees(ctx context.Context, q api.WorktreeQuery) ([]api.Work
 		if err != nil {
 			return nil, err
 		}
-		if t.Worktree == nil {
+		repo, has := treeRepo(t)
+		if !has {
 			return []api.Worktree{}, nil
 		}
-		only, repos = t.ID, []string{t.Worktree.Repo}
+		only, repos = t.ID, []string{repo}
 	case q.Dir != "":
 		root, err := repository(ctx, q.Dir)
 		if err != nil {
@@ -150,14 +175,15 @@ func (d *Daemon) RestoreWorktree(ctx context.Context, ref string) (api.Worktree,
 	if err != nil {
 		return api.Worktree{}, err
 	}
-	if t.Worktree == nil {
-		return api.Worktree{}, td.Errorf(td.Conflict, "%s works in %s itself, and has no worktree", t.Handle, t.Dir).WithHint("taskdaemon task show %s", t.Handle)
+	w, err := d.treeOf(ctx, t)
+	if err != nil {
+		return api.Worktree{}, err
 	}
-	err = d.trees.Restore(context.WithoutCancel(ctx), *t.Worktree, t.Offered, t.Status.State == td.Completed, func(ctx context.Context) error { return d.unheld(ctx, t) })
+	err = d.trees.Restore(context.WithoutCancel(ctx), w, t.Offered, t.Status.State == td.Completed, func(ctx context.Context) error { return d.unheld(ctx, t) })
 	if err != nil {
 		return api.Worktree{}, fmt.Errorf("restore the worktree of %s: %w", t.Handle, err)
 	}
-	trees, err := d.trees.Survey(ctx, t.Worktree.Repo, []td.Task{t})
+	trees, err := d.trees.Survey(ctx, w.Repo, []td.Task{t})
 	if err != nil {
 		return api.Worktree{}, err
 	}

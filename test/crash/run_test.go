@@ -56,6 +56,7 @@ type plan struct {
 	scenario scenario
 	base     baseline
 	kills    []kill
+	spare    bool // run if the others died at none of their points
 }
 
 func (p plan) String() string { return fmt.Sprintf("%s, killed at %v", p.scenario.name, p.kills) }
