@@ -57,6 +57,11 @@ var runStages = map[string]func(t *testing.T, dir string){
 			t.Fatal(err)
 		}
 	},
+	"wt retire": func(t *testing.T, dir string) {
+		if _, err := RetireBranches(t.Context(), dir, staleBranches, nil); err != nil {
+			t.Fatal(err)
+		}
+	},
 	"wt aside": func(t *testing.T, dir string) {
 		if err := SetAside(t.Context(), dir, runKept, KeptBranch(runTree(dir).Branch)); err != nil {
 			t.Fatal(err)
@@ -65,7 +70,10 @@ var runStages = map[string]func(t *testing.T, dir string){
 }
 
 // runOrder is how a worktree lives.
-var runOrder = []string{"wt make", "wt commit", "wt rebase", "wt forward", "wt keep", "wt remove", "wt restore", "wt aside"}
+var runOrder = []string{"wt make", "wt commit", "wt rebase", "wt forward", "wt keep", "wt remove", "wt restore", "wt aside", "wt retire"}
+
+// staleBranches are of runs that are over; nothing else has what the first one has.
+var staleBranches = []string{BranchName("t-2", "alone"), BranchName("t-3", "merged")}
 
 // runLife leads a worktree through its stages. Each is disturbed twice before it is left to end.
 func runLife(t *testing.T, dir string, disturb func(stage string) (killed bool)) (kills int) {
@@ -99,6 +107,9 @@ func runLife(t *testing.T, dir string, disturb func(stage string) (killed bool))
 			if err := os.Remove(w.Path + "/sub/new"); err != nil {
 				t.Fatal(err)
 			}
+		case "wt retire":
+			user(t, dir, "branch", staleBranches[0], user(t, dir, "commit-tree", "-p", "main", "-m", "alone", "main~^{tree}"))
+			user(t, dir, "branch", staleBranches[1], "main~")
 		}
 		for range 2 {
 			if disturb(stage) {

@@ -137,15 +137,24 @@ func (b *batch) read(ctx context.Context, s *state, end uint64) error {
 	return nil
 }
 
-// put renders one event and hands its commit, if it is a checkpoint, to the import.
+// put renders one event and hands the commits that it makes to the import.
 func (b *batch) put(ctx context.Context, s *state, ev td.Event) error {
 	if ev.Seq <= s.Seq {
 		return nil
 	}
-	c, err := s.take(ev)
-	if err != nil || c == nil {
+	commits, err := s.take(ev)
+	if err != nil {
 		return err
 	}
+	for _, c := range commits {
+		if err := b.commit(ctx, s, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) commit(ctx context.Context, s *state, c git.Commit) (err error) {
 	if b.im == nil {
 		fpBatchStart.Hit()
 		if b.im, err = b.repo.Import(ctx); err != nil {
@@ -156,7 +165,7 @@ func (b *batch) put(ctx context.Context, s *state, ev td.Event) error {
 		s.in, c.Onto = b, s.tip
 		b.touched = append(b.touched, s)
 	}
-	if err := b.im.Add(*c); err != nil {
+	if err := b.im.Add(c); err != nil {
 		return err
 	}
 	b.commits++

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,8 +55,8 @@ func TestKilledAtEveryPoint(t *testing.T) {
 	catchUp(t, crashJournal(crashRounds), ref)
 	want := refs(t, ref)
 	for _, name := range failpoint.Names() {
-		ours := strings.HasPrefix(name, "mirror.") || strings.HasPrefix(name, "git.")
-		if !ours || strings.HasPrefix(name, "git.snapshot.") || strings.HasPrefix(name, "git.graph.") || name == "mirror.heal.before_aside" {
+		path, _, _ := strings.Cut(strings.TrimPrefix(name, "git."), ".")
+		if !slices.Contains([]string{"mirror", "import", "open"}, path) || name == "mirror.heal.before_aside" {
 			continue // not on this path
 		}
 		killed := 0

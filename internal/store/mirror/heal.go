@@ -39,7 +39,7 @@ func branchFault(err error) bool {
 // heal writes one task alone. A branch that cannot be added to is put aside and made anew from the
 // journal; a task that cannot even be written then is left out until the next start.
 func (m *Mirror) heal(ctx context.Context, repo *git.Repo, task td.TaskID) error {
-	branch, err := m.sync(ctx, repo, task)
+	branch, err := m.sync(ctx, repo, task, false)
 	if err == nil || branch == "" || !branchFault(err) {
 		return err
 	}
@@ -50,15 +50,16 @@ func (m *Mirror) heal(ctx context.Context, repo *git.Repo, task td.TaskID) error
 	if err := m.aside(ctx, repo, branch, tip); err != nil {
 		return err
 	}
-	if _, err = m.sync(ctx, repo, task); err != nil {
+	if _, err = m.sync(ctx, repo, task, false); err != nil {
 		m.o.Log.Error("a conversation cannot be mirrored", "task", task, "error", err)
 		m.skip[task] = true
 	}
 	return nil
 }
 
-// sync writes one task's events up to the journal's present end, and returns its branch.
-func (m *Mirror) sync(ctx context.Context, repo *git.Repo, task td.TaskID) (string, error) {
+// sync writes one task's events up to the journal's present end, and returns its branch. A turn that goes on is written
+// as far as it has come if it is to be cut.
+func (m *Mirror) sync(ctx context.Context, repo *git.Repo, task td.TaskID, cut bool) (string, error) {
 	b := &batch{m: m, repo: repo}
 	s, err := b.state(ctx, task, nil)
 	if err != nil {
@@ -66,6 +67,12 @@ func (m *Mirror) sync(ctx context.Context, repo *git.Repo, task td.TaskID) (stri
 		return "", err
 	}
 	err = b.read(ctx, s, ^uint64(0))
+	if err == nil && cut && s.turn != nil {
+		var c git.Commit
+		if c, err = s.cut(); err == nil {
+			err = b.commit(ctx, s, c)
+		}
+	}
 	if err == nil {
 		err = b.end()
 	}

@@ -2,8 +2,8 @@
 // outlives the journal's retention (S-4).
 //
 // One bare repository holds a branch per task, named by its handle, and on it a commit per checkpoint:
-// the task as it was created, its context, each message, answer and tool result, each request and what
-// became of it, and the end. Beside what people read it holds the records themselves, from which a journal that
+// the task as it was created, its context, each message, each turn (an answer with the results of its calls),
+// each request and what became of it, and the end. Beside what people read it holds the records themselves, from which a journal that
 // was lost can be made again (Reader). The mirror follows the journal by a cursor and is never waited for by a
 // loop. It answers no query: the journal is the truth.
 //
@@ -228,7 +228,7 @@ func (m *Mirror) Flush(ctx context.Context, task td.TaskID) (string, error) {
 		return "", err
 	}
 	defer m.give()
-	branch, err := m.sync(ctx, repo, task)
+	branch, err := m.sync(ctx, repo, task, true)
 	if err != nil {
 		return "", err
 	}

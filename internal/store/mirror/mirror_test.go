@@ -99,10 +99,8 @@ func TestReadsWithPlainGit(t *testing.T) {
 	want := strings.Join([]string{
 		"created: make the test pass",
 		"context set: iteration 1, rehearsal",
-		"answer from the model: I run the tests.",
-		"turn 1: Bash go test ./...",
-		"answer from the model: I run the tests.",
-		"turn 2: Bash go test ./...",
+		"turn 1: I run the tests.",
+		"turn 2: I run the tests.",
 		"completed: the test passes",
 	}, "\n")
 	if log != want {
@@ -111,6 +109,9 @@ func TestReadsWithPlainGit(t *testing.T) {
 	if got := gitOut(t, path, "log", "-1", "--format=%an <%ae> %at %(trailers:key=Taskdaemon-Seq)%(trailers:key=Taskdaemon-Task)", handle(1)); got !=
 		fmt.Sprintf("taskdaemon <taskdaemon@localhost> %d Taskdaemon-Seq: 12\nTaskdaemon-Task: %s", start.Unix()+12, task(1)) {
 		t.Errorf("newest commit: %q", got)
+	}
+	if got := gitOut(t, path, "log", "-1", "--format=%b", handle(1)+"~"); !strings.HasPrefix(got, "- Bash go test ./...\n\nTaskdaemon-Seq: 11\n") {
+		t.Errorf("body of a turn: %q", got)
 	}
 	files := gitOut(t, path, "ls-tree", "-r", "--name-only", handle(1))
 	for _, f := range []string{"task.md", "spec.json", "state.json", "messages/0001-user.md", "messages/0002-assistant.md", "messages/0003-tool-Bash.md", "context/0001-system.md"} {
@@ -160,7 +161,7 @@ func TestSameCommitsAfterAnyCut(t *testing.T) {
 						t.Fatal(err)
 					}
 					for i := range lives {
-						if _, err := m.sync(t.Context(), repo, task(i+1)); err != nil {
+						if _, err := m.sync(t.Context(), repo, task(i+1), false); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -227,6 +228,50 @@ func TestFlush(t *testing.T) {
 	}
 	if _, err := m.Flush(t.Context(), task(2)); !td.IsKind(err, td.NotFound) {
 		t.Errorf("a task nobody knows: %v", err)
+	}
+}
+
+// Who flushes in the middle of a turn finds what there is of it; what comes later is in a commit of its own, and nothing is there twice.
+func TestFlushCutsATurn(t *testing.T) {
+	j, path := newJournal(), filepath.Join(t.TempDir(), "c.git")
+	l := life(task(1), 1)
+	answered := slices.IndexFunc(l, func(b td.Body) bool { return b.Type() == td.StepEnded{}.Type() })
+	j.add(task(1), l[:answered+2]...)
+	catchUp(t, j, path)
+	if got := gitOut(t, path, "log", "-1", "--format=%s", handle(1)); got != "context set: iteration 1, rehearsal" {
+		t.Errorf("before the call has ended: %q", got)
+	}
+	m := newMirror(t, j, path)
+	if _, err := m.Flush(t.Context(), task(1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := gitOut(t, path, "log", "-1", "--format=%s", handle(1)); got != "turn 1: I run the tests." {
+		t.Errorf("flushed: %q", got)
+	}
+	if got := gitOut(t, path, "show", handle(1)+":messages/0002-assistant.md"); !strings.Contains(got, "go test ./...") {
+		t.Errorf("answer: %q", got)
+	}
+	j.add(task(1), l[answered+2:]...)
+	for _, m := range []*Mirror{m, newMirror(t, j, path)} { // the same mirror, and one that knows only what is in git
+		if _, err := m.Flush(t.Context(), task(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "turn 1: I run the tests.\nturn 1: Bash go test ./...\ncompleted: the test passes"
+	if got := gitOut(t, path, "log", "-3", "--reverse", "--format=%s", handle(1)); got != want {
+		t.Errorf("log: %q", got)
+	}
+	r, err := OpenReader(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	kept, _, err := r.Tasks()
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
+	}
+	if evs, err := r.Records(kept[0]); err != nil || len(evs) != len(l) {
+		t.Errorf("%d records, %v, want %d", len(evs), err, len(l))
 	}
 }
 
@@ -338,7 +383,7 @@ func TestCursorFailureIsRetried(t *testing.T) {
 		j.add(task(2), life(task(2), 1)...)
 		until(t, "recorded", func() bool { j.mu.Lock(); defer j.mu.Unlock(); return j.cursor == uint64(len(j.events)) })
 	})
-	if got := gitOut(t, path, "rev-list", "--count", handle(1)); got != "5" {
-		t.Errorf("%s commits, want 5", got)
+	if got := gitOut(t, path, "rev-list", "--count", handle(1)); got != "4" {
+		t.Errorf("%s commits, want 4", got)
 	}
 }

@@ -13,8 +13,37 @@ import (
 // draft is what a checkpoint adds to the branch.
 type draft struct {
 	subject string
+	body    string // lines
 	files   []git.File
 	removed []string
+	// answer and result say that it is part of a turn.
+	answer, result bool
+}
+
+// turn is an answer with the results of its calls, which make one checkpoint together: a commit costs git the same however much is in it.
+type turn struct {
+	said    string
+	results []string // a line each
+	files   []git.File
+}
+
+func (t *turn) add(d *draft) {
+	if d.answer {
+		t.said = d.subject
+	} else {
+		t.results = append(t.results, d.subject)
+	}
+	t.files = append(t.files, d.files...)
+}
+
+// draft is the checkpoint that the turn with this number makes.
+func (t *turn) draft(number int) *draft {
+	d := &draft{files: t.files}
+	for _, r := range t.results {
+		d.body += "- " + r + "\n"
+	}
+	d.subject = fmt.Sprintf("turn %d: %s", number, orElse(t.said, strings.Join(t.results, ", ")))
+	return d
 }
 
 // render turns an event into a draft, or nil when it is no checkpoint. It is called before the event is
@@ -101,17 +130,18 @@ func (s *state) step(o td.Outcome) *draft {
 func (s *state) answer(o td.Outcome) *draft {
 	m := o.Model.Message
 	s.Calls = nil
-	var names []string
+	var calls []string
 	for i, u := range m.ToolUses() {
-		s.Calls = append(s.Calls, toolUse{Index: i, Name: u.Name, Brief: oneLine(gist(u.Input), 100)})
-		names = append(names, u.Name)
+		c := toolUse{Index: i, Name: u.Name, Brief: oneLine(gist(u.Input), 100)}
+		s.Calls, calls = append(s.Calls, c), append(calls, call(c.Name, c.Brief))
 	}
 	text := m.Text()
 	if strings.TrimSpace(text) == "" {
-		text = "calls " + strings.Join(names, ", ")
+		text = strings.Join(calls, ", ")
 	}
 	s.Since = nil
-	d := s.message("assistant", "answer from the model: "+text, blocks(m)...)
+	d := s.message("assistant", text, blocks(m)...)
+	d.answer = true
 	s.Since = []string{d.files[0].Path}
 	return d
 }
@@ -144,8 +174,13 @@ func (s *state) tool(o td.Outcome) *draft {
 		head += fmt.Sprintf("Known because it was %s. ", o.Via)
 	}
 	parts := append([]string{strings.TrimRight(head, " ") + "\n\n"}, fenced("text", r.Content)...)
-	return s.message("tool-"+safeName(name), fmt.Sprintf("turn %d: %s %s", s.Live.Turns, name, what), parts...)
+	d := s.message("tool-"+safeName(name), call(name, what), parts...)
+	d.result = true
+	return d
 }
+
+// call is a tool call in a line.
+func call(name, brief string) string { return strings.TrimRight(oneLine(name, 80)+" "+brief, " ") }
 
 // callOf finds the call a step belongs to: the one whose place in the answer its key ends with, else the
 // first of its name.

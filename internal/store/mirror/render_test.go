@@ -45,13 +45,14 @@ func TestHostileWords(t *testing.T) {
 			td.Block{Type: td.ToolUseBlock, ID: "v", Name: "Odd", Malformed: evil}),
 		td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: evil}},
 		result("t1.0", evil),
+		result("t1.1", evil),
 	)
 	for _, s := range subjects(t, path, 2) {
 		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\n") || utf8.RuneCountInString(s) > 101 {
 			t.Errorf("subject: %q", s)
 		}
 	}
-	if got := gitOut(t, path, "log", "--format=%(trailers:key=Taskdaemon-Seq,valueonly,separator=%x2C)", "-1", handle(1)); got != "7" {
+	if got := gitOut(t, path, "log", "--format=%(trailers:key=Taskdaemon-Seq,valueonly,separator=%x2C)", "-1", handle(1)); got != "8" {
 		t.Errorf("trailer of the newest: %q", got)
 	}
 	for f := range strings.Lines(gitOut(t, path, "ls-tree", "-r", "-z", "--name-only", handle(1))) {
@@ -72,9 +73,11 @@ func TestResultsOutOfOrder(t *testing.T) {
 		return td.Block{Type: td.ToolUseBlock, Name: "Read", Input: json.RawMessage(`{"file_path":"` + path + `"}`)}
 	}
 	path := tell(t, answer("t1.model", read("a"), read("b"), read("c")), result("t1.2", "C"), result("t1.0", "A"), result("t1.1", "B"))
-	want := "turn 1: Read c,turn 1: Read a,turn 1: Read b"
-	if got := subjects(t, path, 3); strings.Join(got, ",") != want {
+	if got := subjects(t, path, 2); strings.Join(got, ",") != "turn 1: Read a, Read b, Read c" {
 		t.Errorf("subjects: %q", got)
+	}
+	if got := gitOut(t, path, "log", "-1", "--format=%b", handle(1)); !strings.HasPrefix(got, "- Read c\n- Read a\n- Read b\n\nTaskdaemon-Seq") {
+		t.Errorf("body: %q", got)
 	}
 	if got := gitOut(t, path, "show", handle(1)+":messages/0003-tool-Read.md"); !strings.HasPrefix(got, "# Read: c\n") {
 		t.Errorf("first result: %q", got)
@@ -100,7 +103,7 @@ func TestRequestsAndDiscards(t *testing.T) {
 		td.Said{Text: "try again", By: "ann"},
 	)
 	want := []string{
-		"answer from the model: I clean up.", "asked for permission: May I?", "answer from ann: no",
+		"turn 1: I clean up.", "asked for permission: May I?", "answer from ann: no",
 		"turn 1: Bash rm -r build", "last answer discarded by ann", "message from ann: try again",
 	}
 	if got := subjects(t, path, 2); strings.Join(got, "\n") != strings.Join(want, "\n") {

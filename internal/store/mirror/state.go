@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/td"
@@ -29,8 +30,10 @@ type state struct {
 	Calls   []toolUse `json:"calls,omitempty"` // of the last answer, not ended yet
 	Since   []string  `json:"since,omitempty"` // files written since the last answer, with it
 
-	kept     []string // records since the last commit, in parts
-	keptFrom uint64   // the number of the first
+	kept     []string  // records since the last commit, in parts
+	keptFrom uint64    // the number of the first
+	turn     *turn     // what of a turn is not in a commit yet
+	at       time.Time // of the newest event
 
 	tip string // the branch's newest commit; empty: there is no branch
 	in  *batch // the batch that last wrote to it
@@ -74,27 +77,64 @@ func (s *state) branch() string {
 	return branchPrefix + "t-" + safeName(string(s.Task))
 }
 
-// take folds an event in and returns the commit it makes, or nil when it is no checkpoint.
-func (s *state) take(ev td.Event) (*git.Commit, error) {
+// take folds an event in and returns the commits it makes. There are none when it is no checkpoint, or of a turn that goes
+// on; there are two when it cuts a turn short.
+func (s *state) take(ev td.Event) (out []git.Commit, err error) {
 	ev.At = ev.At.UTC() // the clock's zone must not show in a commit
+	was := *s
+	d := s.render(ev)
+	if d != nil && !d.result && s.turn != nil {
+		c, err := was.cut()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+		s.turn, s.kept = nil, nil
+	}
 	if err := s.keep(ev); err != nil {
 		return nil, err
 	}
-	d := s.render(ev)
 	s.apply(ev)
-	s.Seq = ev.Seq
-	if d == nil {
-		return nil, nil
+	s.Seq, s.at = ev.Seq, ev.At
+	switch {
+	case d == nil:
+		return out, nil
+	case d.answer || d.result:
+		if s.turn == nil {
+			s.turn = &turn{}
+		}
+		s.turn.add(d)
+		if len(s.Calls) > 0 {
+			return out, nil
+		}
+		d = s.turn.draft(s.Live.Turns)
+		s.turn = nil
 	}
-	raw, err := json.MarshalIndent(s, "", " ")
+	c, err := s.commit(d)
+	return append(out, c), err
+}
+
+// cut makes a commit of what there is of a turn.
+func (s *state) cut() (git.Commit, error) {
+	d := s.turn.draft(s.Live.Turns)
+	s.turn = nil
+	return s.commit(d)
+}
+
+// commit is the commit of a draft and of all records since the last.
+func (s *state) commit(d *draft) (git.Commit, error) {
+	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil, fmt.Errorf("write state: %w", err)
+		return git.Commit{}, fmt.Errorf("write state: %w", err)
 	}
-	return &git.Commit{
-		Ref:  s.branch(),
-		When: ev.At,
-		Message: fmt.Sprintf("%s\n\nTaskdaemon-Seq: %d\nTaskdaemon-Task: %s\n",
-			subject(d.subject), ev.Seq, oneLine(string(s.Task), 64)),
+	message := subject(d.subject) + "\n\n"
+	if d.body != "" {
+		message += d.body + "\n"
+	}
+	return git.Commit{
+		Ref:     s.branch(),
+		When:    s.at,
+		Message: message + fmt.Sprintf("Taskdaemon-Seq: %d\nTaskdaemon-Task: %s\n", s.Seq, oneLine(string(s.Task), 64)),
 		Removed: d.removed,
 		Files: append(d.files, s.records(),
 			git.File{Path: "task.md", Parts: []string{s.page()}},
