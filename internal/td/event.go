@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"time"
 )
 
@@ -452,7 +453,7 @@ func Seal(b Body) (Sealed, error) {
 	return Sealed{again, raw}, nil
 }
 
-// wireEvent is an event on the wire.
+// wireEvent is an event on the wire and in a file.
 type wireEvent struct {
 	Cursor uint64          `json:"cursor,omitempty"`
 	Seq    uint64          `json:"seq"`
@@ -463,16 +464,39 @@ type wireEvent struct {
 	Body   json.RawMessage `json:"body"`
 }
 
-// MarshalJSON writes the event with its body's type beside it.
+// MarshalJSON writes the event with its body's type beside it, as package json does with a wireEvent, but goes
+// through the body once only. It is a line.
 func (e Event) MarshalJSON() ([]byte, error) {
 	raw, err := EncodeBody(e.Body)
 	if err != nil {
 		return nil, err
 	}
-	if !json.Valid(raw) {
-		raw = []byte("null")
+	if u, is := e.Body.(Unreadable); is {
+		raw = line(u.Raw)
 	}
-	return json.Marshal(wireEvent{e.Cursor, e.Seq, e.Task, e.At, e.Body.Type(), e.Takes, raw})
+	w := jsonWriter{b: append(make([]byte, 0, len(raw)+256), '{')}
+	if e.Cursor != 0 {
+		w.key("cursor")
+		w.b = strconv.AppendUint(w.b, e.Cursor, 10)
+	}
+	w.key("seq")
+	w.b = strconv.AppendUint(w.b, e.Seq, 10)
+	w.text("task", string(e.Task))
+	w.time("at", e.At)
+	w.text("type", string(e.Body.Type()))
+	w.textIf("takes", e.Takes)
+	w.key("body")
+	w.b = append(append(w.b, raw...), '}')
+	return w.b, w.err
+}
+
+// line is what stands in a record that cannot be read, if it is JSON at least.
+func line(raw []byte) []byte {
+	b, err := json.Marshal(json.RawMessage(raw))
+	if err != nil {
+		return []byte("null")
+	}
+	return b
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

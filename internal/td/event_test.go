@@ -1,6 +1,7 @@
 package td
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -193,6 +194,40 @@ func FuzzDecodeBody(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEventAsJSON holds MarshalJSON against package json, and against what would not be one line.
+func TestEventAsJSON(t *testing.T) {
+	for _, ev := range []Event{
+		{Seq: 1, Task: "t", At: time.Unix(1e9, 7), Body: Said{Text: "<&>\u2028\n\"\xff", By: "ann"}},
+		{Cursor: 1 << 63, Seq: 1 << 63, Task: "\"<é\x00\xff", At: time.Unix(0, 0).In(time.FixedZone("east", 3600)), Takes: "k\"\n", Body: Said{}},
+		{Seq: 2, Task: "t", Body: Trimmed{Was: "said"}},
+		{Seq: 3, Task: "t", Body: Unreadable{Was: "od\"d", Raw: []byte("{\n  \"a\" : [1,\n2, \"<\"]\n}")}},
+		{Seq: 4, Task: "t", Body: Unreadable{Was: "torn", Raw: []byte("{torn\n")}},
+		{Seq: 5, Task: "t", Body: Unreadable{Was: "empty"}},
+	} {
+		body, err := EncodeBody(ev.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !json.Valid(body) {
+			body = []byte("null")
+		}
+		want, err := json.Marshal(wireEvent{ev.Cursor, ev.Seq, ev.Task, ev.At, ev.Body.Type(), ev.Takes, body})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ev.MarshalJSON()
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%d: %v\n%s, want\n%s", ev.Seq, err, got, want)
+		}
+		if bytes.ContainsAny(got, "\n\r") {
+			t.Errorf("%d is more than a line: %q", ev.Seq, got)
+		}
+	}
+	if _, err := (Event{At: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), Body: Said{}}).MarshalJSON(); err == nil {
+		t.Error("a year that cannot be written is taken")
+	}
 }
 
 func FuzzEventJSON(f *testing.F) {

@@ -18,7 +18,7 @@ const recordsFolder = "records"
 // depends on nothing but the task's events.
 func (s *state) keep(ev td.Event) error {
 	ev.Cursor = 0
-	raw, err := json.Marshal(ev)
+	raw, err := ev.MarshalJSON() // which package json would go through once more
 	if err != nil {
 		return fmt.Errorf("write record %d: %w", ev.Seq, err)
 	}
