@@ -2,6 +2,10 @@ package git
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -48,6 +52,9 @@ func Describe(ctx context.Context, dir string) (Info, error) {
 
 // topOf is the root of the checkout dir is in, or empty when it is in none.
 func topOf(ctx context.Context, dir string) (string, error) {
+	if plain(dir) {
+		return "", nil
+	}
 	out, err := line(ctx, call{dir: dir, args: []string{"rev-parse", "--is-inside-work-tree", "--show-toplevel"}})
 	inside, top, _ := strings.Cut(out, "\n")
 	switch {
@@ -61,6 +68,29 @@ func topOf(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	return top, nil
+}
+
+// plain reports that a folder is in no repository, as far as that can be seen without git: each task begins with that question.
+func plain(dir string) bool {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return false
+	}
+	for {
+		for _, sign := range []string{".git", "HEAD"} { // of a bare one
+			if _, err := os.Lstat(filepath.Join(dir, sign)); !errors.Is(err, fs.ErrNotExist) {
+				return false
+			}
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return true
+		}
+		dir = up
+	}
 }
 
 // parseStatus reads `git status --porcelain=v2 --branch -z`. Any record that is no header is a change.

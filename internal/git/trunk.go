@@ -70,6 +70,9 @@ func mainCheckout(ctx context.Context, dir string) (top, common string, err erro
 
 // bareOr says that the repository around dir is bare, if it is, or else what was known before.
 func bareOr(ctx context.Context, dir string, before error) error {
+	if plain(dir) {
+		return before
+	}
 	out, err := line(ctx, call{dir: dir, args: []string{"rev-parse", "--is-bare-repository"}})
 	if td.IsKind(err, td.Interrupted) {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -83,6 +84,30 @@ func filesystem(dir string) string {
 		return name
 	}
 	return fmt.Sprintf("file system %#x", st.Type)
+}
+
+// ticks are of all processors since the machine began.
+type ticks struct{ all, stolen uint64 }
+
+// stolen counts the time that the host gave to others while this machine wanted it.
+func stolen() (t ticks) {
+	raw, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(raw), "\n")
+	for i, f := range strings.Fields(line) {
+		n, err := strconv.ParseUint(f, 10, 64)
+		if err != nil || i > 8 { // guests are counted among the others
+			continue
+		}
+		t.all += n
+		if i == 8 {
+			t.stolen = n
+		}
+	}
+	return t
+}
+
+func (t ticks) since(before ticks) string {
+	return fmt.Sprintf("%.0f %% of the time", 100*float64(t.stolen-before.stolen)/float64(max(t.all-before.all, 1)))
 }
 
 // load is the load average of the last minute.

@@ -25,7 +25,7 @@ const (
 	maxBytes   = 64 << 20
 	maxStates  = 1024
 	// backlogWindows is how many windows a batch may last while there is a backlog.
-	backlogWindows = 30
+	backlogWindows = 3
 	// stopGrace is how long a batch that is being written may take to end after a shutdown began.
 	stopGrace = 5 * time.Second
 )

@@ -39,7 +39,7 @@ type Options struct {
 	Journal store.Journal
 	Path    string // of the bare repository; made if it is not there
 	Log     *slog.Logger
-	// Window is how long a batch stays open for more events; zero: 100 ms.
+	// Window is how long a batch stays open for more events; zero: 1 s.
 	Window time.Duration
 	// Idle is how long nothing must happen before the repository is tidied; zero: 20 s.
 	Idle time.Duration
@@ -72,7 +72,7 @@ func New(o Options) *Mirror {
 		at  *time.Duration
 		def time.Duration
 	}{
-		{&o.Window, 100 * time.Millisecond},
+		{&o.Window, time.Second},
 		{&o.Idle, 20 * time.Second},
 		{&o.Retry, time.Second},
 		{&o.StaleLock, 5 * time.Second},
