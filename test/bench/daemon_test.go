@@ -159,15 +159,17 @@ func (d *daemon) until(what string, every time.Duration, ok func(context.Context
 // settle waits for a while: nothing can be polled for what a process gives back in its own time.
 func settle(d time.Duration) { <-time.After(d) }
 
-// addEach adds n tasks, each in a workspace of its own.
-func (h *house) addEach(n int, in api.AddTask) []td.TaskID {
+// addEach adds n tasks, each in a workspace of its own and with a script of its own, if there is one.
+func (h *house) addEach(n int, script func(i int) string) []td.TaskID {
 	h.b.Helper()
 	ids := make([]td.TaskID, n)
 	group, ctx := errgroup.WithContext(h.b.Context())
 	group.SetLimit(8)
 	for i := range n {
-		in := in
-		in.Prompt, in.Dir = fmt.Sprintf("task %d", i), h.workspace(i)
+		in := api.AddTask{Prompt: fmt.Sprintf("task %d", i), Dir: h.workspace(i)}
+		if script != nil {
+			in.Rehearsal = script(i)
+		}
 		group.Go(func() error {
 			t, err := h.svc.AddTask(ctx, in)
 			ids[i] = t.ID

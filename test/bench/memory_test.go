@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"taskdaemon/internal/api"
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/td"
 )
@@ -39,7 +38,7 @@ func measureCrowd(b *testing.B, h *house, where string, there func(context.Conte
 	d := h.start()
 	d.answers()
 	idle := d.settled()
-	h.addEach(crowd, api.AddTask{})
+	h.addEach(crowd, nil)
 	d.until("all tasks are "+where, time.Second, there)
 	full := d.settled()
 	rss, pss := float64(full.rss-idle.rss)/crowd, float64(full.pss-idle.pss)/crowd

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
@@ -25,8 +24,8 @@ const (
 	lookRounds  = 5
 	subscribers = 200
 	followEach  = 5
-	// lookEvery is how long the model takes for an answer: 200 loops with four records a turn make 5,000 of them a second, when all
-	// else takes 10 ms.
+	// lookEvery is how long the model takes for an answer in the mean: 200 loops with four records a turn make 5,000 of them a second,
+	// when all else takes 10 ms.
 	lookEvery = 150 * time.Millisecond
 	// lookRate is how many events a second there are to be.
 	lookRate = 5000
@@ -37,12 +36,6 @@ const (
 // BenchmarkSubscribers measures turns while 200 subscribers follow them, each five of 200 loops, and one of them never reads, against
 // the same loops with nobody looking on. The loops make 5,000 durable events a second, or as many as the machine can.
 func BenchmarkSubscribers(b *testing.B) {
-	script := fmt.Sprintf(`
-turns:
-  - {text: not yet, latency: 5s, tools: [{name: Read, input: {path: %[1]s}}]}
-  - {repeat: %[2]d, latency: %[3]s, tools: [{name: Read, input: {path: %[1]s}}]}
-  - tools: [{name: Complete, input: {summary: done}}]
-`, smallFile, lookTurns, lookEvery)
 	h := furnish(b, "provider: rehearsal", fmt.Sprintf("limits: {loops: %d, turns: 1000}", lookedAt), "drift: {repeats: 0}")
 	d := h.start()
 	d.answers()
@@ -56,7 +49,7 @@ turns:
 			slices.Reverse(order)
 		}
 		for _, c := range order {
-			c.run(h, d, script)
+			c.run(h, d)
 		}
 	}
 	lost := stolen().since(begun)
@@ -94,15 +87,32 @@ type audience struct {
 	rates  []float64 // events a second, of each round
 }
 
+// unevenly is the script of a loop, whose answers take a half less to a half more than lookEvery. If all took the same time, loops that came to wait
+// for each other once would go in step from then on.
+func unevenly(i int) string {
+	random := rand.New(rand.NewPCG(uint64(i), 0))
+	var s strings.Builder
+	turn := func(latency time.Duration) {
+		fmt.Fprintf(&s, "  - {latency: %s, tools: [{name: Read, input: {path: %s}}]}\n", latency, smallFile)
+	}
+	s.WriteString("turns:\n")
+	turn(5 * time.Second)
+	for range lookTurns {
+		turn(lookEvery/2 + time.Duration(random.Int64N(int64(lookEvery))).Round(time.Millisecond))
+	}
+	s.WriteString("  - tools: [{name: Complete, input: {summary: done}}]\n")
+	return s.String()
+}
+
 // run adds loops, lets look follow them before their first answer comes, and waits for their ends.
-func (c *audience) run(h *house, d *daemon, script string) {
+func (c *audience) run(h *house, d *daemon) {
 	h.b.Helper()
 	begun := d.processor()
 	before, err := h.svc.Status(h.b.Context())
 	if err != nil {
 		h.b.Fatal(err)
 	}
-	ids := h.addEach(lookedAt, api.AddTask{Rehearsal: script})
+	ids := h.addEach(lookedAt, unevenly)
 	stop := c.look(ids)
 	d.until("every loop has completed", time.Second, func(ctx context.Context) bool {
 		st, err := h.svc.Status(ctx)
