@@ -58,7 +58,7 @@ type follower struct {
 	// of them up to the cursor upTo.
 	backlog []uint64
 	upTo    uint64
-	told    time.Time // when it last found something
+	told    time.Time // when it last found something and came to the end
 }
 
 // next returns events that follow, from memory if they are there, and waits for some at the journal's
@@ -73,6 +73,9 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 	if len(w.backlog) > 0 {
 		return w.readBacklog(ctx)
 	}
+	if err := w.gather(ctx); err != nil {
+		return nil, err
+	}
 	look := w.s.bus.After(w.at, w.f.Tasks, chunkEvents)
 	switch {
 	case !look.Complete && len(w.f.Tasks) > 0:
@@ -82,7 +85,9 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 	}
 	w.at = look.UpTo
 	if look.Wait == nil {
-		w.told = time.Now()
+		if len(look.Events) < chunkEvents { // these were all
+			w.told = time.Now()
+		}
 		return look.Events, nil
 	}
 	defer look.Wait.Leave()
@@ -92,7 +97,7 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 	select {
 	case <-look.Wait.More():
 		w.at = look.Wait.UpTo()
-		return nil, w.gather(ctx)
+		return nil, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-w.s.done:
@@ -100,7 +105,7 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 	}
 }
 
-// gather lets more come if it has told of some a moment ago.
+// gather lets more come if it has told of some a moment ago. It does not wait for the first of them, which would wake it once more.
 func (w *follower) gather(ctx context.Context) error {
 	rest := w.f.Every - time.Since(w.told)
 	if rest <= 0 {
