@@ -11,6 +11,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/heap"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/telemetry"
 )
@@ -69,6 +70,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 		defer l.close()
 		defer deaf()
 	}
+	heap.Ease()
 	return daemon.Run(ctx, daemon.Options{
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
 		UserDir:   filepath.Dir(file),

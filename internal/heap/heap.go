@@ -1,0 +1,83 @@
+// Package heap gives the garbage collector room where memory is plenty and time is short.
+//
+// Go collects when as much was allocated as lives. A daemon whose loops keep 25 MiB and make 200 MiB of garbage a second would collect
+// seven times a second, and those who wait for their turn feel each of them. With room for 64 MiB of garbage it collects a
+// third as often. An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
+package heap
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// standard is Go's own, in percent of what lives.
+	standard = 100
+	// most is as far as it is raised.
+	most = 400
+	// room is how much garbage may lie about.
+	room = 64 << 20
+	// often and seldom are the times between two collections below which room is given and beyond which it is taken back. They
+	// are further apart than most and standard, so that one does not lead to the other.
+	often, seldom = 500 * time.Millisecond, 4 * time.Second
+)
+
+// Ease lets the collector have room whenever it runs often, for as long as the process lives. Whoever has said in the environment
+// how it should run is obeyed instead.
+func Ease() {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" || eased.Swap(true) {
+		return
+	}
+	watch(&easer{last: time.Now(), percent: standard})
+}
+
+var eased atomic.Bool
+
+// easer follows the collections of this process.
+type easer struct {
+	last    time.Time
+	percent int
+}
+
+// watch calls e after the next collection: what nobody refers to is gone then.
+func watch(e *easer) {
+	runtime.AddCleanup(new([4]*byte), func(e *easer) { // with pointers: small things without them share their fate
+		e.collected(time.Now(), live())
+		watch(e)
+	}, e)
+}
+
+func (e *easer) collected(now time.Time, live uint64) {
+	percent := choose(e.percent, live, now.Sub(e.last))
+	e.last = now
+	if percent != e.percent {
+		e.percent = percent
+		debug.SetGCPercent(percent)
+	}
+}
+
+// choose is the percentage after a collection that left so much alive, so long after the one before. Small steps are not taken: each
+// stops everybody for a moment.
+func choose(was int, live uint64, since time.Duration) int {
+	wanted := min(max(int(100*room/max(live, 1)), standard), most)
+	switch {
+	case since > seldom:
+		return standard
+	case wanted < was, since < often && wanted > was+was/4:
+		return wanted
+	}
+	return was
+}
+
+func live() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return room // it is not known any more under this name: leave all as it is
+	}
+	return sample[0].Value.Uint64()
+}
