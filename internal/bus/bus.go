@@ -25,16 +25,24 @@ type Entry struct {
 type Bus struct {
 	maxEvents, maxBytes int
 
-	mu    sync.Mutex
-	ring  []Entry // from start, count of them, wrapping round
-	start int
-	count int
-	bytes int
-	floor uint64 // every event after this cursor is in the ring
-	last  uint64
+	mu sync.Mutex
+	// ring holds the entries from number first on up to but without next, each at its number modulo the length.
+	ring        []held
+	first, next uint64
+	newest      map[td.TaskID]uint64 // the number of a task's newest entry in the ring
+	bytes       int
+	floor       uint64 // every event after this cursor is in the ring
+	last        uint64
 
 	everything waiters // for whatever comes
 	waiting    map[td.TaskID]waiters
+}
+
+// held is an entry in the ring. Those of a task are chained, so that who follows a few need not look at all.
+type held struct {
+	Entry
+	before  uint64 // the number of the one before it of the same task, if chained
+	chained bool
 }
 
 type waiters map[*Wait]struct{}
@@ -42,8 +50,8 @@ type waiters map[*Wait]struct{}
 // New makes a bus that holds at most so many events and bytes, for a journal whose newest event is last.
 func New(maxEvents, maxBytes int, last uint64) *Bus {
 	return &Bus{
-		maxEvents: maxEvents, maxBytes: maxBytes, ring: make([]Entry, maxEvents), floor: last, last: last,
-		everything: waiters{}, waiting: map[td.TaskID]waiters{},
+		maxEvents: maxEvents, maxBytes: maxBytes, ring: make([]held, maxEvents), floor: last, last: last,
+		newest: map[td.TaskID]uint64{}, everything: waiters{}, waiting: map[td.TaskID]waiters{},
 	}
 }
 
@@ -56,11 +64,13 @@ func (b *Bus) Publish(entries []Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range entries {
-		for b.count > 0 && (b.count == b.maxEvents || b.bytes+e.Size > b.maxBytes) {
+		for b.count() > 0 && (b.count() == b.maxEvents || b.bytes+e.Size > b.maxBytes) {
 			b.drop()
 		}
-		b.ring[(b.start+b.count)%b.maxEvents] = e
-		b.count++
+		before, chained := b.newest[e.Event.Task]
+		*b.at(b.next) = held{e, before, chained}
+		b.newest[e.Event.Task] = b.next
+		b.next++
 		b.bytes += e.Size
 		for _, woken := range []waiters{b.everything, b.waiting[e.Event.Task]} {
 			for w := range woken {
@@ -75,12 +85,14 @@ func (b *Bus) Publish(entries []Entry) {
 
 // drop lets go of the oldest event.
 func (b *Bus) drop() {
-	e := &b.ring[b.start]
+	e := b.at(b.first)
 	b.floor = e.Event.Cursor
 	b.bytes -= e.Size
-	*e = Entry{}
-	b.start = (b.start + 1) % b.maxEvents
-	b.count--
+	if b.newest[e.Event.Task] == b.first {
+		delete(b.newest, e.Event.Task)
+	}
+	*e = held{}
+	b.first++
 }
 
 // Look is what a follower finds.
@@ -95,26 +107,45 @@ type Look struct {
 	Wait *Wait
 }
 
-// After finds up to max events with a cursor greater than this one: those of the given tasks, or of all if there are none.
-func (b *Bus) After(cursor uint64, tasks []td.TaskID, max int) Look {
+// After finds up to so many events with a cursor greater than this one: those of the given tasks, or of all if there are none.
+func (b *Bus) After(cursor uint64, tasks []td.TaskID, most int) Look {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if cursor < b.floor {
 		return Look{}
 	}
-	look := Look{UpTo: cursor, Complete: true}
-	first := sort.Search(b.count, func(i int) bool { return b.at(i).Cursor > cursor })
-	for i := first; i < b.count && len(look.Events) < max; i++ {
-		ev := b.at(i)
-		look.UpTo = ev.Cursor
-		if len(tasks) == 0 || slices.Contains(tasks, ev.Task) {
-			look.Events = append(look.Events, *ev)
+	look := Look{UpTo: max(cursor, b.last), Complete: true}
+	if len(tasks) == 0 {
+		first := sort.Search(b.count(), func(i int) bool { return b.at(b.first+uint64(i)).Event.Cursor > cursor })
+		for n := b.first + uint64(first); n < b.next && len(look.Events) < most; n++ {
+			look.Events = append(look.Events, b.at(n).Event)
+		}
+	} else {
+		for _, n := range b.of(tasks, cursor, most) {
+			look.Events = append(look.Events, b.at(n).Event)
 		}
 	}
-	if len(look.Events) == 0 {
+	switch n := len(look.Events); n {
+	case 0:
 		look.Wait = b.wait(tasks)
+	case most:
+		look.UpTo = look.Events[n-1].Cursor
 	}
 	return look
+}
+
+// of are the numbers of the oldest entries, so many at most, of these tasks after a cursor.
+func (b *Bus) of(tasks []td.TaskID, cursor uint64, most int) (found []uint64) {
+	for _, t := range tasks {
+		n, chained := b.newest[t]
+		for chained && n >= b.first && b.at(n).Event.Cursor > cursor {
+			found = append(found, n)
+			n, chained = b.at(n).before, b.at(n).chained
+		}
+	}
+	slices.Sort(found)
+	found = slices.Compact(found) // somebody may follow a task twice
+	return found[:min(len(found), most)]
 }
 
 // Wait is a follower that waits for events.
@@ -161,7 +192,9 @@ func (b *Bus) leave(w *Wait) {
 	}
 }
 
-func (b *Bus) at(i int) *td.Event { return &b.ring[(b.start+i)%b.maxEvents].Event }
+func (b *Bus) count() int { return int(b.next - b.first) }
+
+func (b *Bus) at(number uint64) *held { return &b.ring[number%uint64(b.maxEvents)] }
 
 // Last is the cursor of the newest event published.
 func (b *Bus) Last() uint64 {

@@ -1,8 +1,11 @@
 package bus_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"taskdaemon/internal/bus"
 	"taskdaemon/internal/td"
@@ -143,4 +146,56 @@ func TestBusWakesWhoFollowsTheTask(t *testing.T) {
 	if !next.Complete || len(next.Events) != 2 || next.Events[0].Cursor != 16 {
 		t.Errorf("after the wait there is %+v", next)
 	}
+}
+
+// A bus finds what going through all events finds, whatever it has let go and whoever is followed.
+func TestBusFindsWhatThereIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 12).Draw(t, "size")
+		b := bus.New(size, rapid.IntRange(1, 30).Draw(t, "bytes"), 0)
+		tasks := rapid.SampledFrom([]td.TaskID{"a", "b", "c", "d"})
+		var all []td.Event
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			var more []bus.Entry
+			for range rapid.IntRange(0, 4).Draw(t, "more") {
+				ev := td.Event{Cursor: uint64(len(all)) + 1, Task: tasks.Draw(t, "of"), Body: td.Said{}}
+				all = append(all, ev)
+				more = append(more, bus.Entry{Event: ev, Size: rapid.IntRange(1, 9).Draw(t, "bytes")})
+			}
+			b.Publish(more)
+			last := uint64(len(all))
+			after, most := rapid.Uint64Range(0, last).Draw(t, "after"), rapid.IntRange(1, 15).Draw(t, "most")
+			some := rapid.SliceOfN(tasks, 0, 5).Draw(t, "follows")
+			look := b.After(after, some, most)
+			if !look.Complete {
+				if last-after <= 1 {
+					t.Fatal("not even the newest is there")
+				}
+				continue
+			}
+			var want []td.Event
+			upTo := after
+			for _, ev := range all[after:] {
+				if len(want) == most {
+					break
+				}
+				upTo = ev.Cursor
+				if len(some) == 0 || slices.Contains(some, ev.Task) {
+					want = append(want, ev)
+				}
+			}
+			if !slices.Equal(look.Events, want) {
+				t.Fatalf("after %d of %v: %v, want %v", after, some, look.Events, want)
+			}
+			if look.UpTo != upTo && (len(want) == most || look.UpTo != last) {
+				t.Fatalf("after %d: seen up to %d, want %d", after, look.UpTo, upTo)
+			}
+			if (look.Wait != nil) != (len(want) == 0) {
+				t.Fatalf("%d found, something to wait for: %v", len(want), look.Wait != nil)
+			}
+			if look.Wait != nil {
+				look.Wait.Leave()
+			}
+		}
+	})
 }
