@@ -116,13 +116,16 @@ func (b *Bus) After(cursor uint64, tasks []td.TaskID, most int) Look {
 	}
 	look := Look{UpTo: max(cursor, b.last), Complete: true}
 	if len(tasks) == 0 {
-		first := sort.Search(b.count(), func(i int) bool { return b.at(b.first+uint64(i)).Event.Cursor > cursor })
-		for n := b.first + uint64(first); n < b.next && len(look.Events) < most; n++ {
-			look.Events = append(look.Events, b.at(n).Event)
+		first := b.first + uint64(sort.Search(b.count(), func(i int) bool { return b.at(b.first+uint64(i)).Event.Cursor > cursor }))
+		look.Events = make([]td.Event, min(b.next-first, uint64(most)))
+		for i := range look.Events {
+			look.Events[i] = b.at(first + uint64(i)).Event
 		}
 	} else {
-		for _, n := range b.of(tasks, cursor, most) {
-			look.Events = append(look.Events, b.at(n).Event)
+		found := b.of(tasks, cursor, most)
+		look.Events = make([]td.Event, len(found))
+		for i, n := range found {
+			look.Events[i] = b.at(n).Event
 		}
 	}
 	switch n := len(look.Events); n {

@@ -1,8 +1,8 @@
 // Package heap gives the garbage collector room where memory is plenty and time is short.
 //
 // Go collects when as much was allocated as lives. A daemon whose loops keep 25 MiB and make 200 MiB of garbage a second would collect
-// seven times a second, and those who wait for their turn feel each of them. With room for 64 MiB of garbage it collects a
-// third as often. An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
+// seven times a second, and those who wait for their turn feel each of them. With room for 128 MiB of garbage it collects a
+// quarter as often. An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
 package heap
 
 import (
@@ -20,7 +20,7 @@ const (
 	// most is as far as it is raised.
 	most = 400
 	// room is how much garbage may lie about.
-	room = 64 << 20
+	room = 128 << 20
 	// often and seldom are the times between two collections below which room is given and beyond which it is taken back. They
 	// are further apart than most and standard, so that one does not lead to the other.
 	often, seldom = 500 * time.Millisecond, 4 * time.Second
