@@ -137,14 +137,18 @@ func (s *server) pull(ctx context.Context, q api.EventQuery, items chan<- pulled
 	}
 }
 
-// streamWriter writes server-sent events. Every write has a deadline: a client that does not read is
+// streamWriter writes server-sent events, what is there together. Every write has a deadline: a client that does not read is
 // left behind.
 type streamWriter struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
 	timeout time.Duration
 	frames  *frames
+	ready   []byte // not written yet
 }
+
+// maxReady is how much is kept to be written together.
+const maxReady = 32 << 10
 
 func (s *server) newStreamWriter(w http.ResponseWriter) *streamWriter {
 	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: s.opts.WriteTimeout, frames: &s.frames}
@@ -193,15 +197,29 @@ func (o *streamWriter) message(name string, id uint64, data any) error {
 func (o *streamWriter) comment(text string) error { return o.write([]byte(": " + text + "\n\n")) }
 
 func (o *streamWriter) write(b []byte) error {
+	if len(o.ready) > 0 && len(o.ready)+len(b) > maxReady {
+		if err := o.out(); err != nil {
+			return err
+		}
+	}
+	o.ready = append(o.ready, b...)
+	return nil
+}
+
+// out writes what is ready.
+func (o *streamWriter) out() error {
 	if err := o.ctl.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
 		return err
 	}
-	_, err := o.w.Write(b)
+	_, err := o.w.Write(o.ready)
+	if o.ready = o.ready[:0]; cap(o.ready) > maxReady {
+		o.ready = nil // one large event is not remembered for ever
+	}
 	return err
 }
 
 func (o *streamWriter) flush() error {
-	if err := o.ctl.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
+	if err := o.out(); err != nil {
 		return err
 	}
 	return o.ctl.Flush()
