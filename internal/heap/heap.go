@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,7 +24,7 @@ const (
 	room = 128 << 20
 	// often and seldom are the times between two collections below which room is given and beyond which it is taken back. They
 	// are further apart than most and standard, so that one does not lead to the other.
-	often, seldom = 500 * time.Millisecond, 4 * time.Second
+	often, seldom = 500 * time.Millisecond, 3 * time.Second
 )
 
 // Ease lets the collector have room whenever it runs often, for as long as the process lives. Whoever has said in the environment
@@ -32,15 +33,34 @@ func Ease() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" || eased.Swap(true) {
 		return
 	}
-	watch(&easer{last: time.Now(), percent: standard})
+	watch(newEaser())
 }
 
 var eased atomic.Bool
 
 // easer follows the collections of this process.
 type easer struct {
+	mu      sync.Mutex
 	last    time.Time
 	percent int
+	quiet   *time.Timer // takes the room back when there are no more collections
+}
+
+func newEaser() *easer {
+	e := &easer{last: time.Now(), percent: standard}
+	e.quiet = time.AfterFunc(seldom, e.calm)
+	return e
+}
+
+// calm gives back what lies about: nobody needs the processor now.
+func (e *easer) calm() {
+	e.mu.Lock()
+	eased := e.percent > standard
+	e.set(standard)
+	e.mu.Unlock()
+	if eased {
+		debug.FreeOSMemory()
+	}
 }
 
 // watch calls e after the next collection: what nobody refers to is gone then.
@@ -52,8 +72,16 @@ func watch(e *easer) {
 }
 
 func (e *easer) collected(now time.Time, live uint64) {
-	percent := choose(e.percent, live, now.Sub(e.last))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.set(choose(e.percent, live, now.Sub(e.last)))
 	e.last = now
+	if e.percent > standard {
+		e.quiet.Reset(seldom)
+	}
+}
+
+func (e *easer) set(percent int) {
 	if percent != e.percent {
 		e.percent = percent
 		debug.SetGCPercent(percent)

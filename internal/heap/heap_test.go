@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -20,9 +21,9 @@ func TestChoose(t *testing.T) {
 		{"busy and empty", 100, 0, 0, most},
 		{"busy and large", 100, 200 << 20, 100 * time.Millisecond, 100},
 		{"it stays when it helps", 256, 50 << 20, 400 * time.Millisecond, 256},
-		{"and beyond", 256, 50 << 20, 3 * time.Second, 256},
+		{"and beyond", 256, 50 << 20, 2 * time.Second, 256},
 		{"a little more is not worth it", 256, 46 << 20, 100 * time.Millisecond, 256},
-		{"the heap has grown", 256, 100 << 20, 3 * time.Second, 128},
+		{"the heap has grown", 256, 100 << 20, 2 * time.Second, 128},
 		{"it is quiet again", 400, 1 << 20, time.Minute, 100},
 		{"never busy", 100, 10 << 20, time.Second, 100},
 		{"the clock went back", 100, 200 << 20, -time.Second, 100},
@@ -53,6 +54,30 @@ func TestCollectionsAreSeen(t *testing.T) {
 		time.Sleep(time.Millisecond) // the cleanup runs beside this
 	}
 	t.Error("200 collections, one after the other, changed nothing")
+}
+
+// When the work is done and nothing is collected any more, the room is taken back.
+func TestTheRoomIsTakenBack(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(standard))
+	synctest.Test(t, func(t *testing.T) {
+		e := newEaser()
+		percent := func() int {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.percent
+		}
+		for began := time.Now(); time.Since(began) < 3*seldom; time.Sleep(often / 2) {
+			e.collected(time.Now(), 32<<20)
+		}
+		if percent() != most {
+			t.Fatalf("%d while it is busy", percent())
+		}
+		time.Sleep(seldom)
+		synctest.Wait()
+		if percent() != standard {
+			t.Errorf("%d after it", percent())
+		}
+	})
 }
 
 func TestTheEnvironmentIsObeyed(t *testing.T) {
