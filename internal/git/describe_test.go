@@ -1,6 +1,8 @@
 package git
 
 import (
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -44,5 +46,35 @@ func TestDescribeOutsideAndEmpty(t *testing.T) {
 	}
 	if _, err := Describe(t.Context(), dir+"/gone"); !td.IsKind(err, td.NotFound) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+// What is seen without git is what git says, wherever the folder lies.
+func TestPlain(t *testing.T) {
+	repo, outside := checkout(t), t.TempDir()
+	write(t, outside+"/sub/file", "x")
+	user(t, outside, "init", "-q", "--bare", "bare.git")
+	user(t, repo, "worktree", "add", "-q", outside+"/linked")
+	for name, to := range map[string]string{"into": repo + "/pkg", "out": outside + "/sub"} {
+		if err := os.Symlink(to, outside+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(outside+"/sub", repo+"/out"); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{
+		outside: true, outside + "/sub": true, outside + "/out": true, repo + "/out": true,
+		repo: false, repo + "/pkg": false, repo + "/.git": false, outside + "/into": false, outside + "/linked": false,
+		outside + "/bare.git": false, outside + "/bare.git/objects": false, outside + "/gone": false,
+	} {
+		if got := plain(dir); got != want {
+			t.Errorf("%s: %v", dir, got)
+		}
+		cmd := exec.Command("git", "rev-parse", "--git-dir")
+		cmd.Dir = dir
+		if err := cmd.Run(); want && err == nil {
+			t.Errorf("%s: git says otherwise", dir)
+		}
 	}
 }

@@ -84,6 +84,16 @@ func TestResultsOutOfOrder(t *testing.T) {
 	}
 }
 
+// What ends after its task did is there at once: retention may let go of it, and no other event will bring it along.
+func TestResultAfterTheEnd(t *testing.T) {
+	call := td.Block{Type: td.ToolUseBlock, Name: "Bash", Input: json.RawMessage(`{"command":"make"}`)}
+	path := tell(t, answer("t1.model", call, call),
+		td.Moved{Verb: td.VerbCancel, From: td.Running, Status: td.Status{State: td.Cancelled}}, result("t1.0", "made"))
+	if got := subjects(t, path, 2); strings.Join(got, "|") != "turn 1: Bash make, Bash make|cancelled|turn 1: Bash make" {
+		t.Errorf("subjects: %q", got)
+	}
+}
+
 func TestHugeBody(t *testing.T) {
 	huge := strings.Repeat("0123456789abcde\n", 50<<20/16)
 	path := tell(t, answer("t1.model", td.Block{Type: td.ToolUseBlock, ID: "u", Name: "Bash"}), result("t1.0", huge))

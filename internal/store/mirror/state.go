@@ -104,7 +104,7 @@ func (s *state) take(ev td.Event) (out []git.Commit, err error) {
 			s.turn = &turn{}
 		}
 		s.turn.add(d)
-		if len(s.Calls) > 0 {
+		if len(s.Calls) > 0 && !s.Live.Status.State.Terminal() { // of a task that has ended nothing more may come
 			return out, nil
 		}
 		d = s.turn.draft(s.Live.Turns)
