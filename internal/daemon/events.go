@@ -17,7 +17,7 @@ const liveBacklog = 1024
 
 // gatherEvery is how long events gather for whoever only follows them: nobody sees the difference, and to wake hundreds of followers for each
 // event would cost the loops more than the events themselves.
-const gatherEvery = 100 * time.Millisecond
+const gatherEvery = 200 * time.Millisecond
 
 // Events yields journaled events and, when asked, what is on its way. The reader pulls: one that stops
 // reading holds up nobody.
