@@ -408,7 +408,7 @@ func TestLastWords(t *testing.T) {
 	})
 }
 
-// listenerOf waits for the process that listens to a daemon, and is not the one that did before.
+// listenerOf waits for the process that listens to a daemon, to which the daemon's standard error leads, and is not the one that did before.
 func listenerOf(t *testing.T, daemon, before int) int {
 	t.Helper()
 	return eventually(t, func() (found []int) {
@@ -418,7 +418,9 @@ func listenerOf(t *testing.T, daemon, before int) int {
 			for word := range strings.FieldsSeq(string(raw)) {
 				pid, _ := strconv.Atoi(word)
 				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				if pid != before && bytes.Contains(line, []byte("last-words")) {
+				said, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", daemon))
+				heard, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", pid))
+				if pid != before && bytes.Contains(line, []byte("last-words")) && said != "" && said == heard {
 					found = append(found, pid)
 				}
 			}

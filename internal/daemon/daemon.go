@@ -367,6 +367,7 @@ func (d *Daemon) catchUp(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(3 * time.Second); d.mirror.Mirrored() < last && time.Now().Before(end); {
+		d.mirror.Hurry()
 		<-tick.C
 	}
 }

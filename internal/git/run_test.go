@@ -34,8 +34,12 @@ func TestEnvironmentIsClean(t *testing.T) {
 }
 
 func TestNoGit(t *testing.T) {
+	dir := checkout(t)
 	t.Setenv("PATH", t.TempDir())
-	_, err := Describe(t.Context(), t.TempDir())
+	if info, err := Describe(t.Context(), t.TempDir()); err != nil || info.Repo {
+		t.Errorf("a folder that is in no repository: %v", err)
+	}
+	_, err := Describe(t.Context(), dir)
 	if !td.IsKind(err, td.Unavailable) || td.HintOf(err) == "" {
 		t.Errorf("%v, hint %q", err, td.HintOf(err))
 	}

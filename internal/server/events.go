@@ -107,10 +107,7 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		case <-ctx.Done():
 			return
 		}
-		if err == nil || errors.Is(err, errStreamOver) {
-			err = errors.Join(err, out.flush()) // what is ready goes out together
-		}
-		if err != nil {
+		if errors.Join(err, out.flush()) != nil { // what is ready goes out together, and before an end of any kind
 			return
 		}
 	}

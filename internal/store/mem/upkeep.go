@@ -45,7 +45,7 @@ func (s *Store) Trim(ctx context.Context, p store.Retention) (out store.Trimmed,
 	for _, id := range s.order {
 		t := s.tasks[id]
 		before, ended := rule.BodiesBefore(p, t.Status.State)
-		if !ended {
+		if !ended || len(t.stream) > 0 && t.stream[len(t.stream)-1].Cursor > p.Mirrored { // the mirror has a turn when it has its end
 			continue
 		}
 		n := 0

@@ -239,6 +239,14 @@ func (m *Mirror) Flush(ctx context.Context, task td.TaskID) (string, error) {
 	return tip, err
 }
 
+// Hurry asks an open batch to end: somebody waits for what is in it.
+func (m *Mirror) Hurry() {
+	select {
+	case m.hurry <- struct{}{}:
+	default:
+	}
+}
+
 // take waits for the turn and asks an open batch to end.
 func (m *Mirror) take(ctx context.Context) error {
 	for {

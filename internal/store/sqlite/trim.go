@@ -84,6 +84,9 @@ func (s *Store) trimTask(ctx context.Context, p store.Retention, d dueTask) (rem
 			return nil // a person asked to try it again meanwhile
 		}
 		upTo := t.trimmable(p)
+		if e.newest > p.Mirrored {
+			return nil // the mirror has a turn when it has its end: it is looked at again
+		}
 		level := trimmedBodies
 		if d.records {
 			level = trimmedRecords
