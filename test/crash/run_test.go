@@ -427,8 +427,19 @@ func (w *crashRun) anonymous(messages []td.Message, task td.Task) []td.Message {
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		w.t.Fatal(err)
 	}
+	if w.s.run == nil || w.s.run.Limit == 0 {
+		return out
+	}
+	// Who asks for more before a run has come to its limit has it go on, and after that begins another, which is told the notes of its own.
+	for _, m := range out {
+		for i := range m.Blocks {
+			m.Blocks[i].Text = toldNotes.ReplaceAllString(m.Blocks[i].Text, "")
+		}
+	}
 	return out
 }
+
+var toldNotes = regexp.MustCompile(`(?s)\n\n<notes>.*?</notes>`)
 
 // doctor asks the daemon itself whether everything agrees.
 func (w *crashRun) doctor(ctx context.Context) error {

@@ -7,7 +7,7 @@
 // was lost can be made again (Reader). The mirror follows the journal by a cursor and is never waited for by a
 // loop. It answers no query: the journal is the truth.
 //
-// A commit depends on nothing but the task's events up to it, so a mirror that was killed anywhere and
+// A commit depends on nothing but the task's events up to it, and on who asked for all there is in the middle of a turn (Flush). So a mirror that was killed anywhere and
 // runs again makes the same commits with the same ids, and events whose commits are there already are
 // passed over. The state that rendering needs is kept in each commit (state.json), which makes a branch
 // the only place where its own progress is written. The cursor is a file in the repository: a
