@@ -51,7 +51,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	a := policy.Action{
 		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free, Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
-		Sandboxed: r.confined(), Tainted: r.tainted(),
+		Sandboxed: call.Command != "" && r.confined(), Tainted: r.tainted(),
 	}
 	if a.Command != "" && a.Tool != "Bash" {
 		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not

@@ -370,7 +370,7 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 		Emit:    func(out []byte) { r.live(step, api.LiveOutput, out) },
 		Now:     r.Now,
 		Timeout: limit,
-		Sandbox: r.sandbox(),
+		Sandbox: r.sandbox,
 		Secrets: r.Redact,
 		Ask: func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error) {
 			return r.Aside(ctx, r.log.Task(), digestSystem, prompt, maxTokens)

@@ -230,6 +230,7 @@ func matchesPath(pattern, path string) bool {
 	if pattern == "" {
 		return true
 	}
-	path = strings.NewReplacer("\x02", "*", "\x03", "?", "\x04", "**").Replace(path)
-	return doublestar.MatchUnvalidated(pattern, path)
+	return doublestar.MatchUnvalidated(pattern, globsWritten.Replace(path))
 }
+
+var globsWritten = strings.NewReplacer("\x02", "*", "\x03", "?", "\x04", "**")

@@ -29,9 +29,9 @@ func globbed(word string) bool { return strings.ContainsAny(word, "\x02\x03\x04"
 func certain(word string) bool { return !unknown(word) && !globbed(word) }
 
 // readable replaces the marks by what a person would write.
-func readable(word string) string {
-	return strings.NewReplacer("\x00", "$…", "\x01", "$…", "\x02", "*", "\x03", "?", "\x04", "**", "\x05", "").Replace(word)
-}
+func readable(word string) string { return asWritten.Replace(word) }
+
+var asWritten = strings.NewReplacer("\x00", "$…", "\x01", "$…", "\x02", "*", "\x03", "?", "\x04", "**", "\x05", "")
 
 // hidden reports whether source contains characters that are used as marks, or that a terminal does not
 // show as they are.

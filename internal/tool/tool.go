@@ -115,8 +115,16 @@ type Env struct {
 	Timeout time.Duration // of this call
 	// Secrets takes out what the model is not shown; nil knows shapes alone.
 	Secrets *redact.Redactor
-	// Sandbox is what the commands of this call may do; nil: whatever the user may.
-	Sandbox *sandbox.Profile
+	// Sandbox makes what the commands of this call may do, which takes a look at the disk; nil: whatever the user may.
+	Sandbox func() *sandbox.Profile
+}
+
+// Profile is what the commands of this call may do; nil: whatever the user may.
+func (e *Env) Profile() *sandbox.Profile {
+	if e.Sandbox == nil {
+		return nil
+	}
+	return e.Sandbox()
 }
 
 // Hides reports whether a path, relative to the workspace, is not for the model to know.

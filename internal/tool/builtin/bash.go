@@ -61,7 +61,7 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 	name := tool.SpoolName(env.Task, env.Step)
 	cmd := sandbox.Command{
 		Shell: in.Command, Dir: env.Root.Dir(), Timeout: timeout(env, in), Background: in.Background,
-		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Sandbox,
+		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Profile(),
 	}
 	ev := bashEvidence{Since: env.Now(), Boot: boot}
 	if in.Background {

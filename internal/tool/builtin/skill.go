@@ -87,7 +87,7 @@ func prepareSkillCommand(t skill.Tool, env *tool.Env, input json.RawMessage) (to
 	}
 	cmd := sandbox.Command{
 		Shell: inv.Shell, Env: inv.Env, Dir: env.Root.Dir(), Timeout: env.Timeout,
-		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Sandbox,
+		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Profile(),
 	}
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = defaultTimeout
