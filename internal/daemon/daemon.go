@@ -84,6 +84,7 @@ type Daemon struct {
 	resources *coord.Resources
 	rates     []policy.Rate // of tools, from the config
 	live      bus.Topic[api.Live]
+	audience  audience
 	shelf     *knowledge.Shelf
 	trees     *worktree.Trees
 	trunks    *trunks

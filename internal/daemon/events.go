@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"taskdaemon/internal/api"
@@ -15,9 +16,27 @@ import (
 // liveBacklog is how many live pieces a slow reader may fall behind before it misses some.
 const liveBacklog = 1024
 
-// gatherEvery is how long events gather for whoever only follows them: nobody sees the difference, and to wake hundreds of followers for each
-// event would cost the loops more than the events themselves.
-const gatherEvery = 200 * time.Millisecond
+// Events gather for whoever only follows them, the longer the more there are: together they are told so often a second, however
+// many they are. To wake hundreds for each event would cost the loops more than the events themselves.
+const (
+	tellingsPerSecond = 500
+	gatherLeast       = 50 * time.Millisecond // nobody sees the difference
+	gatherMost        = time.Second
+)
+
+// audience are those who follow events without the pieces on their way.
+type audience struct{ size atomic.Int64 }
+
+// enter lets one more follow, until it leaves.
+func (a *audience) enter() (leave func()) {
+	a.size.Add(1)
+	return func() { a.size.Add(-1) }
+}
+
+// gather is how long each of them waits for more.
+func (a *audience) gather() time.Duration {
+	return min(max(time.Duration(a.size.Load())*time.Second/tellingsPerSecond, gatherLeast), gatherMost)
+}
 
 // Events yields journaled events and, when asked, what is on its way. The reader pulls: one that stops
 // reading holds up nobody.
@@ -42,7 +61,10 @@ func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Ite
 			after = max(after, last)
 		}
 		if !q.Live || !q.Follow {
-			f.Every = gatherEvery // pieces on their way would overtake their events
+			if q.Follow {
+				defer d.audience.enter()()
+				f.Every = d.audience.gather
+			}
 			for ev, err := range d.journal.Follow(ctx, f, after) {
 				if !yield(api.Item{Event: &ev}, err) || err != nil {
 					return

@@ -19,7 +19,7 @@ import (
 
 // ahead is how many items are pulled before the client has read the first: enough to fill a packet,
 // too few to matter.
-const ahead = 32
+const ahead = 128
 
 type eventQuery struct {
 	Refs   []string  `query:"ref" doc:"Only events of these tasks."`
@@ -95,13 +95,9 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		var err error
 		select {
 		case p, ok := <-items:
-			err = out.pulled(p, ok)
-			for err == nil && len(items) > 0 { // only this goroutine takes from it
-				p, ok = <-items
-				err = out.pulled(p, ok)
-			}
+			err = s.tell(out, p, ok, items)
 		case <-beat.C:
-			err = out.comment("here")
+			out.comment("here")
 		case <-s.stopping:
 			err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(errStopping())), errStreamOver)
 		case <-ctx.Done():
@@ -111,6 +107,19 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 			return
 		}
 	}
+}
+
+// tell makes the messages of what was pulled and of what else is there already. One stream does so at a time: however many look on,
+// they take no more than one processor from the loops.
+func (s *server) tell(out *streamWriter, p pulled, ok bool, more <-chan pulled) error {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	err := out.pulled(p, ok)
+	for err == nil && len(more) > 0 && len(out.ready) < maxReady { // nobody else takes from it
+		p, ok = <-more
+		err = out.pulled(p, ok)
+	}
+	return err
 }
 
 var errStreamOver = errors.New("stream over")
@@ -144,7 +153,7 @@ type streamWriter struct {
 	ready   []byte // not written yet
 }
 
-// maxReady is how much is kept to be written together.
+// maxReady is about how much is written together.
 const maxReady = 32 << 10
 
 func (s *server) newStreamWriter(w http.ResponseWriter) *streamWriter {
@@ -176,7 +185,7 @@ func (o *streamWriter) item(i api.Item) error {
 		if err != nil {
 			return err
 		}
-		return o.write(raw)
+		o.ready = append(o.ready, raw...)
 	case i.Live != nil:
 		return o.message(wire.StreamLive, 0, i.Live)
 	}
@@ -188,36 +197,20 @@ func (o *streamWriter) message(name string, id uint64, data any) error {
 	if err != nil {
 		return err
 	}
-	return o.write(raw)
-}
-
-func (o *streamWriter) comment(text string) error { return o.write([]byte(": " + text + "\n\n")) }
-
-func (o *streamWriter) write(b []byte) error {
-	if len(o.ready) > 0 && len(o.ready)+len(b) > maxReady {
-		if err := o.out(); err != nil {
-			return err
-		}
-	}
-	o.ready = append(o.ready, b...)
+	o.ready = append(o.ready, raw...)
 	return nil
 }
 
-// out writes what is ready.
-func (o *streamWriter) out() error {
+func (o *streamWriter) comment(text string) { o.ready = append(o.ready, ": "+text+"\n\n"...) }
+
+// flush writes what is ready.
+func (o *streamWriter) flush() error {
 	if err := o.ctl.SetWriteDeadline(time.Now().Add(o.timeout)); err != nil {
 		return err
 	}
 	_, err := o.w.Write(o.ready)
-	if o.ready = o.ready[:0]; cap(o.ready) > maxReady {
+	if o.ready = o.ready[:0]; cap(o.ready) > 2*maxReady {
 		o.ready = nil // one large event is not remembered for ever
 	}
-	return err
-}
-
-func (o *streamWriter) flush() error {
-	if err := o.out(); err != nil {
-		return err
-	}
-	return o.ctl.Flush()
+	return errors.Join(err, o.ctl.Flush())
 }

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	maxFrames    = 1024
+	// maxFrames is how many there may be while the slowest of those who are told together catches up.
+	maxFrames    = 4096
 	maxFrameSize = 8 << 10
+	maxFrameSum  = 8 << 20
 	// maxFrameAge is how old an event may be that is taken from memory: of older ones retention may have let go.
 	maxFrameAge = time.Minute
 )
@@ -21,8 +23,10 @@ const (
 // frames are the newest events as they are sent. Many follow the same tasks, and each event is encoded for all of them once. Its
 // methods may be called from any goroutine.
 type frames struct {
-	mu   sync.Mutex
-	ring [maxFrames]sent
+	mu     sync.Mutex
+	ring   [maxFrames]sent
+	sum    int    // of the bytes in it
+	oldest uint64 // all before this cursor are forgotten
 }
 
 type sent struct {
@@ -35,9 +39,8 @@ func (f *frames) of(ev *td.Event) ([]byte, error) {
 	if time.Since(ev.At) > maxFrameAge {
 		return frame(wire.StreamEvent, ev.Cursor, ev)
 	}
-	at := &f.ring[ev.Cursor%maxFrames]
 	f.mu.Lock()
-	known := *at
+	known := f.ring[ev.Cursor%maxFrames]
 	f.mu.Unlock()
 	if known.raw != nil && known.cursor == ev.Cursor {
 		return known.raw, nil
@@ -46,12 +49,29 @@ func (f *frames) of(ev *td.Event) ([]byte, error) {
 	if err != nil || len(raw) > maxFrameSize {
 		return raw, err
 	}
+	f.keep(sent{ev.Cursor, raw})
+	return raw, nil
+}
+
+// keep remembers a message in the place of an older one: who reads the past does not drive out what many wait for.
+func (f *frames) keep(s sent) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if at.cursor < ev.Cursor { // who reads the past does not drive out what many wait for
-		*at = sent{ev.Cursor, raw}
+	at := &f.ring[s.cursor%maxFrames]
+	if s.cursor <= at.cursor || s.cursor < f.oldest {
+		return
 	}
-	return raw, nil
+	f.sum += len(s.raw) - len(at.raw)
+	*at = s
+	f.oldest = max(f.oldest, s.cursor-min(s.cursor, maxFrames-1))
+	for f.sum > maxFrameSum { // the newest alone is smaller
+		old := &f.ring[f.oldest%maxFrames]
+		if old.cursor <= f.oldest {
+			f.sum -= len(old.raw)
+			*old = sent{cursor: old.cursor}
+		}
+		f.oldest++
+	}
 }
 
 // frame is a server-sent event.

@@ -43,6 +43,23 @@ func TestFrames(t *testing.T) {
 	if a, b := of(said(9, 0, large)), of(said(9, 0, large)); &a[0] == &b[0] {
 		t.Error("a large event is kept")
 	}
+	rather := strings.Repeat("x", maxFrameSize/2)
+	for n := uint64(5 * maxFrames); n < 7*maxFrames; n += 1 + n%3 { // not everything is followed
+		if of(said(n, 0, rather)); f.sum > maxFrameSum {
+			t.Fatalf("%d bytes are kept", f.sum)
+		}
+	}
+	held := 0
+	for _, s := range f.ring {
+		held += len(s.raw)
+	}
+	if held != f.sum || held < maxFrameSum/2 {
+		t.Errorf("%d bytes are kept, counted as %d", held, f.sum)
+	}
+	if a, b := of(said(7*maxFrames, 0, rather)), of(said(7*maxFrames, 0, rather)); &a[0] != &b[0] {
+		t.Error("there is no room for the newest")
+	}
+	f = frames{}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

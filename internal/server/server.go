@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,7 @@ type server struct {
 	handlers handlerGroup
 	identity atomic.Pointer[identity]
 	frames   frames
+	telling  sync.Mutex // held while messages of a stream are made
 }
 
 // errStopping is what whoever comes too late is told.

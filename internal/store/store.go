@@ -70,9 +70,9 @@ type EventFilter struct {
 	Types    []td.EventType // any of these, or all when empty
 	Since    time.Time      // not older than this, when set
 	NoFuture bool           // Follow ends at the journal's present end instead of waiting
-	// Every is how long Follow may let what comes gather, after it has told of some, so that who looks on is not woken for each
-	// event. What comes after a pause is told at once.
-	Every time.Duration
+	// Every, if set, says how long Follow may let what comes gather, after it has told of some, so that who looks on is not
+	// woken for each event. What comes after a pause is told at once.
+	Every func() time.Duration
 }
 
 // Inbox is how people, who hold no claim, reach a task.

@@ -106,8 +106,9 @@ func stolen() (t ticks) {
 	return t
 }
 
-func (t ticks) since(before ticks) string {
-	return fmt.Sprintf("%.0f %% of the time", 100*float64(t.stolen-before.stolen)/float64(max(t.all-before.all, 1)))
+// since is the part of the time that was stolen.
+func (t ticks) since(before ticks) float64 {
+	return float64(t.stolen-before.stolen) / float64(max(t.all-before.all, 1))
 }
 
 // load is the load average of the last minute.

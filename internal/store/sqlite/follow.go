@@ -107,7 +107,10 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 
 // gather lets more come if it has told of some a moment ago. It does not wait for the first of them, which would wake it once more.
 func (w *follower) gather(ctx context.Context) error {
-	rest := w.f.Every - time.Since(w.told)
+	if w.f.Every == nil || w.told.IsZero() {
+		return nil
+	}
+	rest := w.f.Every() - time.Since(w.told)
 	if rest <= 0 {
 		return nil
 	}

@@ -115,7 +115,7 @@ func TestFollowGathers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	follow := func(every time.Duration) chan td.Event {
+	follow := func(every func() time.Duration) chan td.Event {
 		told := make(chan td.Event, 10)
 		wg.Go(func() {
 			defer close(told)
@@ -129,7 +129,7 @@ func TestFollowGathers(t *testing.T) {
 		})
 		return told
 	}
-	patient, eager := follow(time.Hour), follow(0)
+	patient, eager := follow(func() time.Duration { return time.Hour }), follow(nil)
 	for _, text := range []string{"a", "b"} {
 		if task, err = s.Append(t.Context(), c, task.Head, said(text)); err != nil {
 			t.Fatal(err)
