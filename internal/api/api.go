@@ -135,9 +135,10 @@ type EventQuery struct {
 	Since  time.Time      `json:"since,omitzero"`
 }
 
-// Item is one thing Events yields: exactly one field is set.
+// Item is one thing Events yields, an event or a live piece.
 type Item struct {
 	Event *td.Event `json:"event,omitempty"`
+	Raw   []byte    `json:"-"` // Event's body as it is encoded, where that is at hand
 	Live  *Live     `json:"live,omitempty"`
 }
 

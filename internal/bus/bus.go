@@ -1,7 +1,7 @@
 // Package bus tells followers about durable events.
 //
 // It keeps the newest events of the journal in memory, in order, and is pulled: a follower asks for
-// what came after its cursor and gets a channel that is closed when there is more. One that follows a few tasks
+// what came after its cursor and gets a channel that is closed when there is more. One that follows a few tasks, or a few types,
 // is woken by their events alone: whoever appends waits for Publish, which must not cost more because many look on.
 // Publishing never waits for a follower. One that fell behind what the bus still holds is told so and reads the journal
 // until it has caught up. Only the journal's writer publishes, after its commit.
@@ -17,8 +17,19 @@ import (
 
 // Entry is a durable event and about how many bytes it keeps in memory.
 type Entry struct {
-	Event td.Event
-	Size  int
+	td.Record
+	Size int
+}
+
+// Wanted is what somebody follows; the zero value is everything.
+type Wanted struct {
+	Tasks []td.TaskID    // any of these, or all when empty
+	Types []td.EventType // any of these, or all when empty
+}
+
+// likes reports whether an event of a wanted task is of a wanted type.
+func (w *Wanted) likes(e *Entry) bool {
+	return len(w.Types) == 0 || slices.Contains(w.Types, e.Body.Type())
 }
 
 // Bus is a bounded window on the end of the journal. Its methods may be called from any goroutine.
@@ -34,7 +45,7 @@ type Bus struct {
 	floor       uint64 // every event after this cursor is in the ring
 	last        uint64
 
-	everything waiters // for whatever comes
+	everything waiters // of any task
 	waiting    map[td.TaskID]waiters
 }
 
@@ -67,29 +78,32 @@ func (b *Bus) Publish(entries []Entry) {
 		for b.count() > 0 && (b.count() == b.maxEvents || b.bytes+e.Size > b.maxBytes) {
 			b.drop()
 		}
-		before, chained := b.newest[e.Event.Task]
+		before, chained := b.newest[e.Task]
 		*b.at(b.next) = held{e, before, chained}
-		b.newest[e.Event.Task] = b.next
+		b.newest[e.Task] = b.next
 		b.next++
 		b.bytes += e.Size
-		for _, woken := range []waiters{b.everything, b.waiting[e.Event.Task]} {
+		for _, woken := range []waiters{b.everything, b.waiting[e.Task]} {
 			for w := range woken {
+				if !w.wanted.likes(&e) {
+					continue
+				}
 				w.upTo = b.last
 				b.leave(w)
 				close(w.more)
 			}
 		}
-		b.last = e.Event.Cursor
+		b.last = e.Cursor
 	}
 }
 
 // drop lets go of the oldest event.
 func (b *Bus) drop() {
 	e := b.at(b.first)
-	b.floor = e.Event.Cursor
+	b.floor = e.Cursor
 	b.bytes -= e.Size
-	if b.newest[e.Event.Task] == b.first {
-		delete(b.newest, e.Event.Task)
+	if b.newest[e.Task] == b.first {
+		delete(b.newest, e.Task)
 	}
 	*e = held{}
 	b.first++
@@ -97,8 +111,8 @@ func (b *Bus) drop() {
 
 // Look is what a follower finds.
 type Look struct {
-	Events []td.Event
-	// UpTo is how far it has seen now: what else there is up to this cursor is of other tasks.
+	Events []td.Record
+	// UpTo is how far it has seen now: what else there is up to this cursor is not wanted.
 	UpTo uint64
 	// Complete is false when the bus no longer holds all that came after the cursor: nothing was looked at. Read the
 	// journal first.
@@ -107,42 +121,45 @@ type Look struct {
 	Wait *Wait
 }
 
-// After finds up to so many events with a cursor greater than this one: those of the given tasks, or of all if there are none.
-func (b *Bus) After(cursor uint64, tasks []td.TaskID, most int) Look {
+// After finds up to so many events that are wanted and have a cursor greater than this one.
+func (b *Bus) After(cursor uint64, wanted Wanted, most int) Look {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if cursor < b.floor {
 		return Look{}
 	}
 	look := Look{UpTo: max(cursor, b.last), Complete: true}
-	if len(tasks) == 0 {
-		first := b.first + uint64(sort.Search(b.count(), func(i int) bool { return b.at(b.first+uint64(i)).Event.Cursor > cursor }))
-		look.Events = make([]td.Event, min(b.next-first, uint64(most)))
-		for i := range look.Events {
-			look.Events[i] = b.at(first + uint64(i)).Event
+	if len(wanted.Tasks) == 0 {
+		first := b.first + uint64(sort.Search(b.count(), func(i int) bool { return b.at(b.first+uint64(i)).Cursor > cursor }))
+		for n := first; n < b.next && len(look.Events) < most; n++ {
+			if e := b.at(n); wanted.likes(&e.Entry) {
+				look.Events = append(look.Events, e.Record)
+			}
 		}
 	} else {
-		found := b.of(tasks, cursor, most)
-		look.Events = make([]td.Event, len(found))
+		found := b.of(wanted, cursor, most)
+		look.Events = make([]td.Record, len(found))
 		for i, n := range found {
-			look.Events[i] = b.at(n).Event
+			look.Events[i] = b.at(n).Record
 		}
 	}
 	switch n := len(look.Events); n {
 	case 0:
-		look.Wait = b.wait(tasks)
+		look.Wait = b.wait(wanted)
 	case most:
 		look.UpTo = look.Events[n-1].Cursor
 	}
 	return look
 }
 
-// of are the numbers of the oldest entries, so many at most, of these tasks after a cursor.
-func (b *Bus) of(tasks []td.TaskID, cursor uint64, most int) (found []uint64) {
-	for _, t := range tasks {
+// of are the numbers of the oldest entries, so many at most, of the wanted tasks after a cursor.
+func (b *Bus) of(wanted Wanted, cursor uint64, most int) (found []uint64) {
+	for _, t := range wanted.Tasks {
 		n, chained := b.newest[t]
-		for chained && n >= b.first && b.at(n).Event.Cursor > cursor {
-			found = append(found, n)
+		for chained && n >= b.first && b.at(n).Cursor > cursor {
+			if wanted.likes(&b.at(n).Entry) {
+				found = append(found, n)
+			}
 			n, chained = b.at(n).before, b.at(n).chained
 		}
 	}
@@ -153,10 +170,10 @@ func (b *Bus) of(tasks []td.TaskID, cursor uint64, most int) (found []uint64) {
 
 // Wait is a follower that waits for events.
 type Wait struct {
-	bus   *Bus
-	tasks []td.TaskID
-	more  chan struct{}
-	upTo  uint64
+	bus    *Bus
+	wanted Wanted
+	more   chan struct{}
+	upTo   uint64
 }
 
 // More is closed when there are some.
@@ -172,12 +189,12 @@ func (w *Wait) Leave() {
 	w.bus.leave(w)
 }
 
-func (b *Bus) wait(tasks []td.TaskID) *Wait {
-	w := &Wait{bus: b, tasks: tasks, more: make(chan struct{})}
-	if len(tasks) == 0 {
+func (b *Bus) wait(wanted Wanted) *Wait {
+	w := &Wait{bus: b, wanted: wanted, more: make(chan struct{})}
+	if len(wanted.Tasks) == 0 {
 		b.everything[w] = struct{}{}
 	}
-	for _, t := range tasks {
+	for _, t := range wanted.Tasks {
 		if b.waiting[t] == nil {
 			b.waiting[t] = waiters{}
 		}
@@ -188,7 +205,7 @@ func (b *Bus) wait(tasks []td.TaskID) *Wait {
 
 func (b *Bus) leave(w *Wait) {
 	delete(b.everything, w)
-	for _, t := range w.tasks {
+	for _, t := range w.wanted.Tasks {
 		if delete(b.waiting[t], w); len(b.waiting[t]) == 0 {
 			delete(b.waiting, t)
 		}

@@ -14,14 +14,14 @@ import (
 func entries(size int, cursors ...uint64) []bus.Entry {
 	var out []bus.Entry
 	for _, c := range cursors {
-		out = append(out, bus.Entry{Event: td.Event{Cursor: c, Body: td.Said{}}, Size: size})
+		out = append(out, bus.Entry{Record: td.Record{Event: td.Event{Cursor: c, Body: td.Said{}}}, Size: size})
 	}
 	return out
 }
 
 func wantAfter(t *testing.T, b *bus.Bus, cursor uint64, complete bool, want ...uint64) {
 	t.Helper()
-	look := b.After(cursor, nil, 100)
+	look := b.After(cursor, bus.Wanted{}, 100)
 	evs, wait := look.Events, look.Wait
 	if got := look.Complete; got != complete {
 		t.Fatalf("after %d: complete is %v", cursor, got)
@@ -54,7 +54,7 @@ func TestBusKeepsTheNewest(t *testing.T) {
 	if b.Last() != 18 {
 		t.Fatalf("last is %d", b.Last())
 	}
-	if look := b.After(12, nil, 2); len(look.Events) != 2 || look.Events[1].Cursor != 16 || look.UpTo != 16 {
+	if look := b.After(12, bus.Wanted{}, 2); len(look.Events) != 2 || look.Events[1].Cursor != 16 || look.UpTo != 16 {
 		t.Fatalf("two at most gave %+v", look)
 	}
 	b.Publish(nil)
@@ -82,7 +82,7 @@ func TestBusWakesEveryFollowerInOrder(t *testing.T) {
 		wg.Go(func() {
 			at := uint64(0)
 			for at < last {
-				look := b.After(at, nil, 64)
+				look := b.After(at, bus.Wanted{}, 64)
 				if !look.Complete {
 					t.Error("a follower fell behind a bus that holds all")
 					return
@@ -108,7 +108,7 @@ func TestBusWakesEveryFollowerInOrder(t *testing.T) {
 
 func TestBusWakesWhoFollowsTheTask(t *testing.T) {
 	event := func(cursor uint64, task td.TaskID) bus.Entry {
-		return bus.Entry{Event: td.Event{Cursor: cursor, Task: task, Body: td.Said{}}, Size: 1}
+		return bus.Entry{Record: td.Record{Event: td.Event{Cursor: cursor, Task: task, Body: td.Said{}}}, Size: 1}
 	}
 	woken := func(w *bus.Wait) bool {
 		select {
@@ -119,7 +119,7 @@ func TestBusWakesWhoFollowsTheTask(t *testing.T) {
 		}
 	}
 	b := bus.New(4, 1000, 0)
-	some := []td.TaskID{"a", "b"}
+	some := bus.Wanted{Tasks: []td.TaskID{"a", "b"}}
 	b.Publish([]bus.Entry{event(1, "a"), event(2, "c"), event(3, "b"), event(4, "c")})
 	if look := b.After(0, some, 1); len(look.Events) != 1 || look.Events[0].Cursor != 1 || look.UpTo != 1 {
 		t.Fatalf("one at most gave %+v", look)
@@ -127,7 +127,8 @@ func TestBusWakesWhoFollowsTheTask(t *testing.T) {
 	if look := b.After(1, some, 10); len(look.Events) != 1 || look.Events[0].Cursor != 3 || look.UpTo != 4 {
 		t.Fatalf("the rest is %+v", look)
 	}
-	look, left, all := b.After(4, some, 10), b.After(4, some, 10), b.After(4, nil, 10)
+	look, left, all := b.After(4, some, 10), b.After(4, some, 10), b.After(4, bus.Wanted{}, 10)
+	typed := b.After(4, bus.Wanted{Types: []td.EventType{"moved"}}, 10)
 	left.Wait.Leave()
 	for c := range uint64(10) { // more than the bus holds
 		b.Publish([]bus.Entry{event(5+c, "c")})
@@ -138,7 +139,16 @@ func TestBusWakesWhoFollowsTheTask(t *testing.T) {
 	if woken(look.Wait) {
 		t.Error("woken for another's task")
 	}
-	b.Publish([]bus.Entry{event(15, "c"), event(16, "b"), event(17, "a")})
+	if woken(typed.Wait) {
+		t.Error("woken for another type")
+	}
+	moved := event(15, "c")
+	moved.Body = td.Moved{}
+	b.Publish([]bus.Entry{moved})
+	if next := b.After(typed.Wait.UpTo(), bus.Wanted{Types: []td.EventType{"moved"}}, 10); !woken(typed.Wait) || len(next.Events) != 1 || next.Events[0].Cursor != 15 {
+		t.Errorf("asleep though there is one of its type, or it finds %+v", next)
+	}
+	b.Publish([]bus.Entry{event(16, "b"), event(17, "a")})
 	if !woken(look.Wait) || woken(left.Wait) {
 		t.Error("asleep though there is something, or woken after it had left")
 	}
@@ -154,18 +164,22 @@ func TestBusFindsWhatThereIs(t *testing.T) {
 		size := rapid.IntRange(1, 12).Draw(t, "size")
 		b := bus.New(size, rapid.IntRange(1, 30).Draw(t, "bytes"), 0)
 		tasks := rapid.SampledFrom([]td.TaskID{"a", "b", "c", "d"})
+		types := rapid.SampledFrom([]td.Body{td.Said{}, td.Moved{}, td.Ignored{}})
 		var all []td.Event
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			var more []bus.Entry
 			for range rapid.IntRange(0, 4).Draw(t, "more") {
-				ev := td.Event{Cursor: uint64(len(all)) + 1, Task: tasks.Draw(t, "of"), Body: td.Said{}}
+				ev := td.Event{Cursor: uint64(len(all)) + 1, Task: tasks.Draw(t, "of"), Body: types.Draw(t, "says")}
 				all = append(all, ev)
-				more = append(more, bus.Entry{Event: ev, Size: rapid.IntRange(1, 9).Draw(t, "bytes")})
+				more = append(more, bus.Entry{Record: td.Record{Event: ev}, Size: rapid.IntRange(1, 9).Draw(t, "bytes")})
 			}
 			b.Publish(more)
 			last := uint64(len(all))
 			after, most := rapid.Uint64Range(0, last).Draw(t, "after"), rapid.IntRange(1, 15).Draw(t, "most")
-			some := rapid.SliceOfN(tasks, 0, 5).Draw(t, "follows")
+			some := bus.Wanted{Tasks: rapid.SliceOfN(tasks, 0, 5).Draw(t, "follows")}
+			for _, body := range rapid.SliceOfN(types, 0, 2).Draw(t, "likes") {
+				some.Types = append(some.Types, body.Type())
+			}
 			look := b.After(after, some, most)
 			if !look.Complete {
 				if last-after <= 1 {
@@ -173,19 +187,22 @@ func TestBusFindsWhatThereIs(t *testing.T) {
 				}
 				continue
 			}
-			var want []td.Event
+			var got, want []td.Event
+			for _, r := range look.Events {
+				got = append(got, r.Event)
+			}
 			upTo := after
 			for _, ev := range all[after:] {
 				if len(want) == most {
 					break
 				}
 				upTo = ev.Cursor
-				if len(some) == 0 || slices.Contains(some, ev.Task) {
+				if (len(some.Tasks) == 0 || slices.Contains(some.Tasks, ev.Task)) && (len(some.Types) == 0 || slices.Contains(some.Types, ev.Body.Type())) {
 					want = append(want, ev)
 				}
 			}
-			if !slices.Equal(look.Events, want) {
-				t.Fatalf("after %d of %v: %v, want %v", after, some, look.Events, want)
+			if !slices.Equal(got, want) {
+				t.Fatalf("after %d of %v: %v, want %v", after, some, got, want)
 			}
 			if look.UpTo != upTo && (len(want) == most || look.UpTo != last) {
 				t.Fatalf("after %d: seen up to %d, want %d", after, look.UpTo, upTo)

@@ -80,7 +80,7 @@ func (c *Client) stream(ctx context.Context, q *api.EventQuery, yield func(api.I
 		if string(m.Name) == wire.StreamEnd {
 			return nil
 		}
-		if item == (api.Item{}) {
+		if item.Event == nil && item.Live == nil {
 			continue // of a newer daemon
 		}
 		if item.Event != nil && item.Event.Cursor > 0 {

@@ -66,7 +66,7 @@ func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Ite
 				f.Every = d.audience.gather
 			}
 			for ev, err := range d.journal.Follow(ctx, f, after) {
-				if !yield(api.Item{Event: &ev}, err) || err != nil {
+				if !yield(api.Item{Event: &ev.Event, Raw: ev.Raw}, err) || err != nil {
 					return
 				}
 			}
@@ -87,7 +87,7 @@ func (d *Daemon) mixed(ctx context.Context, f store.EventFilter, after uint64, y
 	})
 	defer sub.Close()
 	type record struct {
-		ev  td.Event
+		ev  td.Record
 		err error
 	}
 	records := make(chan record)
@@ -104,7 +104,7 @@ func (d *Daemon) mixed(ctx context.Context, f store.EventFilter, after uint64, y
 	for {
 		select {
 		case r, ok := <-records:
-			if !ok || !d.drain(sub.Take, yield) || !yield(api.Item{Event: &r.ev}, r.err) || r.err != nil {
+			if !ok || !d.drain(sub.Take, yield) || !yield(api.Item{Event: &r.ev.Event, Raw: r.ev.Raw}, r.err) || r.err != nil {
 				return
 			}
 		case <-sub.Ready():

@@ -98,7 +98,7 @@ func (n *notifier) tell() error {
 			return err
 		}
 		if w, is := ev.Body.(td.BudgetWarned); is {
-			if err := n.tellOfBudget(ev, w); err != nil {
+			if err := n.tellOfBudget(ev.Event, w); err != nil {
 				return err
 			}
 			continue

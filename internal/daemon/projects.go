@@ -175,7 +175,7 @@ func (p *projects) read(ctx context.Context, noFuture bool) error {
 		if err != nil {
 			return err
 		}
-		if err := p.take(ctx, ev); err != nil {
+		if err := p.take(ctx, ev.Event); err != nil {
 			return err
 		}
 	}

@@ -376,7 +376,7 @@ func (j *simJournal) Tasks(ctx context.Context, f store.TaskFilter) ([]td.Task, 
 	return found, err
 }
 
-func (j *simJournal) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Event, error] {
+func (j *simJournal) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Record, error] {
 	j.l.dawdle()
 	return j.Journal.Follow(ctx, f, after)
 }

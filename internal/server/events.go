@@ -181,7 +181,7 @@ func (o *streamWriter) pulled(p pulled, ok bool) error {
 func (o *streamWriter) item(i api.Item) error {
 	switch {
 	case i.Event != nil:
-		raw, err := o.frames.of(i.Event)
+		raw, err := o.frames.of(td.Record{Event: *i.Event, Raw: i.Raw})
 		if err != nil {
 			return err
 		}

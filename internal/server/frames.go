@@ -35,7 +35,7 @@ type sent struct {
 }
 
 // of is the message that tells of an event. It must not be changed.
-func (f *frames) of(ev *td.Event) ([]byte, error) {
+func (f *frames) of(ev td.Record) ([]byte, error) {
 	if time.Since(ev.At) > maxFrameAge {
 		return frame(wire.StreamEvent, ev.Cursor, ev)
 	}

@@ -11,14 +11,14 @@ import (
 	"taskdaemon/internal/td"
 )
 
-func said(cursor uint64, age time.Duration, text string) *td.Event {
-	return &td.Event{Cursor: cursor, Task: "t", At: time.Now().Add(-age), Body: td.Said{Text: text}}
+func said(cursor uint64, age time.Duration, text string) td.Record {
+	return td.Record{Event: td.Event{Cursor: cursor, Task: "t", At: time.Now().Add(-age), Body: td.Said{Text: text}}}
 }
 
 // Whoever follows gets each event as it is, from memory only while it is new.
 func TestFrames(t *testing.T) {
 	var f frames
-	of := func(ev *td.Event) []byte {
+	of := func(ev td.Record) []byte {
 		t.Helper()
 		raw, err := f.of(ev)
 		if err != nil || !bytes.HasPrefix(raw, fmt.Appendf(nil, "id: %d\nevent: event\ndata: {", ev.Cursor)) {

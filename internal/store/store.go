@@ -52,7 +52,7 @@ type Streams interface {
 
 	// Follow yields events that match, with Cursor > after, in order, gapless, and then waits for
 	// more until ctx ends. Only durable events are yielded. A slow follower slows nobody.
-	Follow(ctx context.Context, f EventFilter, after uint64) iter.Seq2[td.Event, error]
+	Follow(ctx context.Context, f EventFilter, after uint64) iter.Seq2[td.Record, error]
 
 	// Last is the Cursor of the newest durable event.
 	Last(ctx context.Context) (uint64, error)

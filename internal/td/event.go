@@ -453,6 +453,13 @@ func Seal(b Body) (Sealed, error) {
 	return Sealed{again, raw}, nil
 }
 
+// Record is an event as the journal keeps it, with the encoding of its body: the body is exactly what a later read gives, whatever the
+// encoding did to it. Whoever changes the body makes another Record.
+type Record struct {
+	Event
+	Raw []byte // nil: not at hand
+}
+
 // wireEvent is an event on the wire and in a file.
 type wireEvent struct {
 	Cursor uint64          `json:"cursor,omitempty"`
@@ -466,13 +473,17 @@ type wireEvent struct {
 
 // MarshalJSON writes the event with its body's type beside it, as package json does with a wireEvent, but goes
 // through the body once only. It is a line.
-func (e Event) MarshalJSON() ([]byte, error) {
-	raw, err := EncodeBody(e.Body)
-	if err != nil {
-		return nil, err
-	}
+func (e Event) MarshalJSON() ([]byte, error) { return Record{Event: e}.MarshalJSON() }
+
+// MarshalJSON writes what that of the event writes, and does not encode again what is encoded.
+func (e Record) MarshalJSON() (_ []byte, err error) {
+	raw := e.Raw
 	if u, is := e.Body.(Unreadable); is {
 		raw = line(u.Raw)
+	} else if raw == nil {
+		if raw, err = EncodeBody(e.Body); err != nil {
+			return nil, err
+		}
 	}
 	w := jsonWriter{b: append(make([]byte, 0, len(raw)+256), '{')}
 	if e.Cursor != 0 {

@@ -225,6 +225,15 @@ func TestEventAsJSON(t *testing.T) {
 			t.Errorf("%d is more than a line: %q", ev.Seq, got)
 		}
 	}
+	said := Event{Seq: 1, Task: "t", At: time.Unix(1, 0).UTC(), Body: Said{Text: "<a>"}}
+	want, _ := said.MarshalJSON()
+	raw, _ := EncodeBody(said.Body)
+	if got, err := (Record{Event: said, Raw: raw}).MarshalJSON(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("with the encoding at hand it is %s, %v, not %s", got, err, want)
+	}
+	if got, _ := (Record{Event: said, Raw: []byte(`"as it is"`)}).MarshalJSON(); !bytes.HasSuffix(got, []byte(`"body":"as it is"}`)) {
+		t.Errorf("encoded once more: %s", got)
+	}
 	if _, err := (Event{At: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), Body: Said{}}).MarshalJSON(); err == nil {
 		t.Error("a year that cannot be written is taken")
 	}

@@ -14,7 +14,7 @@ type leased struct {
 }
 
 // lease keeps fences and ticket in step with events that are about to be written.
-func (t *task) lease(next *td.Task, evs []rule.Prepared) {
+func (t *task) lease(next *td.Task, evs []td.Record) {
 	if !rule.LeasesChange(&t.Task, next, evs) {
 		return
 	}

@@ -38,7 +38,7 @@ type data struct {
 }
 
 type record struct {
-	rule.Prepared
+	td.Record
 	epoch uint64
 }
 

@@ -37,7 +37,7 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 	if first, err = rule.PrepareSpec(created); err != nil {
 		return td.Task{}, err
 	}
-	one := []rule.Prepared{first}
+	one := []td.Record{first}
 	var folded td.Task
 	if err := rule.Fold(&folded, s.last, one); err != nil {
 		return td.Task{}, err
@@ -53,7 +53,7 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 }
 
 // write adds prepared events to the journal and wakes followers.
-func (d *data) write(t *task, epoch uint64, evs []rule.Prepared) {
+func (d *data) write(t *task, epoch uint64, evs []td.Record) {
 	for _, ev := range evs {
 		r := record{ev, epoch}
 		d.events = append(d.events, r)
@@ -120,7 +120,7 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	return folded, nil
 }
 
-func (t *task) repeated(epoch, after uint64, evs []rule.Prepared) bool {
+func (t *task) repeated(epoch, after uint64, evs []td.Record) bool {
 	i := t.after(after)
 	if i+len(evs) > len(t.stream) {
 		return false
@@ -189,14 +189,14 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 }
 
 // Follow yields events that match, with Cursor > after, in order, and then waits for more.
-func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Event, error] {
-	return func(yield func(td.Event, error) bool) {
+func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Record, error] {
+	return func(yield func(td.Record, error) bool) {
 		end := uint64(math.MaxUint64)
 		for first := true; after < end; first = false {
 			evs, last, wait, err := s.following(ctx, after)
 			if err != nil {
 				if ctx.Err() == nil || f.NoFuture {
-					yield(td.Event{}, fmt.Errorf("follow the journal: %w", err))
+					yield(td.Record{}, fmt.Errorf("follow the journal: %w", err))
 				}
 				return
 			}
@@ -209,7 +209,7 @@ func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) i
 				if after = r.Cursor; after > end {
 					return
 				}
-				if rule.Matches(f, r.Event) && !yield(r.Event, nil) {
+				if rule.Matches(f, r.Event) && !yield(r.Record, nil) {
 					return
 				}
 			}

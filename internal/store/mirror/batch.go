@@ -41,7 +41,7 @@ type batch struct {
 }
 
 // batch mirrors first and what else arrives while the window is open, then moves the cursor.
-func (m *Mirror) batch(ctx context.Context, repo *git.Repo, first td.Event, more <-chan td.Event) error {
+func (m *Mirror) batch(ctx context.Context, repo *git.Repo, first td.Record, more <-chan td.Record) error {
 	if err := m.take(ctx); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (m *Mirror) batch(ctx context.Context, repo *git.Repo, first td.Event, more
 // collect hands events to the import until the window closes, the batch is full, someone else wants the
 // turn, or the end has come. It returns the cursor of the last. With a backlog, when the next event is
 // always there already, it stays open longer: moving a branch costs a sync however many commits it gains.
-func (b *batch) collect(ctx, work context.Context, first td.Event, more <-chan td.Event) (uint64, error) {
+func (b *batch) collect(ctx, work context.Context, first td.Record, more <-chan td.Record) (uint64, error) {
 	window := time.NewTimer(b.m.o.Window)
 	defer window.Stop()
 	latest := time.Now().Add(backlogWindows * b.m.o.Window)
@@ -77,7 +77,7 @@ func (b *batch) collect(ctx, work context.Context, first td.Event, more <-chan t
 		if b.full() {
 			return ev.Cursor, nil
 		}
-		var next td.Event
+		var next td.Record
 		var ok bool // false as well when the pump has ended; it says why in its own time
 		select {
 		case next, ok = <-more:
@@ -104,7 +104,7 @@ func (b *batch) full() bool {
 }
 
 // add mirrors one event, and any before it of the same task that are not on the branch.
-func (b *batch) add(ctx context.Context, ev td.Event) error {
+func (b *batch) add(ctx context.Context, ev td.Record) error {
 	if ev.Task == td.DaemonStream || b.m.skip[ev.Task] {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (b *batch) read(ctx context.Context, s *state, end uint64) error {
 		if ev.Seq >= end {
 			return nil
 		}
-		if err := b.put(ctx, s, ev); err != nil {
+		if err := b.put(ctx, s, td.Record{Event: ev}); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (b *batch) read(ctx context.Context, s *state, end uint64) error {
 }
 
 // put renders one event and hands the commits that it makes to the import.
-func (b *batch) put(ctx context.Context, s *state, ev td.Event) error {
+func (b *batch) put(ctx context.Context, s *state, ev td.Record) error {
 	if ev.Seq <= s.Seq {
 		return nil
 	}

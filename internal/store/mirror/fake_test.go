@@ -47,14 +47,18 @@ func (j *journal) add(task td.TaskID, bodies ...td.Body) {
 	j.more = make(chan struct{})
 }
 
-func (j *journal) Follow(ctx context.Context, _ store.EventFilter, after uint64) iter.Seq2[td.Event, error] {
-	return func(yield func(td.Event, error) bool) {
+func (j *journal) Follow(ctx context.Context, _ store.EventFilter, after uint64) iter.Seq2[td.Record, error] {
+	return func(yield func(td.Record, error) bool) {
 		for at := after; ; {
 			j.mu.Lock()
 			fresh, more := j.events[min(int(at), len(j.events)):], j.more
 			j.mu.Unlock()
 			for _, ev := range fresh {
-				if !yield(ev, nil) {
+				r := td.Record{Event: ev}
+				if ev.Cursor%2 == 0 { // of the others it is not at hand
+					r.Raw, _ = td.EncodeBody(ev.Body)
+				}
+				if !yield(r, nil) {
 					return
 				}
 				at = ev.Cursor
@@ -65,7 +69,7 @@ func (j *journal) Follow(ctx context.Context, _ store.EventFilter, after uint64)
 			select {
 			case <-more:
 			case <-ctx.Done():
-				yield(td.Event{}, ctx.Err())
+				yield(td.Record{}, ctx.Err())
 				return
 			}
 		}

@@ -134,7 +134,7 @@ func (m *Mirror) follow(ctx context.Context) (moved bool, err error) {
 	}
 	m.mirrored.Store(cursor)
 	ctx, cancel := context.WithCancel(ctx)
-	events, ended := make(chan td.Event), make(chan error, 1)
+	events, ended := make(chan td.Record, 256), make(chan error, 1)
 	go func() {
 		defer close(events)
 		ended <- m.pump(ctx, cursor, events)
@@ -190,8 +190,9 @@ func (m *Mirror) open(ctx context.Context) (*git.Repo, error) {
 	return repo, nil
 }
 
-func (m *Mirror) pump(ctx context.Context, after uint64, to chan<- td.Event) error {
-	for ev, err := range m.o.Journal.Follow(ctx, store.EventFilter{}, after) {
+func (m *Mirror) pump(ctx context.Context, after uint64, to chan<- td.Record) error {
+	all := store.EventFilter{Every: func() time.Duration { return m.o.Window / 20 }} // a commit waits for the window anyway
+	for ev, err := range m.o.Journal.Follow(ctx, all, after) {
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ const recordsFolder = "records"
 
 // keep remembers a record for the next commit. Its place in the whole journal is the journal's own affair: a commit
 // depends on nothing but the task's events.
-func (s *state) keep(ev td.Event) error {
+func (s *state) keep(ev td.Record) error {
 	ev.Cursor = 0
 	raw, err := ev.MarshalJSON() // which package json would go through once more
 	if err != nil {

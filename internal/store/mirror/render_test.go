@@ -191,7 +191,7 @@ func TestBranchNames(t *testing.T) {
 
 func FuzzParseState(f *testing.F) {
 	good := &state{Version: version, Task: "t", Next: 3, Live: td.Live{Turns: 2}}
-	if _, err := good.take(td.Event{Seq: 1, At: start, Body: td.Said{Text: "x"}}); err != nil {
+	if _, err := good.take(td.Record{Event: td.Event{Seq: 1, At: start, Body: td.Said{Text: "x"}}}); err != nil {
 		f.Fatal(err)
 	}
 	raw, _ := json.Marshal(good)
@@ -205,7 +205,7 @@ func FuzzParseState(f *testing.F) {
 		}
 		// Whatever was read must carry the conversation on.
 		for i, b := range append(life("t", 1), td.Discarded{}, td.RequestExpired{ID: "q"}) {
-			if _, err := s.take(td.Event{Seq: uint64(i + 1), At: time.Unix(0, 0), Body: b}); err != nil {
+			if _, err := s.take(td.Record{Event: td.Event{Seq: uint64(i + 1), At: time.Unix(0, 0), Body: b}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -79,10 +79,10 @@ func (s *state) branch() string {
 
 // take folds an event in and returns the commits it makes. There are none when it is no checkpoint, or of a turn that goes
 // on; there are two when it cuts a turn short.
-func (s *state) take(ev td.Event) (out []git.Commit, err error) {
+func (s *state) take(ev td.Record) (out []git.Commit, err error) {
 	ev.At = ev.At.UTC() // the clock's zone must not show in a commit
 	was := *s
-	d := s.render(ev)
+	d := s.render(ev.Event)
 	if d != nil && !d.result && s.turn != nil {
 		c, err := was.cut()
 		if err != nil {
@@ -94,7 +94,7 @@ func (s *state) take(ev td.Event) (out []git.Commit, err error) {
 	if err := s.keep(ev); err != nil {
 		return nil, err
 	}
-	s.apply(ev)
+	s.apply(ev.Event)
 	s.Seq, s.at = ev.Seq, ev.At
 	switch {
 	case d == nil:

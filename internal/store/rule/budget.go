@@ -28,7 +28,7 @@ type ask struct {
 }
 
 // AccountOf folds the events of an append to a task with these open reservations.
-func AccountOf(open []td.Reservation, evs []Prepared) Account {
+func AccountOf(open []td.Reservation, evs []td.Record) Account {
 	a := Account{Open: open, was: open}
 	for _, ev := range evs {
 		next, booked := td.Book(a.Open, ev.Event)

@@ -16,19 +16,12 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Prepared is an event as it will be stored: what is published and folded is exactly what a later read
-// gives, whatever the encoding did to it.
-type Prepared struct {
-	td.Event
-	Raw []byte
-}
-
 // Prepare checks and encodes the events of one append.
-func Prepare(task td.TaskID, evs []td.Event) ([]Prepared, error) {
+func Prepare(task td.TaskID, evs []td.Event) ([]td.Record, error) {
 	if len(evs) == 0 {
 		return nil, td.Errorf(td.Invalid, "append to %s: no events", task)
 	}
-	out := make([]Prepared, len(evs))
+	out := make([]td.Record, len(evs))
 	for i, ev := range evs {
 		body := ev.Body
 		if s, is := body.(td.Sealed); is {
@@ -54,16 +47,16 @@ func Prepare(task td.TaskID, evs []td.Event) ([]Prepared, error) {
 	return out, nil
 }
 
-func prepare(task td.TaskID, ev td.Event) (Prepared, error) {
+func prepare(task td.TaskID, ev td.Event) (td.Record, error) {
 	if _, err := Nanos(ev.At); err != nil {
-		return Prepared{}, err
+		return td.Record{}, err
 	}
 	sealed, err := td.Seal(ev.Body)
 	if err != nil {
-		return Prepared{}, fmt.Errorf("append to %s: %w", task, err)
+		return td.Record{}, fmt.Errorf("append to %s: %w", task, err)
 	}
 	ev.Task, ev.At, ev.Cursor, ev.Seq, ev.Body = task, Instant(ev.At), 0, 0, sealed.Body
-	return Prepared{Event: ev, Raw: sealed.Raw()}, nil
+	return td.Record{Event: ev, Raw: sealed.Raw()}, nil
 }
 
 // MaxInline is the largest spec or command, in bytes: unlike the bodies of events these are kept whole
@@ -71,9 +64,9 @@ func prepare(task td.TaskID, ev td.Event) (Prepared, error) {
 const MaxInline = 16 << 20
 
 // PrepareSpec checks a new task's spec and makes its Created event.
-func PrepareSpec(spec td.Spec) (Prepared, error) {
+func PrepareSpec(spec td.Spec) (td.Record, error) {
 	if spec.ID == "" || spec.ID == td.DaemonStream {
-		return Prepared{}, td.Errorf(td.Invalid, "create a task: %q cannot be its id", spec.ID)
+		return td.Record{}, td.Errorf(td.Invalid, "create a task: %q cannot be its id", spec.ID)
 	}
 	if spec.Handle == "" {
 		spec.Handle = td.Handle(td.TaskHandle, string(spec.ID), td.HandleLength)
@@ -102,7 +95,7 @@ func FreeHandle(spec td.Spec, taken func(handle string) (bool, error)) (string, 
 
 // Fold gives the events their place after the task's head and folds them into it. A task of which it refused one
 // is of no use any more.
-func Fold(t *td.Task, cursor uint64, evs []Prepared) error {
+func Fold(t *td.Task, cursor uint64, evs []td.Record) error {
 	for i := range evs {
 		evs[i].Seq, evs[i].Cursor = t.Head+1, cursor+uint64(i)+1
 		if err := Apply(t, evs[i].Event); err != nil {
@@ -128,7 +121,7 @@ func noneIfEmpty[T any](s []T) []T {
 }
 
 // Same reports whether a stored event is the one that is being appended again.
-func Same(stored td.Event, raw []byte, again Prepared) bool {
+func Same(stored td.Event, raw []byte, again td.Record) bool {
 	return stored.At.Equal(again.At) && stored.Takes == again.Takes &&
 		stored.Body.Type() == again.Body.Type() && bytes.Equal(raw, again.Raw)
 }

@@ -18,7 +18,7 @@ func IDOf(l td.Lease) LeaseID { return LeaseID{l.Resource, l.Step} }
 
 // Grant decides whether the events may give the task what their steps want. others are the leases and
 // waiters of all tasks as far as these resources go; what they say of this task's leases does not count.
-func Grant(before, next *td.Task, evs []Prepared, others func(resources []string) (td.Locks, error)) error {
+func Grant(before, next *td.Task, evs []td.Record, others func(resources []string) (td.Locks, error)) error {
 	wanting, err := wanting(next, evs)
 	if err != nil || len(wanting) == 0 {
 		return err
@@ -57,7 +57,7 @@ func Grant(before, next *td.Task, evs []Prepared, others func(resources []string
 }
 
 // wanting are the intents among the events that want something and leave it leased.
-func wanting(next *td.Task, evs []Prepared) (out []td.Intent, err error) {
+func wanting(next *td.Task, evs []td.Record) (out []td.Intent, err error) {
 	for _, ev := range evs {
 		switch b := ev.Body.(type) {
 		case td.StepIntended:
@@ -80,7 +80,7 @@ func wanting(next *td.Task, evs []Prepared) (out []td.Intent, err error) {
 
 // Fence gives the task's leases their fences: a new one is that of the event which granted it, one that is
 // kept has the one it had.
-func Fence(next *td.Task, evs []Prepared, had map[LeaseID]uint64) []td.Lease {
+func Fence(next *td.Task, evs []td.Record, had map[LeaseID]uint64) []td.Lease {
 	held := next.Leases()
 	for i, l := range held {
 		held[i].Fence = had[IDOf(l)]
@@ -95,7 +95,7 @@ func Fence(next *td.Task, evs []Prepared, had map[LeaseID]uint64) []td.Lease {
 
 // Queued is the task's place in the queue for leases, or nil. Who waits on for the same step keeps the
 // ticket it had.
-func Queued(before, next *td.Task, evs []Prepared, had uint64) *td.Waiter {
+func Queued(before, next *td.Task, evs []td.Record, had uint64) *td.Waiter {
 	if next.Place == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func Queued(before, next *td.Task, evs []Prepared, had uint64) *td.Waiter {
 }
 
 // LeasesChange reports whether the events change what the task has leased or waits for.
-func LeasesChange(before, next *td.Task, evs []Prepared) bool {
+func LeasesChange(before, next *td.Task, evs []td.Record) bool {
 	if before.Place != next.Place {
 		return true
 	}
@@ -115,7 +115,7 @@ func LeasesChange(before, next *td.Task, evs []Prepared) bool {
 	if len(was) == 0 && len(is) == 0 {
 		return false
 	}
-	again := func(ev Prepared) bool {
+	again := func(ev td.Record) bool {
 		b, is := ev.Body.(td.StepIntended)
 		return is && len(b.Wants) > 0
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // account is what an append does to the ledger, if its reservations fit their caps.
-func (t *tx) account(before *td.Task, evs []rule.Prepared) (rule.Account, error) {
+func (t *tx) account(before *td.Task, evs []td.Record) (rule.Account, error) {
 	a := rule.AccountOf(before.Reserved, evs)
 	return a, a.Fits(func(c td.Cap) (td.Balance, error) { return balance(t.c, c) })
 }

@@ -191,7 +191,7 @@ func faultAt(t *testing.T, kind fault, n int64) (hit int) {
 			if err != nil {
 				break
 			}
-			evs = append(evs, ev)
+			evs = append(evs, ev.Event)
 		}
 		told <- evs
 	}()

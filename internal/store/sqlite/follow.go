@@ -11,6 +11,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/bus"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/store/rule"
 	"taskdaemon/internal/td"
@@ -25,8 +26,8 @@ func (s *Store) Last(ctx context.Context) (uint64, error) {
 }
 
 // Follow yields events that match, with Cursor > after, in order, and then waits for more.
-func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Event, error] {
-	return func(yield func(td.Event, error) bool) {
+func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) iter.Seq2[td.Record, error] {
+	return func(yield func(td.Record, error) bool) {
 		w := &follower{s: s, f: f, at: after}
 		end := uint64(math.MaxInt64)
 		if f.NoFuture {
@@ -36,12 +37,12 @@ func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) i
 			evs, err := w.next(ctx)
 			if err != nil {
 				if ctx.Err() == nil || f.NoFuture {
-					yield(td.Event{}, fmt.Errorf("follow the journal: %w", s.classify(err)))
+					yield(td.Record{}, fmt.Errorf("follow the journal: %w", s.classify(err)))
 				}
 				return
 			}
 			for _, ev := range evs {
-				if ev.Cursor > end || rule.Matches(f, ev) && !yield(ev, nil) {
+				if ev.Cursor > end || rule.Matches(f, ev.Event) && !yield(ev, nil) {
 					return
 				}
 			}
@@ -63,7 +64,7 @@ type follower struct {
 
 // next returns events that follow, from memory if they are there, and waits for some at the journal's
 // end.
-func (w *follower) next(ctx context.Context) ([]td.Event, error) {
+func (w *follower) next(ctx context.Context) ([]td.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (w *follower) next(ctx context.Context) ([]td.Event, error) {
 	if err := w.gather(ctx); err != nil {
 		return nil, err
 	}
-	look := w.s.bus.After(w.at, w.f.Tasks, chunkEvents)
+	look := w.s.bus.After(w.at, bus.Wanted{Tasks: w.f.Tasks, Types: w.f.Types}, chunkEvents)
 	switch {
 	case !look.Complete && len(w.f.Tasks) > 0:
 		return w.collect(ctx)
@@ -125,7 +126,7 @@ func (w *follower) gather(ctx context.Context) error {
 }
 
 // collect finds the events of the chosen tasks that it has missed.
-func (w *follower) collect(ctx context.Context) ([]td.Event, error) {
+func (w *follower) collect(ctx context.Context) ([]td.Record, error) {
 	w.upTo = w.s.bus.Last()
 	for _, task := range w.f.Tasks {
 		cursors, err := w.s.streamOf(ctx, task, 0, w.at)
@@ -145,7 +146,7 @@ func (w *follower) collect(ctx context.Context) ([]td.Event, error) {
 	return w.readBacklog(ctx)
 }
 
-func (w *follower) readBacklog(ctx context.Context) ([]td.Event, error) {
+func (w *follower) readBacklog(ctx context.Context) ([]td.Record, error) {
 	evs, left, err := w.s.listed(ctx, w.backlog)
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func (w *follower) readBacklog(ctx context.Context) ([]td.Event, error) {
 }
 
 // scan reads on in the journal of all tasks.
-func (w *follower) scan(ctx context.Context) ([]td.Event, error) {
+func (w *follower) scan(ctx context.Context) ([]td.Record, error) {
 	last := w.s.bus.Last()
 	since := int64(math.MinInt64)
 	if !w.f.Since.IsZero() {

@@ -13,7 +13,7 @@ import (
 )
 
 // grant refuses events whose steps want what is not free.
-func (t *tx) grant(before, next *td.Task, evs []rule.Prepared) error {
+func (t *tx) grant(before, next *td.Task, evs []td.Record) error {
 	return rule.Grant(before, next, evs, func(resources []string) (td.Locks, error) {
 		names, err := json.Marshal(resources)
 		if err != nil {
@@ -27,7 +27,7 @@ func (t *tx) grant(before, next *td.Task, evs []rule.Prepared) error {
 }
 
 // lease keeps the tables of leases and waiters in step with the task.
-func (t *tx) lease(n int64, before, next *td.Task, evs []rule.Prepared) error {
+func (t *tx) lease(n int64, before, next *td.Task, evs []td.Record) error {
 	if !rule.LeasesChange(before, next, evs) {
 		return nil
 	}

@@ -124,7 +124,7 @@ func TestFollowGathers(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				told <- ev
+				told <- ev.Event
 			}
 		})
 		return told

@@ -47,7 +47,7 @@ var errChunkFull = errors.New("enough")
 
 // chunk collects the events of a query, up to a bound in bytes, and reads their blobs after the
 // connection was given back.
-func (s *Store) chunk(ctx context.Context, query func(c *conn, each func(*sqlite3.Stmt) error) error) ([]td.Event, error) {
+func (s *Store) chunk(ctx context.Context, query func(c *conn, each func(*sqlite3.Stmt) error) error) ([]td.Record, error) {
 	var rows []row
 	err := s.pool.with(ctx, func(c *conn) error {
 		total := int64(0)
@@ -66,9 +66,9 @@ func (s *Store) chunk(ctx context.Context, query func(c *conn, each func(*sqlite
 	if err != nil {
 		return nil, err
 	}
-	evs := make([]td.Event, len(rows))
+	evs := make([]td.Record, len(rows))
 	for i, x := range rows {
-		evs[i] = x.Event
+		evs[i].Event = x.Event
 		evs[i].Body = s.blobs.body(x.was, x.blob, x.size, x.raw)
 	}
 	return evs, nil
@@ -91,7 +91,7 @@ func (b *blobs) body(was td.EventType, blob []byte, size int64, raw []byte) td.B
 
 // listed reads the first of these events, and returns the cursors that are left. A record that is no
 // more is passed over.
-func (s *Store) listed(ctx context.Context, cursors []uint64) (evs []td.Event, left []uint64, err error) {
+func (s *Store) listed(ctx context.Context, cursors []uint64) (evs []td.Record, left []uint64, err error) {
 	n := 0
 	evs, err = s.chunk(ctx, func(c *conn, each func(*sqlite3.Stmt) error) error {
 		for ; n < min(len(cursors), chunkEvents); n++ {
@@ -150,10 +150,10 @@ func (s *Store) Read(ctx context.Context, task td.TaskID, after uint64) iter.Seq
 	return func(yield func(td.Event, error) bool) {
 		cursors, err := s.streamOf(ctx, task, after, 0)
 		for err == nil && len(cursors) > 0 {
-			var evs []td.Event
+			var evs []td.Record
 			evs, cursors, err = s.listed(ctx, cursors)
 			for _, ev := range evs {
-				if !yield(ev, nil) {
+				if !yield(ev.Event, nil) {
 					return
 				}
 			}

@@ -50,7 +50,7 @@ func (t *tx) byKey(key string) (id td.TaskID, err error) {
 	return id, err
 }
 
-func (t *tx) create(first rule.Prepared, key string) (td.Task, error) {
+func (t *tx) create(first td.Record, key string) (td.Task, error) {
 	spec := first.Body.(td.Created).Spec
 	if n, err := t.c.number("SELECT count(*) FROM tasks WHERE id = ?", string(spec.ID)); err != nil || n > 0 {
 		if err != nil {
@@ -71,7 +71,7 @@ func (t *tx) create(first rule.Prepared, key string) (td.Task, error) {
 			return td.Task{}, err
 		}
 	}
-	one := []rule.Prepared{first}
+	one := []td.Record{first}
 	var task td.Task
 	if err := rule.Fold(&task, t.last, one); err != nil {
 		return td.Task{}, err
@@ -127,7 +127,7 @@ func insertTask(c *conn, task td.Task, n int64, newest uint64) error {
 
 // batch is what one call appends.
 type batch struct {
-	evs   []rule.Prepared
+	evs   []td.Record
 	blobs map[int][]byte // hashes of the blobs that hold bodies, by the event's place; most have none
 }
 
@@ -178,7 +178,7 @@ type folded struct {
 }
 
 // fold folds events into a task and encodes the result into the buffer, which it may replace with a larger one.
-func fold(task *td.Task, evs []rule.Prepared, buf *[]byte) (folded, error) {
+func fold(task *td.Task, evs []td.Record, buf *[]byte) (folded, error) {
 	next := *task
 	if err := rule.Fold(&next, 0, evs); err != nil {
 		return folded{}, err
@@ -191,7 +191,7 @@ func fold(task *td.Task, evs []rule.Prepared, buf *[]byte) (folded, error) {
 // foldAhead folds events into the task as the writer last left it, on the caller's time. The task is a
 // function of its events: if its head is still the same when the writer comes to it, so is the result.
 // Nothing leaves it to the writer, which also finds the words if the events are not to be.
-func (w *writer) foldAhead(id td.TaskID, after uint64, evs []rule.Prepared, buf *[]byte) folded {
+func (w *writer) foldAhead(id td.TaskID, after uint64, evs []td.Record, buf *[]byte) folded {
 	e := w.cache.get(id)
 	if e == nil || e.task.Head != after {
 		return folded{}
@@ -289,7 +289,7 @@ func (t *tx) repeated(e entry, epoch, after uint64, b batch) (bool, error) {
 }
 
 // waiting checks that every command the events take is in the inbox and not consumed.
-func (t *tx) waiting(task td.TaskID, n int64, evs []rule.Prepared) error {
+func (t *tx) waiting(task td.TaskID, n int64, evs []td.Record) error {
 	for i := range evs {
 		ev := &evs[i]
 		if ev.Takes == "" {
@@ -335,12 +335,12 @@ func (t *tx) insertEvents(e *entry, epoch uint64, b batch) error {
 			}
 		}
 		t.last, e.newest = r.Cursor, r.Cursor
-		t.publish = append(t.publish, bus.Entry{Event: r.Event, Size: len(r.Raw) + eventOverhead})
+		t.publish = append(t.publish, bus.Entry{Record: *r, Size: 2*len(r.Raw) + eventOverhead})
 	}
 	return nil
 }
 
-// eventOverhead is about what an event costs in memory besides its body.
+// eventOverhead is about what an event costs in memory besides its body and the encoding of that.
 const eventOverhead = 256
 
 // update writes the folded task and its open requests.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
-	"taskdaemon/internal/store/rule"
+	"taskdaemon/internal/td"
 )
 
 // unwritten are the rows of events and lives that the calls of a group made and its transaction does not have yet.
@@ -23,7 +23,7 @@ type eventRow struct {
 	prev  uint64
 	epoch uint64
 	at    int64
-	ev    *rule.Prepared
+	ev    *td.Record
 	blob  []byte // the hash of the blob that holds its body, if one does
 }
 

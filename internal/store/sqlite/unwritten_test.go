@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"taskdaemon/internal/store/rule"
 	"taskdaemon/internal/td"
 )
 
@@ -82,7 +81,7 @@ func TestGroupIsolatesRows(t *testing.T) {
 	if err := good(); err != nil {
 		t.Fatal(err)
 	}
-	taken := &rule.Prepared{Event: td.Event{Cursor: 1, Body: td.Said{}}, Raw: []byte("{}")}
+	taken := &td.Record{Event: td.Event{Cursor: 1, Body: td.Said{}}, Raw: []byte("{}")}
 	bad := func() error {
 		return s.w.do(t.Context(), func(t *tx) error {
 			t.wrote = true

@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -195,7 +196,10 @@ func (f *fixture) all(filter store.EventFilter, after uint64) []td.Event {
 	var out []td.Event
 	for ev, err := range f.Follow(f.ctx, filter, after) {
 		must(f.t, err)
-		out = append(out, ev)
+		if raw, err := td.EncodeBody(ev.Body); ev.Raw != nil && (err != nil || !bytes.Equal(raw, ev.Raw)) {
+			f.t.Errorf("the encoding of event %d is %s, %v, not %s", ev.Cursor, raw, err, ev.Raw)
+		}
+		out = append(out, ev.Event)
 	}
 	return out
 }
