@@ -20,7 +20,8 @@ import (
 
 const (
 	lookedAt    = 200 // loops
-	lookTurns   = 40
+	lookTurns   = 160
+	lookRounds  = 4
 	subscribers = 200
 	followEach  = 5
 	// lookEvery is how long the model takes for an answer in the mean: 200 loops with four records a turn make 5,000 of them a second,
@@ -30,79 +31,178 @@ const (
 	lookRate = 5000
 	// lookNoise is how much slower a turn may be for it to count as unchanged.
 	lookNoise = 1.2
-	// A pair of rounds counts if the host took no more than lookCalm of the time away in either, whatever came out. So many pairs
-	// are wanted, and no more than so many tried.
-	lookCalm  = 0.03
-	lookPairs = 7
-	lookTries = 12
+	// Subscribers come, stay for lookSpell and are away for as long, again and again while the same loops go on: what else happens on the
+	// machine meets both alike. What is within lookSettle of a change does not count.
+	lookSpell  = 2500 * time.Millisecond
+	lookSettle = 600 * time.Millisecond
 )
 
 // BenchmarkSubscribers measures turns while 200 subscribers follow them, each five of 200 loops, and one of them never reads, against
-// the same loops with nobody looking on. The loops make 5,000 durable events a second, or as many as the machine can.
+// the turns of the same loops with nobody looking on. The loops make 5,000 durable events a second, or as many as the machine can.
 func BenchmarkSubscribers(b *testing.B) {
 	h := furnish(b, "provider: rehearsal", fmt.Sprintf("limits: {loops: %d, turns: 1000}", lookedAt), "drift: {repeats: 0}")
 	d := h.start()
 	d.answers()
-	var told atomic.Int64
-	nobody := audience{look: func([]td.TaskID) func() { return func() {} }}
-	everybody := audience{look: func(ids []td.TaskID) func() { return h.follow(ids, &told) }}
-	tried := 0
-	var calm, disturbed []int // pairs, by number
-	for ; len(calm) < lookPairs && tried < lookTries; tried++ {
-		order := []*audience{&nobody, &everybody}
-		if tried%2 == 1 {
-			slices.Reverse(order)
-		}
-		lost := 0.0
-		for _, c := range order {
-			begun := stolen()
-			c.run(h, d)
-			lost = max(lost, stolen().since(begun))
-		}
-		if lost <= lookCalm {
-			calm = append(calm, tried)
-		} else {
-			disturbed = append(disturbed, tried)
-		}
+	begun := stolen()
+	var shows []*show
+	for i := range lookRounds {
+		shows = append(shows, perform(h, d, i%2 == 1))
 	}
-	counted := fmt.Sprintf("%d pairs of rounds, %d more disturbed by others", len(calm), len(disturbed))
-	if len(calm) < lookPairs/2 {
-		calm, counted = append(calm, disturbed...), fmt.Sprintf("%d pairs of rounds, %d of them DISTURBED by others", tried, len(disturbed))
-	}
+	lost := stolen().since(begun)
 	d.kill()
 	s := h.journal()
-	var quiet, busy, ratios, noise []float64 // p95 of the rounds, against each other, and of two with nobody
-	for i, round := range calm {
-		quiet, busy = append(quiet, nobody.measure(b, s, round)), append(busy, everybody.measure(b, s, round))
-		ratios = append(ratios, busy[i]/quiet[i])
-		if i > 0 {
-			noise = append(noise, max(quiet[i]/quiet[i-1], quiet[i-1]/quiet[i]))
+	var with, without spells
+	told := int64(0)
+	for _, sh := range shows {
+		sh.measure(b, s)
+		for _, sp := range sh.spells {
+			switch {
+			case len(sp.turns) == 0: // before the first answers, or after the last
+			case sp.looked:
+				with = append(with, sp)
+			default:
+				without = append(without, sp)
+			}
 		}
+		told += sh.told.Load()
 	}
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
-	rate := median(everybody.rates)
-	figures.add(fmt.Sprintf("overhead per turn with %d subscribers, one stuck", subscribers), fmt.Sprintf("p95 %.2f × with none", median(ratios)),
-		goal(fmt.Sprintf("≤ %.1f ×", lookNoise), median(ratios) <= lookNoise),
-		fmt.Sprintf("p50 / p95 %s, with none %s; %s: p95 %.1f, with none %.1f, each %.2f ×, one with none against the next %.2f ×; processor %.2f and %.2f ms a turn; %.0f MiB told",
-			everybody.turns.both(), nobody.turns.both(), counted, busy, quiet, ratios, noise, everybody.processor(), nobody.processor(),
-			float64(told.Load())/(1<<20)))
+	if len(with) < 2 || len(without) < 2 {
+		b.Fatalf("%d spells with subscribers and %d without: the loops did not work at the same time", len(with), len(without))
+	}
+	looked, alone := with.all(), without.all()
+	ratio := looked.at(0.95) / alone.at(0.95)
+	low, high := ratios(with, without)
+	least, most := ratios(without, without)
+	rate := with.rate()
+	figures.add(fmt.Sprintf("overhead per turn with %d subscribers, one stuck", subscribers), fmt.Sprintf("p95 %.2f × with none", ratio),
+		goal(fmt.Sprintf("≤ %.1f ×", lookNoise), ratio <= lookNoise),
+		fmt.Sprintf("p50 / p95 %s, with none %s; had other spells of the %d and %d been seen, 0.9 of the time %.2f to %.2f ×, and none against none %.2f to %.2f ×; processor %.2f and %.2f ms a turn; %.0f MiB told; others took %.0f %% of the time",
+			looked.both(), alone.both(), len(with), len(without), low, high, least, most, with.processor(), without.processor(),
+			float64(told)/(1<<20), 100*lost))
 	figures.add("durable events meanwhile", fmt.Sprintf("%.2f × what was wanted", rate/lookRate), goal(fmt.Sprintf("≥ %d/s", lookRate), rate >= lookRate),
-		fmt.Sprintf("%.0f/s, with none %.0f/s; rounds %.0f", rate, median(nobody.rates), everybody.rates))
+		fmt.Sprintf("%.0f/s, with none %.0f/s", rate, without.rate()))
 	report(b, map[string]float64{
-		"/none": median(ratios), "p95-ms": everybody.turns.at(0.95), "none-p95-ms": nobody.turns.at(0.95), "events/s": rate,
-		"cpu-ms/turn": everybody.processor(), "none-cpu-ms/turn": nobody.processor(),
+		"/none": ratio, "p95-ms": looked.at(0.95), "none-p95-ms": alone.at(0.95), "events/s": rate,
+		"cpu-ms/turn": with.processor(), "none-cpu-ms/turn": without.processor(),
 	})
 }
 
-// audience is loops that run together, round after round, with so many who look on.
-type audience struct {
-	look   func([]td.TaskID) (stop func())
-	rounds [][]td.TaskID
-	needed time.Duration // of the processor, by the daemon
-	turns  sample
-	rates  []float64 // events a second, of each round
+// show is loops that run together while subscribers come and go.
+type show struct {
+	ids    []td.TaskID
+	spells spells
+	told   atomic.Int64 // bytes
+}
+
+// spell is a time in which nobody came or went.
+type spell struct {
+	looked   bool
+	from, to time.Time
+	needed   time.Duration // of the processor, by the daemon
+	turns    sample
+	events   int
+}
+
+// perform adds loops and waits for their ends.
+func perform(h *house, d *daemon, looked bool) *show {
+	h.b.Helper()
+	before, err := h.svc.Status(h.b.Context())
+	if err != nil {
+		h.b.Fatal(err)
+	}
+	sh := &show{ids: h.addEach(lookedAt, unevenly)}
+	d.until("every loop has completed", time.Millisecond, func(ctx context.Context) bool {
+		leave := func() {}
+		if looked {
+			leave = h.follow(sh.ids, &sh.told)
+		}
+		settle(lookSettle)
+		sp := &spell{looked: looked, from: time.Now(), needed: -d.processor()}
+		settle(lookSpell)
+		sp.to, sp.needed = time.Now(), sp.needed+d.processor()
+		leave()
+		sh.spells, looked = append(sh.spells, sp), !looked
+		st, err := h.svc.Status(ctx)
+		return err == nil && st.Tasks[td.Completed] == before.Tasks[td.Completed]+lookedAt
+	})
+	return sh
+}
+
+// measure adds to each spell what the journal has of it, if all loops worked then.
+func (sh *show) measure(b *testing.B, s *sqlite.Store) {
+	b.Helper()
+	var from, to time.Time // from when the last had begun until the first had ended
+	var all [][]td.Event
+	for _, id := range sh.ids {
+		evs := events(b, s, id)
+		evs = evs[slices.IndexFunc(evs, func(ev td.Event) bool { return ev.Body.Type() == td.StepEnded{}.Type() })+1:] // it came after a pause
+		all = append(all, evs)
+		if at := evs[0].At; at.After(from) {
+			from = at
+		}
+		if at := evs[len(evs)-1].At; to.IsZero() || at.Before(to) {
+			to = at
+		}
+	}
+	for _, sp := range sh.spells {
+		if sp.from.Before(from) || sp.to.After(to) {
+			continue
+		}
+		for _, evs := range all {
+			during := slices.DeleteFunc(slices.Clone(evs), func(ev td.Event) bool { return ev.At.Before(sp.from) || ev.At.After(sp.to) })
+			sp.events += len(during)
+			sp.turns = append(sp.turns, overheads(during)...)
+		}
+	}
+}
+
+type spells []*spell
+
+func (s spells) all() (out sample) {
+	for _, sp := range s {
+		out = append(out, sp.turns...)
+	}
+	return out
+}
+
+// rate is how many events there were a second.
+func (s spells) rate() float64 {
+	n, took := 0, time.Duration(0)
+	for _, sp := range s {
+		n, took = n+sp.events, took+sp.to.Sub(sp.from)
+	}
+	return float64(n) / took.Seconds()
+}
+
+// processor is what the daemon needed for a turn, in ms.
+func (s spells) processor() float64 {
+	needed := time.Duration(0)
+	for _, sp := range s {
+		needed += sp.needed
+	}
+	return float64(needed.Microseconds()) / 1000 / float64(len(s.all()))
+}
+
+// ratios are the bounds that nine of ten p95s of some spells against others are within, when each side is drawn again and again
+// from what was seen.
+func ratios(some, others spells) (low, high float64) {
+	random := rand.New(rand.NewPCG(1, 2))
+	draw := func(from spells) float64 {
+		drawn := make(spells, len(from))
+		for i := range drawn {
+			drawn[i] = from[random.IntN(len(from))]
+		}
+		return drawn.all().at(0.95)
+	}
+	seen := make([]float64, 200)
+	for i := range seen {
+		seen[i] = draw(some) / draw(others)
+	}
+	slices.Sort(seen)
+	return seen[len(seen)/20], seen[len(seen)-1-len(seen)/20]
 }
 
 // unevenly is the script of a loop, whose answers take a half less to a half more than lookEvery. If all took the same time, loops that came to wait
@@ -120,61 +220,6 @@ func unevenly(i int) string {
 	}
 	s.WriteString("  - tools: [{name: Complete, input: {summary: done}}]\n")
 	return s.String()
-}
-
-// run adds loops, lets look follow them before their first answer comes, and waits for their ends.
-func (c *audience) run(h *house, d *daemon) {
-	h.b.Helper()
-	begun := d.processor()
-	before, err := h.svc.Status(h.b.Context())
-	if err != nil {
-		h.b.Fatal(err)
-	}
-	ids := h.addEach(lookedAt, unevenly)
-	stop := c.look(ids)
-	d.until("every loop has completed", time.Second, func(ctx context.Context) bool {
-		st, err := h.svc.Status(ctx)
-		return err == nil && st.Tasks[td.Completed] == before.Tasks[td.Completed]+lookedAt
-	})
-	stop()
-	c.rounds = append(c.rounds, ids)
-	c.needed += d.processor() - begun
-}
-
-// measure adds what the journal has of a round while all its loops worked, and returns the p95 of its turns.
-func (c *audience) measure(b *testing.B, s *sqlite.Store, round int) float64 {
-	b.Helper()
-	var from, to time.Time // from when the last had begun until the first had ended
-	var all [][]td.Event
-	for _, id := range c.rounds[round] {
-		evs := events(b, s, id)
-		evs = evs[slices.IndexFunc(evs, func(ev td.Event) bool { return ev.Body.Type() == td.StepEnded{}.Type() })+1:] // it came after a pause
-		all = append(all, evs)
-		if at := evs[0].At; at.After(from) {
-			from = at
-		}
-		if at := evs[len(evs)-1].At; to.IsZero() || at.Before(to) {
-			to = at
-		}
-	}
-	if !from.Before(to) {
-		b.Fatal("the loops did not work at the same time")
-	}
-	var turns sample
-	n := 0
-	for _, evs := range all {
-		evs = slices.DeleteFunc(evs, func(ev td.Event) bool { return ev.At.Before(from) || ev.At.After(to) })
-		n += len(evs)
-		turns = append(turns, overheads(evs)...)
-	}
-	c.turns = append(c.turns, turns...)
-	c.rates = append(c.rates, float64(n)/to.Sub(from).Seconds())
-	return turns.at(0.95)
-}
-
-// processor is what the daemon needed for a turn, in ms.
-func (c *audience) processor() float64 {
-	return float64(c.needed.Microseconds()) / 1000 / float64(len(c.rounds)*lookedAt*lookTurns)
 }
 
 // follow lets all subscribers follow, and counts the bytes that they are told. They only count: what it costs to read
@@ -198,10 +243,11 @@ func (h *house) follow(ids []td.TaskID, told *atomic.Int64) (stop func()) {
 		for _, i := range rand.Perm(len(ids))[:followEach] {
 			refs = append(refs, string(ids[i]))
 		}
-		if _, err := fmt.Fprintf(conn, "GET /v1/events?follow=true&ref=%s HTTP/1.1\r\nHost: taskdaemon\r\n\r\n", strings.Join(refs, ",")); err != nil {
+		stuck := n == 0 // and asks for all there ever was, so that it is at once
+		if _, err := fmt.Fprintf(conn, "GET /v1/events?follow=true&tail=%v&ref=%s HTTP/1.1\r\nHost: taskdaemon\r\n\r\n", !stuck, strings.Join(refs, ",")); err != nil {
 			h.b.Fatal(err)
 		}
-		if n > 0 { // the first is stuck
+		if !stuck {
 			wg.Go(func() {
 				got, _ := io.Copy(io.Discard, conn) // until it is closed
 				told.Add(got)
