@@ -45,8 +45,9 @@ type Bus struct {
 	floor       uint64 // every event after this cursor is in the ring
 	last        uint64
 
-	everything waiters // of any task
+	everything waiters // for whatever comes
 	waiting    map[td.TaskID]waiters
+	typed      map[td.EventType]waiters // of any task
 }
 
 // held is an entry in the ring. Those of a task are chained, so that who follows a few need not look at all.
@@ -62,7 +63,7 @@ type waiters map[*Wait]struct{}
 func New(maxEvents, maxBytes int, last uint64) *Bus {
 	return &Bus{
 		maxEvents: maxEvents, maxBytes: maxBytes, ring: make([]held, maxEvents), floor: last, last: last,
-		newest: map[td.TaskID]uint64{}, everything: waiters{}, waiting: map[td.TaskID]waiters{},
+		newest: map[td.TaskID]uint64{}, everything: waiters{}, waiting: map[td.TaskID]waiters{}, typed: map[td.EventType]waiters{},
 	}
 }
 
@@ -83,7 +84,7 @@ func (b *Bus) Publish(entries []Entry) {
 		b.newest[e.Task] = b.next
 		b.next++
 		b.bytes += e.Size
-		for _, woken := range []waiters{b.everything, b.waiting[e.Task]} {
+		for _, woken := range []waiters{b.everything, b.waiting[e.Task], b.typed[e.Body.Type()]} {
 			for w := range woken {
 				if !w.wanted.likes(&e) {
 					continue
@@ -131,6 +132,9 @@ func (b *Bus) After(cursor uint64, wanted Wanted, most int) Look {
 	look := Look{UpTo: max(cursor, b.last), Complete: true}
 	if len(wanted.Tasks) == 0 {
 		first := b.first + uint64(sort.Search(b.count(), func(i int) bool { return b.at(b.first+uint64(i)).Cursor > cursor }))
+		if len(wanted.Types) == 0 {
+			look.Events = make([]td.Record, 0, min(b.next-first, uint64(most)))
+		}
 		for n := first; n < b.next && len(look.Events) < most; n++ {
 			if e := b.at(n); wanted.likes(&e.Entry) {
 				look.Events = append(look.Events, e.Record)
@@ -191,23 +195,36 @@ func (w *Wait) Leave() {
 
 func (b *Bus) wait(wanted Wanted) *Wait {
 	w := &Wait{bus: b, wanted: wanted, more: make(chan struct{})}
-	if len(wanted.Tasks) == 0 {
+	switch {
+	case len(wanted.Tasks) > 0:
+		enter(b.waiting, wanted.Tasks, w)
+	case len(wanted.Types) > 0:
+		enter(b.typed, wanted.Types, w)
+	default:
 		b.everything[w] = struct{}{}
-	}
-	for _, t := range wanted.Tasks {
-		if b.waiting[t] == nil {
-			b.waiting[t] = waiters{}
-		}
-		b.waiting[t][w] = struct{}{}
 	}
 	return w
 }
 
 func (b *Bus) leave(w *Wait) {
 	delete(b.everything, w)
-	for _, t := range w.wanted.Tasks {
-		if delete(b.waiting[t], w); len(b.waiting[t]) == 0 {
-			delete(b.waiting, t)
+	leave(b.waiting, w.wanted.Tasks, w)
+	leave(b.typed, w.wanted.Types, w)
+}
+
+func enter[K comparable](all map[K]waiters, at []K, w *Wait) {
+	for _, k := range at {
+		if all[k] == nil {
+			all[k] = waiters{}
+		}
+		all[k][w] = struct{}{}
+	}
+}
+
+func leave[K comparable](all map[K]waiters, at []K, w *Wait) {
+	for _, k := range at {
+		if delete(all[k], w); len(all[k]) == 0 {
+			delete(all, k)
 		}
 	}
 }

@@ -16,12 +16,12 @@ import (
 // liveBacklog is how many live pieces a slow reader may fall behind before it misses some.
 const liveBacklog = 1024
 
-// Events gather for whoever only follows them, the longer the more there are: together they are told so often a second, however
-// many they are. To wake hundreds for each event would cost the loops more than the events themselves.
+// Events gather for whoever only follows them, the longer the more there are: to wake hundreds for each event would cost the loops more than the
+// events themselves. Together they are told so often a second at most, as long as that does not keep one from its events for too long.
 const (
 	tellingsPerSecond = 500
 	gatherLeast       = 50 * time.Millisecond // nobody sees the difference
-	gatherMost        = time.Second
+	gatherMost        = 500 * time.Millisecond
 )
 
 // audience are those who follow events without the pieces on their way.

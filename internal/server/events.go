@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -19,7 +21,7 @@ import (
 
 // ahead is how many items are pulled before the client has read the first: enough to fill a packet,
 // too few to matter.
-const ahead = 128
+const ahead = 64
 
 type eventQuery struct {
 	Refs   []string  `query:"ref" doc:"Only events of these tasks."`
@@ -95,11 +97,15 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		var err error
 		select {
 		case p, ok := <-items:
-			err = s.tell(out, p, ok, items)
+			err = out.pulled(p, ok)
+			for err == nil && len(items) > 0 && len(out.ready) < maxReady { // only this goroutine takes from it
+				p, ok = <-items
+				err = out.pulled(p, ok)
+			}
 		case <-beat.C:
 			out.comment("here")
 		case <-s.stopping:
-			err = errors.Join(out.message(wire.StreamError, 0, wire.ErrorOf(errStopping())), errStreamOver)
+			err = errors.Join(out.value(wire.StreamError, wire.ErrorOf(errStopping())), errStreamOver)
 		case <-ctx.Done():
 			return
 		}
@@ -107,19 +113,6 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 			return
 		}
 	}
-}
-
-// tell makes the messages of what was pulled and of what else is there already. One stream does so at a time: however many look on,
-// they take no more than one processor from the loops.
-func (s *server) tell(out *streamWriter, p pulled, ok bool, more <-chan pulled) error {
-	s.telling.Lock()
-	defer s.telling.Unlock()
-	err := out.pulled(p, ok)
-	for err == nil && len(more) > 0 && len(out.ready) < maxReady { // nobody else takes from it
-		p, ok = <-more
-		err = out.pulled(p, ok)
-	}
-	return err
 }
 
 var errStreamOver = errors.New("stream over")
@@ -149,7 +142,6 @@ type streamWriter struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
 	timeout time.Duration
-	frames  *frames
 	ready   []byte // not written yet
 }
 
@@ -157,7 +149,7 @@ type streamWriter struct {
 const maxReady = 32 << 10
 
 func (s *server) newStreamWriter(w http.ResponseWriter) *streamWriter {
-	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: s.opts.WriteTimeout, frames: &s.frames}
+	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: s.opts.WriteTimeout}
 }
 
 func (o *streamWriter) begin() error {
@@ -171,9 +163,9 @@ func (o *streamWriter) begin() error {
 func (o *streamWriter) pulled(p pulled, ok bool) error {
 	switch {
 	case !ok:
-		return errors.Join(o.message(wire.StreamEnd, 0, struct{}{}), errStreamOver)
+		return errors.Join(o.value(wire.StreamEnd, struct{}{}), errStreamOver)
 	case p.err != nil:
-		return errors.Join(o.message(wire.StreamError, 0, wire.ErrorOf(p.err)), errStreamOver)
+		return errors.Join(o.value(wire.StreamError, wire.ErrorOf(p.err)), errStreamOver)
 	}
 	return o.item(p.item)
 }
@@ -181,23 +173,32 @@ func (o *streamWriter) pulled(p pulled, ok bool) error {
 func (o *streamWriter) item(i api.Item) error {
 	switch {
 	case i.Event != nil:
-		raw, err := o.frames.of(td.Record{Event: *i.Event, Raw: i.Raw})
-		if err != nil {
-			return err
-		}
-		o.ready = append(o.ready, raw...)
+		return o.message(wire.StreamEvent, i.Event.Cursor, td.Record{Event: *i.Event, Raw: i.Raw}.AppendJSON)
 	case i.Live != nil:
-		return o.message(wire.StreamLive, 0, i.Live)
+		return o.value(wire.StreamLive, i.Live)
 	}
 	return nil
 }
 
-func (o *streamWriter) message(name string, id uint64, data any) error {
-	raw, err := frame(name, id, data)
-	if err != nil {
-		return err
+func (o *streamWriter) value(name string, v any) error {
+	return o.message(name, 0, func(to []byte) ([]byte, error) {
+		raw, err := json.Marshal(v)
+		return append(to, raw...), err
+	})
+}
+
+// message makes a server-sent event ready, or nothing of it.
+func (o *streamWriter) message(name string, id uint64, appendData func([]byte) ([]byte, error)) error {
+	b := o.ready
+	if id > 0 {
+		b = append(strconv.AppendUint(append(b, "id: "...), id, 10), '\n')
 	}
-	o.ready = append(o.ready, raw...)
+	b = append(append(append(b, "event: "...), name...), "\ndata: "...)
+	b, err := appendData(b)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	o.ready = append(b, "\n\n"...)
 	return nil
 }
 

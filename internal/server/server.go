@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,8 +104,6 @@ type server struct {
 	stopping <-chan struct{}
 	handlers handlerGroup
 	identity atomic.Pointer[identity]
-	frames   frames
-	telling  sync.Mutex // held while messages of a stream are made
 }
 
 // errStopping is what whoever comes too late is told.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -450,6 +451,11 @@ func Seal(b Body) (Sealed, error) {
 	if u, bad := again.(Unreadable); bad {
 		return Sealed{}, Errorf(Invalid, "%s does not survive its encoding: %s", u.Was, u.Err)
 	}
+	if bytes.Contains(raw, notText) { // as whoever reads it would write it
+		if raw, err = EncodeBody(again); err != nil {
+			return Sealed{}, &Error{Kind: Invalid, Err: err}
+		}
+	}
 	return Sealed{again, raw}, nil
 }
 
@@ -476,7 +482,10 @@ type wireEvent struct {
 func (e Event) MarshalJSON() ([]byte, error) { return Record{Event: e}.MarshalJSON() }
 
 // MarshalJSON writes what that of the event writes, and does not encode again what is encoded.
-func (e Record) MarshalJSON() (_ []byte, err error) {
+func (e Record) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// AppendJSON appends what MarshalJSON writes.
+func (e Record) AppendJSON(to []byte) (_ []byte, err error) {
 	raw := e.Raw
 	if u, is := e.Body.(Unreadable); is {
 		raw = line(u.Raw)
@@ -485,7 +494,7 @@ func (e Record) MarshalJSON() (_ []byte, err error) {
 			return nil, err
 		}
 	}
-	w := jsonWriter{b: append(make([]byte, 0, len(raw)+256), '{')}
+	w := jsonWriter{b: append(slices.Grow(to, len(raw)+256), '{')}
 	if e.Cursor != 0 {
 		w.key("cursor")
 		w.b = strconv.AppendUint(w.b, e.Cursor, 10)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -35,6 +36,7 @@ const (
 	// machine meets both alike. What is within lookSettle of a change does not count.
 	lookSpell  = 2500 * time.Millisecond
 	lookSettle = 600 * time.Millisecond
+	leastEvent = 150 // bytes of a message
 )
 
 // BenchmarkSubscribers measures turns while 200 subscribers follow them, each five of 200 loops, and one of them never reads, against
@@ -57,7 +59,7 @@ func BenchmarkSubscribers(b *testing.B) {
 		sh.measure(b, s)
 		for _, sp := range sh.spells {
 			switch {
-			case len(sp.turns) == 0: // before the first answers, or after the last
+			case !sp.whole: // before the first answers, or after the last
 			case sp.looked:
 				with = append(with, sp)
 			default:
@@ -71,6 +73,13 @@ func BenchmarkSubscribers(b *testing.B) {
 	}
 	if len(with) < 2 || len(without) < 2 {
 		b.Fatalf("%d spells with subscribers and %d without: the loops did not work at the same time", len(with), len(without))
+	}
+	n := 0
+	for _, sp := range with {
+		n += sp.events
+	}
+	if least := int64(n) * followEach * subscribers / lookedAt * leastEvent; told < least {
+		b.Fatalf("subscribers were told %d bytes, %d at least were expected", told, least)
 	}
 	looked, alone := with.all(), without.all()
 	ratio := looked.at(0.95) / alone.at(0.95)
@@ -100,6 +109,7 @@ type show struct {
 // spell is a time in which nobody came or went.
 type spell struct {
 	looked   bool
+	whole    bool // all loops worked all the time
 	from, to time.Time
 	needed   time.Duration // of the processor, by the daemon
 	turns    sample
@@ -151,12 +161,23 @@ func (sh *show) measure(b *testing.B, s *sqlite.Store) {
 		if sp.from.Before(from) || sp.to.After(to) {
 			continue
 		}
+		sp.whole = true
 		for _, evs := range all {
-			during := slices.DeleteFunc(slices.Clone(evs), func(ev td.Event) bool { return ev.At.Before(sp.from) || ev.At.After(sp.to) })
-			sp.events += len(during)
-			sp.turns = append(sp.turns, overheads(during)...)
+			first, _ := slices.BinarySearchFunc(evs, sp.from, func(ev td.Event, at time.Time) int { return ev.At.Compare(at) })
+			end, _ := slices.BinarySearchFunc(evs, sp.to, func(ev td.Event, at time.Time) int { return ev.At.Compare(at) })
+			sp.events += end - first
+			for end < len(evs) && !answers(evs[end]) { // a turn that began in it counts, however late it ends
+				end++
+			}
+			sp.turns = append(sp.turns, overheads(evs[first:end])...)
 		}
 	}
+}
+
+// answers reports whether a turn begins with the event.
+func answers(ev td.Event) bool {
+	body, ended := ev.Body.(td.StepEnded)
+	return ended && body.Model != nil
 }
 
 type spells []*spell
@@ -243,13 +264,17 @@ func (h *house) follow(ids []td.TaskID, told *atomic.Int64) (stop func()) {
 		for _, i := range rand.Perm(len(ids))[:followEach] {
 			refs = append(refs, string(ids[i]))
 		}
-		stuck := n == 0 // and asks for all there ever was, so that it is at once
+		stuck := n == 0 // and asks for all there ever was, so that it is soon
 		if _, err := fmt.Fprintf(conn, "GET /v1/events?follow=true&tail=%v&ref=%s HTTP/1.1\r\nHost: taskdaemon\r\n\r\n", !stuck, strings.Join(refs, ",")); err != nil {
 			h.b.Fatal(err)
 		}
 		if !stuck {
 			wg.Go(func() {
-				got, _ := io.Copy(io.Discard, conn) // until it is closed
+				r := bufio.NewReader(conn)
+				if status, err := r.ReadString('\n'); err == nil && !strings.Contains(status, " 200 ") {
+					h.b.Errorf("a subscriber was told: %s", status)
+				}
+				got, _ := io.Copy(io.Discard, r) // until it is closed
 				told.Add(got)
 			})
 		}

@@ -153,6 +153,9 @@ func (m *Mirror) follow(ctx context.Context) (moved bool, err error) {
 			if !ok {
 				return moved, <-ended
 			}
+			if err := ctx.Err(); err != nil {
+				return moved, err
+			}
 			if err := m.batch(ctx, repo, ev, events); err != nil {
 				return moved, err
 			}

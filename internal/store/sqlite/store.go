@@ -60,7 +60,7 @@ var _ store.Journal = (*Store)(nil)
 // How much of the journal's end the bus keeps in memory.
 const (
 	busEvents = 8192
-	busBytes  = 16 << 20
+	busBytes  = 32 << 20 // bodies and their encodings
 )
 
 // Open opens the journal in the state folder, or makes a new one. Locked: another process has it;

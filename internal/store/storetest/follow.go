@@ -26,7 +26,7 @@ func followGapless(t *testing.T, f *fixture) {
 					t.Error(err)
 					return
 				}
-				seen[i] = append(seen[i], ev.Event)
+				seen[i] = append(seen[i], f.plain(ev))
 				counts[i].Add(1)
 			}
 		})

@@ -241,7 +241,7 @@ func appendOdd(t *testing.T, f *fixture) {
 			if err != nil {
 				break
 			}
-			if got = append(got, ev.Event); len(got) == len(evs) {
+			if got = append(got, f.plain(ev)); len(got) == len(evs) {
 				break
 			}
 		}
