@@ -196,9 +196,10 @@ turns:
 		name: "trimmed", yes: true, cut: true, person: oldTask, // its own conversation may be trimmed when it is looked at
 		points: []string{"daemon.upkeep.trimmed", "sqlite.trim.before_remove", "sqlite.trim.before_unlink"},
 		config: "retention: {completed: 1ms, every: 20ms}\n",
+		// It lasts until the other one, which is trimmed when the mirror has it, is there.
 		script: `
 turns:
-  - latency: 800ms
+  - latency: 3s
     tools: [{name: Bash, input: {command: "echo kept >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: kept}}]
 `,
