@@ -133,6 +133,9 @@ type EventQuery struct {
 	Live   bool           `json:"live,omitempty"`
 	Follow bool           `json:"follow,omitempty"`
 	Since  time.Time      `json:"since,omitzero"`
+	// Pauses also yields empty Items: the first when all that is asked for is known to be there, and one whenever what was at hand has
+	// been told. Nobody can ask for them from another process.
+	Pauses bool `json:"-"`
 }
 
 // Item is one thing Events yields, an event or a live piece.

@@ -42,9 +42,9 @@ func (a *audience) gather() time.Duration {
 // reading holds up nobody.
 func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Item, error] {
 	return func(yield func(api.Item, error) bool) {
-		f := store.EventFilter{Types: q.Types, Since: q.Since, NoFuture: !q.Follow}
+		f := store.EventFilter{Types: q.Types, Since: q.Since, NoFuture: !q.Follow, Pauses: q.Pauses}
 		for _, ref := range q.Refs {
-			id, err := d.journal.Resolve(ctx, ref)
+			id, err := d.resolve(ctx, ref)
 			if err != nil {
 				yield(api.Item{}, err)
 				return
@@ -60,13 +60,16 @@ func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Ite
 			}
 			after = max(after, last)
 		}
+		if q.Pauses && !yield(api.Item{}, nil) {
+			return
+		}
 		if !q.Live || !q.Follow {
 			if q.Follow {
 				defer d.audience.enter()()
 				f.Every = d.audience.gather
 			}
 			for ev, err := range d.journal.Follow(ctx, f, after) {
-				if !yield(api.Item{Event: &ev.Event, Raw: ev.Raw}, err) || err != nil {
+				if !yield(item(ev), err) || err != nil {
 					return
 				}
 			}
@@ -74,6 +77,14 @@ func (d *Daemon) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Ite
 		}
 		d.mixed(ctx, f, after, yield)
 	}
+}
+
+// item is a record as it is told; what is no event is a pause.
+func item(ev td.Record) api.Item {
+	if ev.Body == nil {
+		return api.Item{}
+	}
+	return api.Item{Event: &ev.Event, Raw: ev.Raw}
 }
 
 // mixed yields journaled events and live pieces as they come.
@@ -104,11 +115,11 @@ func (d *Daemon) mixed(ctx context.Context, f store.EventFilter, after uint64, y
 	for {
 		select {
 		case r, ok := <-records:
-			if !ok || !d.drain(sub.Take, yield) || !yield(api.Item{Event: &r.ev.Event, Raw: r.ev.Raw}, r.err) || r.err != nil {
+			if !ok || !d.drain(sub.Take, yield) || !yield(item(r.ev), r.err) || r.err != nil {
 				return
 			}
 		case <-sub.Ready():
-			if !d.drain(sub.Take, yield) {
+			if !d.drain(sub.Take, yield) || f.Pauses && !yield(api.Item{}, nil) {
 				return
 			}
 		case <-ctx.Done():

@@ -237,10 +237,7 @@ func (d *Daemon) Tasks(ctx context.Context, q api.TaskQuery) ([]td.Task, error) 
 
 // Task is the one a person means.
 func (d *Daemon) Task(ctx context.Context, ref string) (td.Task, error) {
-	id, err := d.journal.Resolve(ctx, ref)
-	if td.IsKind(err, td.NotFound) {
-		return td.Task{}, d.notStarted(ctx, ref, err)
-	}
+	id, err := d.resolve(ctx, ref)
 	if err != nil {
 		return td.Task{}, err
 	}
@@ -249,6 +246,15 @@ func (d *Daemon) Task(ctx context.Context, ref string) (td.Task, error) {
 		return td.Task{}, err
 	}
 	return d.withSubtasks(ctx, t)
+}
+
+// resolve finds the task that is meant, and says so if it has not been started.
+func (d *Daemon) resolve(ctx context.Context, ref string) (td.TaskID, error) {
+	id, err := d.journal.Resolve(ctx, ref)
+	if td.IsKind(err, td.NotFound) {
+		err = d.notStarted(ctx, ref, err)
+	}
+	return id, err
 }
 
 // withSubtasks adds what the subtasks of a task spend.

@@ -19,10 +19,6 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// ahead is how many items are pulled before the client has read the first: enough to fill a packet,
-// too few to matter.
-const ahead = 64
-
 type eventQuery struct {
 	Refs   []string  `query:"ref" doc:"Only events of these tasks."`
 	Types  []string  `query:"type" doc:"Only events of these types."`
@@ -59,90 +55,94 @@ func (s *server) registerEvents(a huma.API, op huma.Operation) {
 			schemas.Schema(reflect.TypeFor[wire.Error](), true, "Error"),
 		}}}},
 	}}
-	huma.Register(a, op, func(ctx context.Context, in *eventQuery) (*huma.StreamResponse, error) {
+	huma.Register(a, op, func(_ context.Context, in *eventQuery) (*huma.StreamResponse, error) {
 		q, err := in.query()
 		if err != nil {
 			return nil, fail(err)
 		}
-		// A wrong name is an answer with a status, not a stream that ends at once.
-		for _, ref := range q.Refs {
-			if _, err := s.svc.Task(ctx, ref); err != nil {
-				return nil, fail(err)
-			}
-		}
 		return &huma.StreamResponse{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
-			s.stream(r.Context(), w, q)
+			if err := s.stream(r.Context(), w, q); err != nil {
+				f := fail(err)
+				hc.SetHeader("Content-Type", "application/json")
+				hc.SetStatus(f.status)
+				_ = a.Marshal(hc.BodyWriter(), "application/json", f) // there may be nobody left to tell
+			}
 		}}, nil
 	})
 }
 
-// stream writes what the service yields until one of them ends. Only this goroutine writes; another
-// pulls, because a pull may wait for ever and signs of life must go out meanwhile.
-func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQuery) {
-	ctx, cancel := context.WithCancel(ctx)
-	var pulling sync.WaitGroup
-	defer pulling.Wait()
-	defer cancel()
+// stream writes what the service yields until one of them ends. It returns the error of a service that cannot even begin, because of
+// a wrong name perhaps: that is an answer with a status, not a stream that ends at once.
+func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQuery) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
 
-	out := s.newStreamWriter(w)
-	if out.begin() != nil {
-		return
+	q.Pauses = true
+	var out *streamWriter
+	var failed error
+	for item, err := range s.svc.Events(ctx, q) {
+		if failed = err; err != nil {
+			break
+		}
+		if out == nil {
+			out = s.newStreamWriter(w)
+			out.begin()
+			watching.Go(func() { s.watch(ctx, cancel, out) })
+		}
+		if out.item(item) != nil {
+			return nil
+		}
 	}
-	items := make(chan pulled, ahead)
-	pulling.Go(func() { s.pull(ctx, q, items) })
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStopped):
+		failed = errStopping()
+	case cause != nil:
+		return nil // there is nobody left to tell
+	}
+	switch {
+	case out == nil:
+		return failed
+	case failed != nil:
+		_ = out.end(wire.StreamError, wire.ErrorOf(failed))
+	default:
+		_ = out.end(wire.StreamEnd, struct{}{})
+	}
+	return nil
+}
+
+var errStopped = errors.New("the server stops")
+
+// watch gives signs of life while nothing happens, and ends the stream when the server stops.
+func (s *server) watch(ctx context.Context, end context.CancelCauseFunc, out *streamWriter) {
 	beat := time.NewTicker(s.opts.Heartbeat)
 	defer beat.Stop()
 	for {
-		var err error
 		select {
-		case p, ok := <-items:
-			err = out.pulled(p, ok)
-			for err == nil && len(items) > 0 && len(out.ready) < maxReady { // only this goroutine takes from it
-				p, ok = <-items
-				err = out.pulled(p, ok)
-			}
 		case <-beat.C:
-			out.comment("here")
+			if err := out.comment("here"); err != nil {
+				end(err)
+			}
 		case <-s.stopping:
-			err = errors.Join(out.value(wire.StreamError, wire.ErrorOf(errStopping())), errStreamOver)
-		case <-ctx.Done():
+			end(errStopped)
 			return
-		}
-		if errors.Join(err, out.flush()) != nil { // what is ready goes out together, and before an end of any kind
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-var errStreamOver = errors.New("stream over")
-
-type pulled struct {
-	item api.Item
-	err  error
-}
-
-func (s *server) pull(ctx context.Context, q api.EventQuery, items chan<- pulled) {
-	defer close(items)
-	for item, err := range s.svc.Events(ctx, q) {
-		select {
-		case items <- pulled{item, err}:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// streamWriter writes server-sent events, what is there together. Every write has a deadline: a client that does not read is
-// left behind.
+// streamWriter writes server-sent events, what was at hand together. Every write has a deadline: a client that does not read is
+// left behind. Its methods may be called from any goroutine.
 type streamWriter struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
 	timeout time.Duration
-	ready   []byte // not written yet
+
+	mu    sync.Mutex
+	ready []byte // not written yet
 }
 
 // maxReady is about how much is written together.
@@ -152,32 +152,45 @@ func (s *server) newStreamWriter(w http.ResponseWriter) *streamWriter {
 	return &streamWriter{w: w, ctl: http.NewResponseController(w), timeout: s.opts.WriteTimeout}
 }
 
-func (o *streamWriter) begin() error {
+func (o *streamWriter) begin() {
 	o.w.Header().Set("Content-Type", "text/event-stream")
 	o.w.Header().Set("Cache-Control", "no-store")
+	o.w.Header().Set("Transfer-Encoding", "identity") // in chunks each message would be three writes, and wake its reader as often
 	o.w.WriteHeader(http.StatusOK)
-	return o.flush()
 }
 
-// pulled writes what was pulled, or that there is no more.
-func (o *streamWriter) pulled(p pulled, ok bool) error {
-	switch {
-	case !ok:
-		return errors.Join(o.value(wire.StreamEnd, struct{}{}), errStreamOver)
-	case p.err != nil:
-		return errors.Join(o.value(wire.StreamError, wire.ErrorOf(p.err)), errStreamOver)
-	}
-	return o.item(p.item)
-}
-
+// item makes an event or a live piece ready; one that is neither is a pause.
 func (o *streamWriter) item(i api.Item) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var err error
 	switch {
 	case i.Event != nil:
-		return o.message(wire.StreamEvent, i.Event.Cursor, td.Record{Event: *i.Event, Raw: i.Raw}.AppendJSON)
+		err = o.message(wire.StreamEvent, i.Event.Cursor, td.Record{Event: *i.Event, Raw: i.Raw}.AppendJSON)
 	case i.Live != nil:
-		return o.value(wire.StreamLive, i.Live)
+		err = o.value(wire.StreamLive, i.Live)
+	default:
+		return o.flush()
 	}
-	return nil
+	if err != nil || len(o.ready) > maxReady {
+		err = errors.Join(err, o.flush())
+	}
+	return err
+}
+
+// end writes the last message.
+func (o *streamWriter) end(name string, v any) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return errors.Join(o.value(name, v), o.flush())
+}
+
+// comment writes a line that clients pass over.
+func (o *streamWriter) comment(text string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ready = append(o.ready, ": "+text+"\n\n"...)
+	return o.flush()
 }
 
 func (o *streamWriter) value(name string, v any) error {
@@ -201,8 +214,6 @@ func (o *streamWriter) message(name string, id uint64, appendData func([]byte) (
 	o.ready = append(b, "\n\n"...)
 	return nil
 }
-
-func (o *streamWriter) comment(text string) { o.ready = append(o.ready, ": "+text+"\n\n"...) }
 
 // flush writes what is ready.
 func (o *streamWriter) flush() error {

@@ -314,6 +314,46 @@ func TestStreamResumesByLastEventID(t *testing.T) {
 	}
 }
 
+// What is at hand goes out when there is no more of it, not with the next sign of life.
+func TestStreamsAreWrittenAtOnce(t *testing.T) {
+	fake := apitest.NewFake()
+	socket, _ := serve(t, server.Options{Service: fake, Heartbeat: time.Hour})
+	resp := raw(t, socket, "GET", "/v1/events?follow=true&live=true", "")
+	lines := bufio.NewReader(resp.Body)
+	next := func(want string) {
+		t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(line, want) {
+				return
+			}
+		}
+	}
+	for range 2 {
+		task, err := fake.AddTask(t.Context(), api.AddTask{Prompt: "x", Dir: "/", Rehearsal: apitest.Script})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next(string(task.ID))
+		fake.Say(api.Live{Task: task.ID, Kind: api.LiveText, Text: "hi"})
+		next(`"text":"hi"`)
+	}
+}
+
+// Nothing was written yet when a name turns out to be wrong, so there is a status to say it with.
+func TestAStreamOfNothingIsNoStream(t *testing.T) {
+	socket, _ := serve(t, server.Options{Service: apitest.NewFake()})
+	resp := raw(t, socket, "GET", "/v1/events?follow=true&ref=nobody", "")
+	var said wire.Error
+	if err := json.NewDecoder(resp.Body).Decode(&said); err != nil || resp.StatusCode != http.StatusNotFound || said.Kind != td.NotFound ||
+		resp.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("status %d, %s, %+v, %v", resp.StatusCode, resp.Header.Get("Content-Type"), said, err)
+	}
+}
+
 func TestStoppingServerEndsStreamsAndSaysSo(t *testing.T) {
 	fake := apitest.NewFake()
 	socket, stop := serve(t, server.Options{Service: fake})

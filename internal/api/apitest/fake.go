@@ -276,6 +276,9 @@ func (f *Fake) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Item,
 		}
 		f.mu.Unlock()
 		for {
+			if q.Pauses && !yield(api.Item{}, nil) {
+				return
+			}
 			items, nextLive, changed := f.after(at, liveAt)
 			liveAt = nextLive
 			for _, it := range items {
@@ -286,7 +289,7 @@ func (f *Fake) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Item,
 					return
 				}
 			}
-			if !q.Follow {
+			if !q.Follow || q.Pauses && !yield(api.Item{}, nil) {
 				return
 			}
 			select {

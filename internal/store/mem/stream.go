@@ -205,13 +205,19 @@ func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) i
 					return
 				}
 			}
+			told := false
 			for _, r := range evs {
 				if after = r.Cursor; after > end {
 					return
 				}
-				if rule.Matches(f, r.Event) && !yield(r.Record, nil) {
-					return
+				if rule.Matches(f, r.Event) {
+					if told = yield(r.Record, nil); !told {
+						return
+					}
 				}
+			}
+			if told && f.Pauses && !yield(td.Record{}, nil) {
+				return
 			}
 			if wait == nil {
 				continue

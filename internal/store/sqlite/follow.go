@@ -41,10 +41,19 @@ func (s *Store) Follow(ctx context.Context, f store.EventFilter, after uint64) i
 				}
 				return
 			}
+			told := false
 			for _, ev := range evs {
-				if ev.Cursor > end || rule.Matches(f, ev.Event) && !yield(ev, nil) {
+				if ev.Cursor > end {
 					return
 				}
+				if rule.Matches(f, ev.Event) {
+					if told = yield(ev, nil); !told {
+						return
+					}
+				}
+			}
+			if told && f.Pauses && !yield(td.Record{}, nil) {
+				return
 			}
 		}
 	}

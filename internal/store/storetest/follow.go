@@ -152,6 +152,36 @@ func followEnds(t *testing.T, f *fixture) {
 	}
 }
 
+// followPauses tells when all that was at hand has been told, and otherwise does not speak of it.
+func followPauses(t *testing.T, f *fixture) {
+	f.ended("a")
+	all := f.all(store.EventFilter{}, 0)
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	seen, pauses := 0, 0
+	for ev, err := range f.Follow(ctx, store.EventFilter{Pauses: true}, 0) {
+		must(t, err)
+		if ev.Body != nil {
+			if pauses > 0 && seen == len(all) {
+				break // what was written after the pause
+			}
+			seen++
+			continue
+		}
+		if seen == 0 {
+			t.Fatal("a pause with nothing before it")
+		}
+		if pauses++; seen == len(all) {
+			f.ended("b")
+		}
+	}
+	equal(t, "events before the last pause", seen, len(all))
+	for ev, err := range f.Follow(ctx, store.EventFilter{Pauses: true, Types: []td.EventType{"no such"}, NoFuture: true}, 0) {
+		must(t, err)
+		t.Errorf("a pause where nothing was told: %+v", ev)
+	}
+}
+
 // followBehind reads more than any window in memory holds.
 func followBehind(t *testing.T, f *fixture) {
 	task, c := f.running("long")

@@ -62,6 +62,7 @@ func Run(t *testing.T, open Open) {
 		"follow/gapless beside a stuck one":   followGapless,
 		"follow/filters":                      followFilters,
 		"follow/ends":                         followEnds,
+		"follow/pauses":                       followPauses,
 		"follow/from far behind":              followBehind,
 		"upkeep/cursors never go back":        cursors,
 		"upkeep/trim bodies":                  trimBodies,
