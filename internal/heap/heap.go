@@ -1,8 +1,9 @@
 // Package heap gives the garbage collector room where memory is plenty and time is short.
 //
 // Go collects when as much was allocated as lives. A daemon whose loops keep 25 MiB and make 200 MiB of garbage a second would collect
-// seven times a second, and those who wait for their turn feel each of them. With room for 128 MiB of garbage it collects a
-// quarter as often. An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
+// seven times a second, and those who wait for their turn feel each of them. With room for 256 MiB of garbage it collects less than once a
+// second. What counts is the part of the time that is spent in collections: when it comes near a twentieth, it is what the slowest
+// twentieth of all turns waits for. An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
 package heap
 
 import (
@@ -21,10 +22,10 @@ const (
 	// most is as far as it is raised.
 	most = 400
 	// room is how much garbage may lie about.
-	room = 128 << 20
+	room = 256 << 20
 	// often and seldom are the times between two collections below which room is given and beyond which it is taken back. They
 	// are further apart than most and standard, so that one does not lead to the other.
-	often, seldom = 500 * time.Millisecond, 3 * time.Second
+	often, seldom = time.Second, 6 * time.Second
 )
 
 // Ease lets the collector have room whenever it runs often, for as long as the process lives. Whoever has said in the environment

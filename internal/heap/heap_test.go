@@ -16,17 +16,17 @@ func TestChoose(t *testing.T) {
 		since time.Duration
 		want  int
 	}{
-		{"busy and small", 100, 50 << 20, 100 * time.Millisecond, 256},
+		{"busy and small", 100, 100 << 20, 100 * time.Millisecond, 256},
 		{"busy and tiny", 100, 1 << 20, 100 * time.Millisecond, most},
 		{"busy and empty", 100, 0, 0, most},
-		{"busy and large", 100, 200 << 20, 100 * time.Millisecond, 100},
-		{"it stays when it helps", 256, 50 << 20, 400 * time.Millisecond, 256},
-		{"and beyond", 256, 50 << 20, 2 * time.Second, 256},
-		{"a little more is not worth it", 256, 46 << 20, 100 * time.Millisecond, 256},
-		{"the heap has grown", 256, 100 << 20, 2 * time.Second, 128},
+		{"busy and large", 100, 400 << 20, 100 * time.Millisecond, 100},
+		{"it stays when it helps", 256, 100 << 20, 800 * time.Millisecond, 256},
+		{"and beyond", 256, 100 << 20, 5 * time.Second, 256},
+		{"a little more is not worth it", 256, 92 << 20, 100 * time.Millisecond, 256},
+		{"the heap has grown", 256, 200 << 20, 2 * time.Second, 128},
 		{"it is quiet again", 400, 1 << 20, time.Minute, 100},
 		{"never busy", 100, 10 << 20, time.Second, 100},
-		{"the clock went back", 100, 200 << 20, -time.Second, 100},
+		{"the clock went back", 100, 400 << 20, -time.Second, 100},
 	} {
 		if got := choose(c.was, c.live, c.since); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
