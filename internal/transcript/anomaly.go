@@ -69,7 +69,7 @@ func (a *anomalies) apply(ev td.Event) {
 		if b.Kind != td.ToolStep || b.Attempt > 0 {
 			return
 		}
-		a.made = append(slices.Clip(a.made), Made{b.Name, ev.At})
+		a.made = append(a.made, Made{b.Name, ev.At})
 		a.dropOldest(b.Name)
 		switch {
 		case slices.Contains(writers, b.Name):
@@ -96,7 +96,7 @@ func (a *anomalies) apply(ev td.Event) {
 	}
 }
 
-// dropOldest forgets the oldest call of a tool that was called very often.
+// dropOldest forgets the oldest calls of a tool that was called very often, many at a time: to move the others costs the same for one.
 func (a *anomalies) dropOldest(tool string) {
 	n := 0
 	for _, m := range a.made {
@@ -104,10 +104,16 @@ func (a *anomalies) dropOldest(tool string) {
 			n++
 		}
 	}
-	if n > MostMade {
-		oldest := slices.IndexFunc(a.made, func(m Made) bool { return m.Tool == tool })
-		a.made = slices.Delete(slices.Clone(a.made), oldest, oldest+1)
+	if n < 2*MostMade {
+		return
 	}
+	a.made = slices.DeleteFunc(slices.Clone(a.made), func(m Made) bool {
+		drop := m.Tool == tool && n > MostMade
+		if drop {
+			n--
+		}
+		return drop
+	})
 }
 
 // lastMinute adds a moment and lets go of those more than a minute before it.
@@ -140,7 +146,7 @@ type Made struct {
 	At   time.Time
 }
 
-// MostMade is how many of the newest calls of each tool are remembered.
+// MostMade is how many of the newest calls of each tool are remembered at least, if there were so many.
 const MostMade = 256
 
 // Made are the newest calls, oldest first.

@@ -63,3 +63,26 @@ func TestAnomalies(t *testing.T) {
 		})
 	}
 }
+
+// Of each tool the newest calls are remembered, and not ever more of them.
+func TestMadeIsBounded(t *testing.T) {
+	var script Transcript
+	begin := time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC)
+	call := func(i int, tool string) {
+		script.Apply(td.Event{At: begin.Add(time.Duration(i) * time.Second), Body: td.StepIntended{Intent: td.Intent{Kind: td.ToolStep, Name: tool}}})
+	}
+	call(0, "Bash")
+	for i := range 5 * MostMade {
+		call(i, "Read")
+		made := script.Made()
+		reads := made[1:]
+		if made[0].Tool != "Bash" || len(reads) < min(i+1, MostMade) || len(reads) >= 2*MostMade {
+			t.Fatalf("after %d reads %d are remembered, behind a %s", i+1, len(reads), made[0].Tool)
+		}
+		for j, m := range reads {
+			if want := begin.Add(time.Duration(i-len(reads)+1+j) * time.Second); m.Tool != "Read" || !m.At.Equal(want) {
+				t.Fatalf("after %d reads the one at %d is %+v, want %s", i+1, j, m, want)
+			}
+		}
+	}
+}

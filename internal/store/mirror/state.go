@@ -80,10 +80,12 @@ func (s *state) branch() string {
 // take folds an event in and returns the commits it makes. There are none when it is no checkpoint, or of a turn that goes
 // on; there are two when it cuts a turn short.
 func (s *state) take(ev td.Record) (out []git.Commit, err error) {
-	ev.At = ev.At.UTC() // the clock's zone must not show in a commit
-	was := *s
+	ev.At = ev.At.UTC()                            // the clock's zone must not show in a commit
+	next, calls, since := s.Next, s.Calls, s.Since // all that render changes
 	d := s.render(ev.Event)
 	if d != nil && !d.result && s.turn != nil {
+		was := *s
+		was.Next, was.Calls, was.Since = next, calls, since
 		c, err := was.cut()
 		if err != nil {
 			return nil, err

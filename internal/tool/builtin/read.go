@@ -44,7 +44,11 @@ func prepareRead(_ context.Context, env *tool.Env, in readInput) (tool.Call, err
 				return td.ToolResult{}, err
 			}
 			defer f.Close()
-			r := bufio.NewReaderSize(f, int(min(max(info.Size()+1, binaryProbe), 64<<10))) // most files are small
+			size := info.Size() + 1 // most files are small
+			if size == 1 {
+				size = binaryProbe // some that are made as they are read say so too
+			}
+			r := bufio.NewReaderSize(f, int(min(size, 64<<10)))
 			if start, _ := r.Peek(binaryProbe); isBinary(start) {
 				return td.ToolResult{}, td.Errorf(td.Invalid, "%s is a binary file of %d bytes; it is not shown", rel, info.Size())
 			}
