@@ -59,9 +59,10 @@ func (s *Script) Play(req llm.Request) Play {
 		}
 	}
 	p.Stop = t.stop
-	p.Usage = estimate(req, p.Message)
 	if t.usage != nil {
 		p.Usage = *t.usage
+	} else {
+		p.Usage = estimate(req, p.Message)
 	}
 	p.Pace = t.pace(s.chunk, letters(p.Message))
 	return p
