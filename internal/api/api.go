@@ -138,7 +138,7 @@ type EventQuery struct {
 	Pauses bool `json:"-"`
 }
 
-// Item is one thing Events yields, an event or a live piece.
+// Item is one thing Events yields, an event or a live piece, or neither: a pause.
 type Item struct {
 	Event *td.Event `json:"event,omitempty"`
 	Raw   []byte    `json:"-"` // Event's body as it is encoded, where that is at hand

@@ -82,14 +82,14 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	})
 }
 
-// leastThreads is how many threads run Go code at once, however few processors there are.
+// leastThreads is how many threads run Go code at once on a machine with fewer processors.
 const leastThreads = 8
 
 // widen lets the kernel share few processors among many threads, which it does more fairly than Go shares them among goroutines: what has
-// just been written to the disk would wait behind whatever else became ready before. On two processors turns of 200 loops wait a quarter
-// less. Whoever has said in the environment how many there should be is obeyed instead.
+// just been written to the disk would wait behind whatever else became ready before. On two processors turns of 200 loops wait a fifth to a quarter
+// less. Whoever has said how many there should be, in the environment or by a quota of the processors' time, is obeyed instead.
 func widen() {
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < leastThreads {
+	if n := runtime.GOMAXPROCS(0); os.Getenv("GOMAXPROCS") == "" && n == runtime.NumCPU() && n < leastThreads {
 		runtime.GOMAXPROCS(leastThreads)
 	}
 }

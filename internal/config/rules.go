@@ -43,7 +43,7 @@ func (r Rule) Verdict() (verdict, match string) {
 	return "allow", r.Allow
 }
 
-// MaxRate is the largest limit of a rate: no more calls of a task are remembered.
+// MaxRate is the largest limit of a rate: so many calls of a task are remembered for sure.
 const MaxRate = 256
 
 // Rate is one entry of `rates:`: how often a tool may be called.

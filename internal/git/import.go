@@ -75,8 +75,8 @@ func (r *Repo) Import(ctx context.Context) (*Import, error) {
 func (im *Import) start(r *Repo) error {
 	c := r.call(true, "fast-import", "--quiet", "--done", "--date-format=raw", "--active-branches=1024",
 		"--export-marks="+im.marks)
-	// Large bodies are streamed to disk, not held in memory and compared with their neighbours. What is small is packed by its
-	// likeness to what was there before; to squeeze it hard as well takes a sixth more of the processor and saves a twentieth of the disk.
+	// Large bodies are streamed to disk, not held in memory and compared with their neighbours. What is small, nearly all there is, is packed by
+	// its likeness to what was there before; to squeeze it hard as well takes a sixth more of the processor and saves next to nothing of the disk.
 	c.set = []string{"core.bigFileThreshold=1m", "fastimport.unpackLimit=" + strconv.Itoa(unpackLimit), "core.compression=1"}
 	cmd, err := command(im.ctx, c)
 	if err != nil {

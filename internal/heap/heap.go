@@ -1,9 +1,9 @@
 // Package heap gives the garbage collector room where memory is plenty and time is short.
 //
-// Go collects when as much was allocated as lives. A daemon whose loops keep 25 MiB and make 200 MiB of garbage a second would collect
-// seven times a second, and those who wait for their turn feel each of them. With room for 256 MiB of garbage it collects less than once a
-// second. What counts is the part of the time that is spent in collections: when it comes near a twentieth, it is what the slowest
-// twentieth of all turns waits for. An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
+// Go collects when as much was allocated as lives. A daemon whose 200 loops keep 50 MiB and make 70 MiB of garbage a second would collect
+// more than once a second, 30 ms each, and those who wait for their turn feel it: when collections come near a twentieth of the time, they are what
+// the slowest twentieth of all turns waits for. With room for four times what lives, 256 MiB at most, it collects a quarter as often.
+// An idle daemon keeps nothing for that, and one whose heap is large collects as ever.
 package heap
 
 import (

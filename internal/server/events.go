@@ -63,10 +63,7 @@ func (s *server) registerEvents(a huma.API, op huma.Operation) {
 		return &huma.StreamResponse{Body: func(hc huma.Context) {
 			r, w := humago.Unwrap(hc)
 			if err := s.stream(r.Context(), w, q); err != nil {
-				f := fail(err)
-				hc.SetHeader("Content-Type", "application/json")
-				hc.SetStatus(f.status)
-				_ = a.Marshal(hc.BodyWriter(), "application/json", f) // there may be nobody left to tell
+				writeFailure(w, err)
 			}
 		}}, nil
 	})
@@ -81,14 +78,14 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 	defer cancel(nil)
 
 	q.Pauses = true
-	var out *streamWriter
+	out, begun := s.newStreamWriter(w), false
 	var failed error
 	for item, err := range s.svc.Events(ctx, q) {
 		if failed = err; err != nil {
 			break
 		}
-		if out == nil {
-			out = s.newStreamWriter(w)
+		if !begun {
+			begun = true
 			out.begin()
 			watching.Go(func() { s.watch(ctx, cancel, out) })
 		}
@@ -103,12 +100,15 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, q api.EventQ
 		return nil // there is nobody left to tell
 	}
 	switch {
-	case out == nil:
-		return failed
-	case failed != nil:
+	case failed == nil:
+		if !begun {
+			out.begin()
+		}
+		_ = out.end(wire.StreamEnd, struct{}{})
+	case begun:
 		_ = out.end(wire.StreamError, wire.ErrorOf(failed))
 	default:
-		_ = out.end(wire.StreamEnd, struct{}{})
+		return failed
 	}
 	return nil
 }

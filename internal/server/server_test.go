@@ -317,7 +317,8 @@ func TestStreamResumesByLastEventID(t *testing.T) {
 // What is at hand goes out when there is no more of it, not with the next sign of life.
 func TestStreamsAreWrittenAtOnce(t *testing.T) {
 	fake := apitest.NewFake()
-	socket, _ := serve(t, server.Options{Service: fake, Heartbeat: time.Hour})
+	socket, stop := serve(t, server.Options{Service: fake, Heartbeat: time.Hour})
+	defer time.AfterFunc(10*time.Second, stop).Stop()
 	resp := raw(t, socket, "GET", "/v1/events?follow=true&live=true", "")
 	lines := bufio.NewReader(resp.Body)
 	next := func(want string) {
@@ -398,7 +399,7 @@ func TestSlowClientBlocksNobody(t *testing.T) {
 	waitHangup(t, conn)
 	// The stuck one reads at last: it finds the beginning, then the end of its connection, and the id
 	// to go on from.
-	body, _ := io.ReadAll(conn) // a connection cut in the middle of a chunk may be an error
+	body, _ := io.ReadAll(conn) // how a connection that was cut ends is not said
 	seen := strings.Count(string(body), "\nid: ")
 	if seen == 0 || seen >= 101 {
 		t.Errorf("the stuck client saw %d events before it was dropped", seen)

@@ -73,7 +73,8 @@ type EventFilter struct {
 	// Every, if set, says how long Follow may let what comes gather, after it has told of some, so that who looks on is not
 	// woken for each event. What comes after a pause is told at once.
 	Every func() time.Duration
-	// Pauses has Follow also yield a Record without an event whenever it has told of all that was at hand: the next may take a while.
+	// Pauses has Follow also yield a Record without an event whenever it has told of what was at hand: the next may take a while, as it
+	// does at the journal's end.
 	Pauses bool
 }
 

@@ -31,7 +31,7 @@ type anomalies struct {
 	fresh            []string    // places that were reached for the first time and not told of yet
 	memory           int64       // most that a command took since it was last told
 	cpu              time.Duration
-	made             []Made
+	made             []Made // only one of two copies may go on
 	found            int
 }
 

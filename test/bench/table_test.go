@@ -132,7 +132,8 @@ func (s sample) both() string { return fmt.Sprintf("%.2f / %.2f ms", s.at(0.5), 
 
 // median is the middle of the values.
 func median(values []float64) float64 {
-	return slices.Sorted(slices.Values(values))[len(values)/2]
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // report hands the ratio and the numbers behind it to the benchmark's own line. The unit of a ratio begins

@@ -156,14 +156,14 @@ func followEnds(t *testing.T, f *fixture) {
 func followPauses(t *testing.T, f *fixture) {
 	f.ended("a")
 	all := f.all(store.EventFilter{}, 0)
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
 	defer cancel()
-	seen, pauses := 0, 0
+	seen, pauses, more := 0, 0, false
 	for ev, err := range f.Follow(ctx, store.EventFilter{Pauses: true}, 0) {
 		must(t, err)
 		if ev.Body != nil {
-			if pauses > 0 && seen == len(all) {
-				break // what was written after the pause
+			if more = pauses > 0 && seen == len(all); more {
+				break // it was written after the pause
 			}
 			seen++
 			continue
@@ -176,6 +176,7 @@ func followPauses(t *testing.T, f *fixture) {
 		}
 	}
 	equal(t, "events before the last pause", seen, len(all))
+	equal(t, "there was a pause, and more after it", more, true)
 	for ev, err := range f.Follow(ctx, store.EventFilter{Pauses: true, Types: []td.EventType{"no such"}, NoFuture: true}, 0) {
 		must(t, err)
 		t.Errorf("a pause where nothing was told: %+v", ev)
