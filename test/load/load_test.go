@@ -144,7 +144,8 @@ func (h *house) add(n int) []td.TaskID {
 	script := fmt.Sprintf(`
 turns:
   - tools: [{name: Ask, input: {question: May I begin?}}]
-  - {repeat: %d, text: "Turn {{turn}}: I read it once more.", tools: [{name: Read, input: {path: %s}}]}
+  - {latency: 5s, tools: [{name: Read, input: {path: %[2]s}}]} # until all have their word
+  - {repeat: %[1]d, text: "Turn {{turn}}: I read it once more.", tools: [{name: Read, input: {path: %[2]s}}]}
   - tools: [{name: Complete, input: {summary: read}}]
 `, *turnCount, file)
 	ids := make([]td.TaskID, n)
