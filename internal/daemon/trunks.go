@@ -182,7 +182,7 @@ func (w *trunks) behind(ctx context.Context, task td.Task, now string) error {
 	return w.tell(ctx, task, td.Command{Key: "rebase/" + now, Type: td.CmdRebase, Text: now})
 }
 
-// since is what was merged since a task rested that a run takes up again, if its branch does not build on that: it may be just what the
+// since is what was merged since a task rested that a run takes up again, unless its branch builds on that: it may be just what the
 // task waited for.
 func (w *trunks) since(ctx context.Context, t td.Worktree) (string, error) {
 	merged, err := w.trees.Git.RefAt(ctx, t.Repo, "refs/heads/"+t.Into)
@@ -202,7 +202,7 @@ func (w *trunks) since(ctx context.Context, t td.Worktree) (string, error) {
 		}
 		return merged, nil
 	}
-	return "", nil // it begins anew, with all that is merged
+	return merged, nil // it begins anew with that, unless a person brings it back as it was before the run has it
 }
 
 // pause stops a task whose trunk was deleted or lost history: nobody but a person knows what that means.
