@@ -27,6 +27,7 @@ func (a *app) loadConfig(set []string) (config.Config, string, error) {
 
 type configShowOptions struct {
 	app *app
+	dir string
 	set []string
 }
 
@@ -34,12 +35,13 @@ func newConfigShowCmd(a *app) *cobra.Command {
 	o := configShowOptions{app: a}
 	cmd := &cobra.Command{
 		Use: "show", Short: "Print every setting and where it comes from", Args: args(cobra.NoArgs, "no arguments"),
-		Long: `Print every setting and where it comes from: default, file, env or flag. It is what a daemon
-started now would use; one that runs keeps what it was started with.`,
+		Long: `Print every setting and where it comes from: default, file, project, env or flag. It is what a daemon
+started now would use for tasks in the present folder; one that runs keeps what it was started with.`,
 		Example: "  taskdaemon config show", Annotations: exits(exitOK, exitUsage),
 		RunE: func(*cobra.Command, []string) error { return runConfigShow(o) },
 	}
 	cmd.Flags().StringArrayVar(&o.set, "set", nil, "as if given to daemon start; may be repeated")
+	cmd.Flags().StringVarP(&o.dir, "dir", "C", ".", "the folder whose settings are shown")
 	return cmd
 }
 
@@ -49,6 +51,11 @@ func runConfigShow(o configShowOptions) error {
 	if err != nil {
 		return err
 	}
+	dir, err := absolute(o.dir)
+	if err != nil {
+		return err
+	}
+	c = c.In(dir)
 	provider := c.ProviderIn(a.getenv)
 	if a.json {
 		type setting struct {

@@ -54,6 +54,7 @@ type Config struct {
 	Rules     []Rule
 	Rates     []Rate
 	Resources []Resource
+	Projects  []Project
 
 	// sources says where each value that is not the default came from, by the key's name.
 	sources map[string]Source

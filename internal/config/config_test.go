@@ -226,6 +226,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("retry:\n  network: [0s, 1s]\n  overloaded:\n  - 1s\n")
 	f.Add("models: &a {small: *a}\n")
 	f.Add("a: !!binary |\n  x\n? b\n: c\n<<: *d\n")
+	f.Add("projects:\n- path: ~/a\n  worktree: {setup: make, copy: .env}\n- {path: b, limits: {loops_per_project: 2}}\n")
 	f.Add("log: {max_size: 1GiB}\nretention: {audit: 90d}\ncassette: {mode: off}")
 	f.Fuzz(func(t *testing.T, text string) {
 		c := Default()

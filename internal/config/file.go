@@ -97,6 +97,8 @@ type reader struct {
 	c    *Config
 	path string
 	seen map[string]bool
+	// project is the entry of `projects:` that is read; nil: the file itself.
+	project *Project
 }
 
 func (r *reader) fail(at *token.Token, format string, args ...any) error {
@@ -144,10 +146,19 @@ func (r *reader) entry(v *ast.MappingValueNode, section string) error {
 		return r.fail(v.Key.GetToken(), "%s is set twice", clip(name))
 	}
 	r.seen[name] = true
+	if r.project != nil && name == "path" {
+		return r.projectPath(v.Value)
+	}
 	if key, ok := find(name); ok {
+		if r.project != nil && !key.project {
+			return r.fail(v.Key.GetToken(), "%s holds for all projects: set it outside of projects", name)
+		}
 		return r.set(key, v.Value)
 	}
-	if read := sections[name]; read != nil {
+	if read := sectionOf(name); read != nil {
+		if r.project != nil {
+			return r.fail(v.Key.GetToken(), "%s holds for all projects: set it outside of projects", name)
+		}
 		return read(r, v.Value)
 	}
 	if isSection(name) && !strings.Contains(word.Value, ".") {

@@ -11,12 +11,13 @@ import (
 
 // Key is one setting: its name in the file, what it means, and where it lives in a Config.
 type Key struct {
-	Name  string   // dotted, as in timeouts.tool
-	Doc   string   // one sentence
-	Enum  []string // the only values, if set
-	path  bool     // a file's path: ~ and relative paths are resolved
-	check func(c *Config) error
-	field func(c *Config) any // a pointer to the value
+	Name    string   // dotted, as in timeouts.tool
+	Doc     string   // one sentence
+	Enum    []string // the only values, if set
+	path    bool     // a file's path: ~ and relative paths are resolved
+	project bool     // an entry of `projects:` can set it
+	check   func(c *Config) error
+	field   func(c *Config) any // a pointer to the value
 }
 
 // Keys is every setting, in the order of the reference.
@@ -98,7 +99,7 @@ var Keys = []Key{
 		Name: "limits.loops", Doc: "Tasks that run at the same time.", field: func(c *Config) any { return &c.Limits.Loops },
 		check: atLeast(1, func(c *Config) int { return c.Limits.Loops }),
 	},
-	{Name: "limits.loops_per_project", Doc: "Tasks of one project that run at the same time; 0: as many as limits.loops.", field: func(c *Config) any { return &c.Limits.LoopsPerProject }},
+	{Name: "limits.loops_per_project", Doc: "Tasks of one project that run at the same time; 0: as many as limits.loops.", project: true, field: func(c *Config) any { return &c.Limits.LoopsPerProject }},
 	{
 		Name: "limits.turns", Doc: "Turns of a task before it pauses and asks.", field: func(c *Config) any { return &c.Limits.Turns },
 		check: atLeast(1, func(c *Config) int { return c.Limits.Turns }),
@@ -234,22 +235,22 @@ var Keys = []Key{
 
 	{
 		Name: "worktree.use", Doc: "Where a task in a git repository works: auto is in a worktree of its own, on a branch of its own, whose work is merged when it is done; off is in the folder itself, one task at a time, as with --in-place.",
-		Enum: []string{WorktreeAuto, WorktreeOff}, field: func(c *Config) any { return &c.Worktree.Use },
+		Enum: []string{WorktreeAuto, WorktreeOff}, project: true, field: func(c *Config) any { return &c.Worktree.Use },
 	},
-	{Name: "worktree.setup", Doc: "Shell command that makes a new worktree ready to work in, such as npm ci; it runs in the sandbox.", field: func(c *Config) any { return &c.Worktree.Setup }},
+	{Name: "worktree.setup", Doc: "Shell command that makes a new worktree ready to work in, such as npm ci; it runs in the sandbox.", project: true, field: func(c *Config) any { return &c.Worktree.Setup }},
 	{
 		Name: "worktree.copy", Doc: "Files and folders of the project's own folder that every new worktree gets a copy of, because git does not have them, separated by commas: .env, config/local.yaml.",
-		field: func(c *Config) any { return &c.Worktree.Copy }, check: checkCopies,
+		project: true, field: func(c *Config) any { return &c.Worktree.Copy }, check: checkCopies,
 	},
 	{
 		Name: "worktree.trunk", Doc: "What becomes of the branch that the project's folder is on when work was merged into the integration branch: auto lets it follow by a fast-forward where the folder is clean, ask asks a person first, branch leaves it alone.",
-		Enum: []string{TrunkAuto, TrunkAsk, TrunkBranch}, field: func(c *Config) any { return &c.Worktree.Trunk },
+		Enum: []string{TrunkAuto, TrunkAsk, TrunkBranch}, project: true, field: func(c *Config) any { return &c.Worktree.Trunk },
 	},
 	{
 		Name: "worktree.conflicts", Doc: "Who resolves it when a task's branch cannot be brought onto new commits of the trunk: ask asks a person, agent leaves it to the task's agent, twice at most, and then asks.",
-		Enum: []string{ConflictsAsk, ConflictsAgent}, field: func(c *Config) any { return &c.Worktree.Conflicts },
+		Enum: []string{ConflictsAsk, ConflictsAgent}, project: true, field: func(c *Config) any { return &c.Worktree.Conflicts },
 	},
-	{Name: "worktree.quota", Doc: "Room that the worktrees of a project may take before no new one is made; 0 is no bound.", field: func(c *Config) any { return &c.Worktree.Quota }},
+	{Name: "worktree.quota", Doc: "Room that the worktrees of a project may take before no new one is made; 0 is no bound.", project: true, field: func(c *Config) any { return &c.Worktree.Quota }},
 	{
 		Name: "worktree.warn", Doc: "How full the disk may be, in percent, before a word of warning.", field: func(c *Config) any { return &c.Worktree.Warn },
 		check: percent(func(c *Config) int { return c.Worktree.Warn }),

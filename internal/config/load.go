@@ -15,6 +15,7 @@ type Source string
 const (
 	FromDefault Source = "default"
 	FromFile    Source = "file"
+	FromProject Source = "project" // the file, for one project
 	FromEnv     Source = "env"
 	FromFlag    Source = "flag"
 )
@@ -66,7 +67,7 @@ func Load(o LoadOptions) (Config, error) {
 			return Config{}, td.Errorf(td.Invalid, "%s: %w", p.Where, err).WithHint("see docs/models.md")
 		}
 	}
-	return c, nil
+	return c, c.checkProjects()
 }
 
 // SourceOf says who set the key.

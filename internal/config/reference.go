@@ -58,6 +58,23 @@ file's folder.
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", k.Name, k.Value(def), k.Kind(), k.Doc)
 	}
 	b.WriteString(`
+Some settings can be different for one project, in the file only. An entry of ` + "`projects:`" + ` has the path of its repository, or of a folder
+with several in it, and any of ` + projectKeys() + `:
+
+` + "```yaml" + `
+projects:
+  - path: ~/src/shop
+    worktree:
+      setup: npm ci
+      copy: .env, config/local.yaml
+  - path: ~/work
+    worktree: {trunk: ask}
+    limits: {loops_per_project: 3}
+` + "```" + `
+
+What is said of the nearest folder wins; a variable or a flag wins over the file, here as well. ` + "`taskdaemon config show`" + ` in a project shows what
+holds there.
+
 The state folder, where the journal and everything else lives, is not in the file: it is
 ` + "`$XDG_STATE_HOME/taskdaemon`" + ` (` + "`~/.local/state/taskdaemon`" + `), or ` + "`TASKDAEMON_STATE`, or `--state DIR`" + `. Each
 state folder has its own daemon.

@@ -90,7 +90,7 @@ func ParseRules(path string, data []byte) ([]Rule, error) {
 				WithHint("move %s to the file of: taskdaemon config path", k.Name)
 		}
 	}
-	if len(c.Hooks)+len(c.MCP)+len(c.Providers)+len(c.Fallback)+len(c.Windows)+len(c.Rates)+len(c.Resources) > 0 {
+	if len(c.Hooks)+len(c.MCP)+len(c.Providers)+len(c.Fallback)+len(c.Windows)+len(c.Rates)+len(c.Resources)+len(c.Projects) > 0 {
 		return nil, td.Errorf(td.Invalid, "%s: it may hold rules only", path).WithHint("move the rest to the file of: taskdaemon config path")
 	}
 	return c.Rules, nil

@@ -63,16 +63,29 @@ type Resource struct {
 	Where    string `yaml:"-"`
 }
 
-// sections are the keys of the file that hold lists of things. They stand in the file only.
-var sections = map[string]func(r *reader, n ast.Node) error{
-	"hooks":     list(func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at }),
-	"mcp":       list(func(c *Config) *[]Server { return &c.MCP }, func(s *Server, at string) { s.Where = at }),
-	"providers": list(func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at }),
-	"rules":     rules,
-	"rates":     rates,
-	"resources": list(func(c *Config) *[]Resource { return &c.Resources }, func(r *Resource, at string) { r.Where = at }),
-	"fallback":  list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at }),
-	"windows":   windows,
+// sectionOf reads a key of the file that holds a list of things; nil: it is none. They stand in the file only.
+func sectionOf(name string) func(r *reader, n ast.Node) error {
+	switch name {
+	case "hooks":
+		return list(func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at })
+	case "mcp":
+		return list(func(c *Config) *[]Server { return &c.MCP }, func(s *Server, at string) { s.Where = at })
+	case "providers":
+		return list(func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at })
+	case "rules":
+		return rules
+	case "rates":
+		return rates
+	case "resources":
+		return list(func(c *Config) *[]Resource { return &c.Resources }, func(r *Resource, at string) { r.Where = at })
+	case "fallback":
+		return list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at })
+	case "windows":
+		return windows
+	case "projects":
+		return projects
+	}
+	return nil
 }
 
 // list reads a list of T, each strictly: an unknown field is an error with its place.

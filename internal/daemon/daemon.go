@@ -214,7 +214,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 		sandbox.MakeCaches(d.o.Getenv)
 	}
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
-	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: d.o.Config.Worktree, Checkouts: CheckoutsDir(d.o.StateDir), Log: d.o.Log, Journal: removals{d}, Using: sandbox.Using}
+	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: d.worktrees, Checkouts: CheckoutsDir(d.o.StateDir), Log: d.o.Log, Journal: removals{d}, Using: sandbox.Using}
 	d.trunks, d.forecasts = newTrunks(d), newForecasts(d)
 	d.projects, d.runs = newProjects(d), newRuns(d)
 	if err := d.projects.begin(ctx); err != nil {
@@ -223,7 +223,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	d.engine = newEngine(d, holder)
 	d.sched = scheduler.New(scheduler.Options{
 		Journal: d.journal, Keeper: d.keeper, Runner: d.engine,
-		Loops: d.o.Config.Limits.Loops, Project: d.o.Config.Limits.LoopsPerProject, Log: d.o.Log, Retry: 30 * time.Second, Wait: d.o.Config.Leases.Wait,
+		Loops: d.o.Config.Limits.Loops, Project: d.loopsIn, Log: d.o.Log, Retry: 30 * time.Second, Wait: d.o.Config.Leases.Wait,
 	})
 	return nil
 }

@@ -204,7 +204,7 @@ func (w *world) start() *life {
 	}
 	d := &Daemon{o: Options{StateDir: w.state, Log: log, Getenv: func(string) string { return "" }, Config: conf}, stop: make(chan struct{})}
 	l.d = d
-	d.trees = &worktree.Trees{Git: worktreetest.Hands{Repo: w.trees.of(), Do: l.git}, Config: conf.Worktree, Log: log, Journal: removals{d}, Using: nobody}
+	d.trees = &worktree.Trees{Git: worktreetest.Hands{Repo: w.trees.of(), Do: l.git}, Config: func(string) config.Worktree { return conf.Worktree }, Log: log, Journal: removals{d}, Using: nobody}
 	d.journal = &simJournal{w.journal, l}
 	d.keeper = coord.NewKeeper(d.journal, l.holder, log)
 	d.book = rulebook.New(rulebook.Options{UserDir: w.state, StateDir: w.state, Home: w.state, Config: config.Default()})

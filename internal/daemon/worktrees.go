@@ -9,10 +9,16 @@ import (
 	"taskdaemon/internal/worktree"
 )
 
+// worktrees is how tasks of a folder work.
+func (d *Daemon) worktrees(dir string) config.Worktree { return d.o.Config.In(dir).Worktree }
+
+// loopsIn is how many tasks of a project run at once; 0: any number.
+func (d *Daemon) loopsIn(project string) int { return d.o.Config.In(project).Limits.LoopsPerProject }
+
 // trunkFor is the trunk of the repository that a task is added in, if it is to have a worktree of its own. Where there is a
 // repository and none can be made the task is refused: it would work among the person's own files (L-1).
 func (d *Daemon) trunkFor(ctx context.Context, dir string, inPlace bool) (*git.Trunk, error) {
-	if inPlace || d.o.Config.Worktree.Use == config.WorktreeOff {
+	if inPlace || d.worktrees(dir).Use == config.WorktreeOff {
 		return nil, nil //nolint:nilnil // it works in place
 	}
 	t, err := d.trees.Git.TrunkOf(ctx, dir)

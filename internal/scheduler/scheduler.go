@@ -49,8 +49,8 @@ type Options struct {
 	Journal store.Journal
 	Keeper  *coord.Keeper
 	Runner  Runner
-	Loops   int // runs at once
-	Project int // runs at once of one project; 0: any number
+	Loops   int                      // runs at once
+	Project func(project string) int // runs at once of one project; 0: any number
 	Log     *slog.Logger
 	// Retry is how long a task rests after its run could not record what it did, or while it is
 	// blocked, before it is tried again.
@@ -267,9 +267,17 @@ func brief(t td.Task) td.Task {
 		status.Blocked = &td.BlockedData{Child: b.Child}
 	}
 	return td.Task{
-		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Project: t.Project, Priority: t.Priority, CreatedAt: t.CreatedAt},
+		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Project: projectOf(t), Priority: t.Priority, CreatedAt: t.CreatedAt},
 		Live: td.Live{Status: status, Head: t.Head, Requests: t.Requests, Place: t.Place},
 	}
+}
+
+// projectOf is the project that a task counts for: the one whose graph it is planned in, else the repository that it has a worktree of.
+func projectOf(t td.Task) string {
+	if t.Project == "" && t.Worktree != nil {
+		return t.Worktree.Repo
+	}
+	return t.Project
 }
 
 func (s *Scheduler) enqueue(e *entry) {
@@ -341,9 +349,11 @@ func (s *Scheduler) dispatch(ctx context.Context) {
 			s.inDir.put(e.task.Dir, e)
 			continue
 		}
-		if p := e.task.Project; p != "" && s.Project > 0 && s.busyIn[p] >= s.Project {
-			s.inTurn.put(p, e)
-			continue
+		if p := e.task.Project; p != "" {
+			if most := s.Project(p); most > 0 && s.busyIn[p] >= most {
+				s.inTurn.put(p, e)
+				continue
+			}
 		}
 		e.queued = false
 		s.start(ctx, e)

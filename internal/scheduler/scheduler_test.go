@@ -107,7 +107,7 @@ func scheduleIn(t *testing.T, loops, project int, specs []td.Spec, fail map[stri
 		}
 		s := New(Options{
 			Journal: r.journal, Keeper: coord.NewKeeper(r.journal, td.Holder{Host: "h"}, log), Runner: r,
-			Loops: loops, Project: project, Log: log, Retry: 10 * time.Second,
+			Loops: loops, Project: func(string) int { return project }, Log: log, Retry: 10 * time.Second,
 		})
 		done := make(chan error, 1)
 		go func() { done <- s.Run(t.Context()) }()
@@ -165,6 +165,14 @@ func TestNoMoreThanAllowedOfAProject(t *testing.T) {
 	}
 	if r := scheduleIn(t, 8, 3, specs, nil); r.most != 3 {
 		t.Errorf("at most %d of one project at once, want 3", r.most)
+	}
+	for i := range 20 { // those that nobody planned count as well
+		if i%2 == 0 {
+			specs[i].Project, specs[i].Worktree = "", &td.Worktree{Repo: "/p"}
+		}
+	}
+	if r := scheduleIn(t, 8, 3, specs, nil); r.most != 3 {
+		t.Errorf("at most %d of one project at once, half of them loose, want 3", r.most)
 	}
 	for i := range 10 {
 		specs = append(specs, td.Spec{Title: fmt.Sprint("q", i), Dir: fmt.Sprint("/q", i), Project: "/q"}, td.Spec{Title: fmt.Sprint("none", i), Dir: fmt.Sprint("/n", i)})

@@ -204,7 +204,7 @@ func (y *yard) start() *shift {
 	log := slog.New(listener{slog.DiscardHandler, y})
 	keeper := coord.NewKeeper(deafJournal{s.store, y}, td.Holder{Host: "h", Pid: pid}, log)
 	s.sched = New(Options{
-		Journal: s.store, Keeper: keeper, Runner: &player{y, s.store}, Loops: y.loops, Project: y.project, Log: log, Retry: yardRetry, Wait: time.Hour,
+		Journal: s.store, Keeper: keeper, Runner: &player{y, s.store}, Loops: y.loops, Project: func(string) int { return y.project }, Log: log, Retry: yardRetry, Wait: time.Hour,
 	})
 	s.wg.Go(func() { _ = keeper.Run(ctx) })
 	s.wg.Go(func() {

@@ -32,8 +32,9 @@ const intoPrefix = "taskdaemon/into/"
 
 // Trees are the worktrees of all projects.
 type Trees struct {
-	Git    Git
-	Config config.Worktree
+	Git Git
+	// Config is how tasks of a repository work.
+	Config func(repo string) config.Worktree
 	// Checkouts is the folder for throw-away checkouts.
 	Checkouts string
 	Log       *slog.Logger
@@ -116,7 +117,7 @@ func (t *Trees) build(ctx context.Context, w td.Worktree, base func() (string, e
 	if err != nil {
 		return err
 	}
-	for _, path := range t.Config.Copies() {
+	for _, path := range t.Config(w.Repo).Copies() {
 		if err := copyTree(filepath.Join(w.Repo, path), filepath.Join(w.Path, path)); err != nil {
 			return td.Errorf(td.Storage, "copy %s into the worktree: %w", path, err)
 		}
@@ -161,7 +162,7 @@ func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
 }
 
 // Setup is the command that makes a new worktree ready to work in.
-func (t *Trees) Setup(td.Worktree) (string, error) { return t.Config.Setup, nil }
+func (t *Trees) Setup(w td.Worktree) (string, error) { return t.Config(w.Repo).Setup, nil }
 
 // Commit commits everything in the worktree and says where its branch is then. Commits of work in progress at the end of the branch
 // become part of a commit of work that is done.
@@ -232,7 +233,9 @@ func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, 
 }
 
 // Resolves reports whether agents resolve conflicts with the trunk before a person is asked.
-func (t *Trees) Resolves(td.Worktree) bool { return t.Config.Conflicts == config.ConflictsAgent }
+func (t *Trees) Resolves(w td.Worktree) bool {
+	return t.Config(w.Repo).Conflicts == config.ConflictsAgent
+}
 
 // Merge merges the work of a task, and of others that wait, into the integration branch.
 func (t *Trees) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
@@ -282,7 +285,7 @@ func (t *Trees) Checkout(ctx context.Context, w td.Worktree, commit, name string
 
 // Asks reports whether the trunk is to follow only if a person agrees: where they want to be asked, and it has something to follow.
 func (t *Trees) Asks(ctx context.Context, w td.Worktree) (bool, error) {
-	if t.Config.Trunk != config.TrunkAsk {
+	if t.Config(w.Repo).Trunk != config.TrunkAsk {
 		return false, nil
 	}
 	into, trunk, err := t.line(w).Heads(ctx)
@@ -303,7 +306,7 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree) (string, error) {
 		return "", nil
 	case trunk == "":
 		return fmt.Sprintf("there is no branch %s any more; the work is on %s", w.Trunk, w.Into), nil
-	case t.Config.Trunk == config.TrunkBranch:
+	case t.Config(w.Repo).Trunk == config.TrunkBranch:
 		return fmt.Sprintf("the work is on %s: git merge --ff-only %s", w.Into, w.Into), nil
 	}
 	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
@@ -373,25 +376,26 @@ func withdrawnRef(handle, commit string) string { return git.WithdrawnRefs + han
 
 // room refuses a new worktree where the disk is full or the project's quota used up, and warns before that.
 func (t *Trees) room(ctx context.Context, w td.Worktree) error {
+	conf := t.Config(w.Repo)
 	var st unix.Statfs_t
 	if err := unix.Statfs(w.Repo, &st); err != nil {
 		return td.Errorf(td.NotFound, "look at the disk of %s: %w", w.Repo, err)
 	}
-	if used := percentUsed(st); used >= t.Config.Stop {
-		return td.Errorf(td.Storage, "the disk of %s is %d %% full, and no worktree is made from %d %% on", w.Repo, used, t.Config.Stop).
+	if used := percentUsed(st); used >= conf.Stop {
+		return td.Errorf(td.Storage, "the disk of %s is %d %% full, and no worktree is made from %d %% on", w.Repo, used, conf.Stop).
 			WithHint("taskdaemon worktree prune, or make room")
-	} else if used >= t.Config.Warn {
+	} else if used >= conf.Warn {
 		t.Log.Warn("the disk fills up", "repo", w.Repo, "percent", used)
 	}
-	if t.Config.Quota == 0 {
+	if conf.Quota == 0 {
 		return nil
 	}
 	size, err := DiskUse(ctx, filepath.Join(w.Repo, td.WorktreeFolder))
 	if err != nil {
 		return err
 	}
-	if size >= int64(t.Config.Quota) {
-		return td.Errorf(td.Storage, "the worktrees of %s take %s, and worktree.quota is %s", w.Repo, config.Size(size), t.Config.Quota).
+	if size >= int64(conf.Quota) {
+		return td.Errorf(td.Storage, "the worktrees of %s take %s, and worktree.quota is %s", w.Repo, config.Size(size), conf.Quota).
 			WithHint("taskdaemon worktree prune, or raise worktree.quota")
 	}
 	return nil

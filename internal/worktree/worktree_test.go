@@ -57,7 +57,7 @@ func project(t *testing.T, c config.Worktree) (*Trees, td.Worktree) {
 	if c.Stop == 0 {
 		c.Stop, c.Warn = 100, 100
 	}
-	return &Trees{Git: Program{}, Config: c, Checkouts: t.TempDir(), Log: slog.New(slog.DiscardHandler), Journal: &records{}, Using: sandbox.Using}, *spec.Worktree
+	return &Trees{Git: Program{}, Config: func(string) config.Worktree { return c }, Checkouts: t.TempDir(), Log: slog.New(slog.DiscardHandler), Journal: &records{}, Using: sandbox.Using}, *spec.Worktree
 }
 
 func TestFor(t *testing.T) {
