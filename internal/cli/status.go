@@ -73,6 +73,7 @@ func runStatus(ctx context.Context, o statusOptions) error {
 		}
 	}
 	a.printClashes(st.Clashes)
+	a.printCrowded(st.Crowded)
 	if len(st.Waiting) > 0 {
 		fmt.Fprintln(a.stdout, "\nwaiting for you")
 		for _, t := range st.Waiting {

@@ -252,7 +252,7 @@ var Keys = []Key{
 	},
 	{Name: "worktree.quota", Doc: "Room that the worktrees of a project may take before no new one is made; 0 is no bound.", project: true, field: func(c *Config) any { return &c.Worktree.Quota }},
 	{
-		Name: "worktree.warn", Doc: "How full the disk may be, in percent, before a word of warning.", field: func(c *Config) any { return &c.Worktree.Warn },
+		Name: "worktree.warn", Doc: "How full the disk or the quota may be, in percent, before status and doctor warn.", field: func(c *Config) any { return &c.Worktree.Warn },
 		check: percent(func(c *Config) int { return c.Worktree.Warn }),
 	},
 	{

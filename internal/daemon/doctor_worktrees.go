@@ -76,6 +76,9 @@ func (i *inspection) repository(ctx context.Context, repo string, tasks []td.Tas
 		i.tree(ctx, t)
 	}
 	i.behind(ctx, tasks)
+	if room, err := i.trees.RoomOf(ctx, repo); err == nil && room.Warning() != "" {
+		i.check.Detail += "; " + room.Warning()
+	}
 	return nil
 }
 

@@ -63,6 +63,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			st.Waiting = append(st.Waiting, t)
 		}
 	}
+	st.Crowded = d.crowded(st.Running, st.Waiting, blocked)
 	return st, nil
 }
 

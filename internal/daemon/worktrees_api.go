@@ -39,6 +39,22 @@ func treeRepo(t td.Task) (repo string, has bool) {
 	return repo, has && t.Fork != nil
 }
 
+// crowded says which disks fill up that tasks have worktrees on.
+func (d *Daemon) crowded(lists ...[]td.Task) (warnings []string) {
+	seen := map[string]bool{}
+	for _, t := range slices.Concat(lists...) {
+		repo, has := treeRepo(t)
+		if !has || seen[repo] {
+			continue
+		}
+		seen[repo] = true
+		if room, err := d.trees.DiskOf(repo); err == nil && room.Warning() != "" {
+			warnings = append(warnings, room.Warning())
+		}
+	}
+	return warnings
+}
+
 // treeOf is the worktree of a task. That of a fork is not in its record: its names follow from the fork's.
 func (d *Daemon) treeOf(ctx context.Context, t td.Task) (td.Worktree, error) {
 	if t.Worktree != nil {

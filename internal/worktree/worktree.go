@@ -16,9 +16,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/git"
@@ -373,67 +370,6 @@ func (l line) Move(ctx context.Context, to, from string, works []merge.Work) err
 
 // withdrawnRef is there if a task does not want a commit of its own merged any more.
 func withdrawnRef(handle, commit string) string { return git.WithdrawnRefs + handle + "/" + commit }
-
-// room refuses a new worktree where the disk is full or the project's quota used up, and warns before that.
-func (t *Trees) room(ctx context.Context, w td.Worktree) error {
-	conf := t.Config(w.Repo)
-	var st unix.Statfs_t
-	if err := unix.Statfs(w.Repo, &st); err != nil {
-		return td.Errorf(td.NotFound, "look at the disk of %s: %w", w.Repo, err)
-	}
-	if used := percentUsed(st); used >= conf.Stop {
-		return td.Errorf(td.Storage, "the disk of %s is %d %% full, and no worktree is made from %d %% on", w.Repo, used, conf.Stop).
-			WithHint("taskdaemon worktree prune, or make room")
-	} else if used >= conf.Warn {
-		t.Log.Warn("the disk fills up", "repo", w.Repo, "percent", used)
-	}
-	if conf.Quota == 0 {
-		return nil
-	}
-	size, err := DiskUse(ctx, filepath.Join(w.Repo, td.WorktreeFolder))
-	if err != nil {
-		return err
-	}
-	if size >= int64(conf.Quota) {
-		return td.Errorf(td.Storage, "the worktrees of %s take %s, and worktree.quota is %s", w.Repo, config.Size(size), conf.Quota).
-			WithHint("taskdaemon worktree prune, or raise worktree.quota")
-	}
-	return nil
-}
-
-func percentUsed(st unix.Statfs_t) int {
-	used := st.Blocks - st.Bfree
-	if used+st.Bavail == 0 {
-		return 0
-	}
-	return int((used*100 + used + st.Bavail - 1) / (used + st.Bavail))
-}
-
-// DiskUse is what a folder takes on its disk.
-func DiskUse(ctx context.Context, dir string) (int64, error) {
-	var sum int64
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}
-		if info, err := d.Info(); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				sum += st.Blocks * 512
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, td.Errorf(td.Storage, "look what %s takes: %w", dir, err)
-	}
-	return sum, nil
-}
 
 // copyTree copies a file or a folder. What is not there is not copied, and what is there already is left as it is.
 func copyTree(from, to string) error {

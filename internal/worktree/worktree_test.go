@@ -172,6 +172,24 @@ func TestRoom(t *testing.T) {
 	if err := trees.Make(t.Context(), w); !td.IsKind(err, td.Storage) || !strings.Contains(err.Error(), "worktree.quota") {
 		t.Errorf("beyond the quota: %v", err)
 	}
+	conf := config.Worktree{Quota: 1000, Warn: 80, Stop: 95}
+	for _, tc := range []struct {
+		disk int
+		size int64
+		want string
+	}{
+		{79, 799, ""},
+		{80, 799, "the disk of /r is 80 % full; from 95 % on"},
+		{79, 800, "the worktrees of /r take 800B of the 1KB"},
+		{95, 0, "the disk of /r is 95 % full, and no worktree is made"},
+		{79, 1000, "and worktree.quota is 1KB"},
+		{79, 1 << 62, "and worktree.quota is 1KB"},
+	} {
+		got := Room{Repo: "/r", Conf: conf, Disk: tc.disk, Size: tc.size}.Warning()
+		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("disk %d %%, worktrees %d: %q, want %q", tc.disk, tc.size, got, tc.want)
+		}
+	}
 }
 
 func TestCopies(t *testing.T) {

@@ -7,6 +7,13 @@ import (
 	"taskdaemon/internal/api"
 )
 
+// printCrowded says which disks fill up.
+func (a *app) printCrowded(list []string) {
+	for _, line := range list {
+		fmt.Fprintln(a.stdout, "\n"+a.style.warn(plainLine(line, 300)))
+	}
+}
+
 // printClashes says which work will conflict when it is merged.
 func (a *app) printClashes(list []api.Clash) {
 	if len(list) == 0 {
