@@ -27,7 +27,7 @@ var floors = [][]string{
 	// 1: single crafts, and contracts
 	{"window", "sigil"}, // the transcript applies what was decided, and knows what was said
 	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy", "merge"},
-	{"query"}, // questions about what a transcript tells
+	{"query", "stats"}, // questions about what a transcript tells, and the journal
 	// 2: the store, what tools and models are, and the edges
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
 	{"store/rule", "hook/hooksdoc"}, // what all stores decide alike; a page of the documentation

@@ -42,6 +42,8 @@ type Service interface {
 	Cost(ctx context.Context, q CostQuery) (Cost, error)
 	// RaiseBudget lets more be spent in this day or month; tasks that wait for it go on.
 	RaiseBudget(ctx context.Context, in RaiseBudget) (td.Balance, error)
+	// Stats are what loops did in a time.
+	Stats(ctx context.Context, q StatsQuery) (Stats, error)
 	// Locks are what tasks have leased, and who waits for it.
 	Locks(ctx context.Context) (td.Locks, error)
 	Doctor(ctx context.Context, in DoctorRequest) (Diagnosis, error)

@@ -166,6 +166,15 @@ func (c *Client) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
 	return get[api.Cost](ctx, c, "/v1/cost", v)
 }
 
+// Stats are what loops did in a time.
+func (c *Client) Stats(ctx context.Context, q api.StatsQuery) (api.Stats, error) {
+	v := url.Values{}
+	if !q.Since.IsZero() {
+		v.Set("since", q.Since.Format(time.RFC3339Nano))
+	}
+	return get[api.Stats](ctx, c, "/v1/stats", v)
+}
+
 // RaiseBudget lets more be spent in this day or month.
 func (c *Client) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balance, error) {
 	return post[td.Balance](ctx, c, "/v1/budgets", in)

@@ -103,6 +103,13 @@ func (s *server) routes() http.Handler {
 		func(ctx context.Context, in *struct{ Body api.RaiseBudget }) (*body[td.Balance], error) {
 			return answer(s.svc.RaiseBudget(ctx, in.Body))
 		})
+	huma.Register(a, get("stats", "/v1/stats", "What loops did in a time, and how long it took"),
+		func(ctx context.Context, in *struct {
+			Since time.Time `query:"since" doc:"From this time on; all that the journal has when not given."`
+		},
+		) (*body[api.Stats], error) {
+			return answer(s.svc.Stats(ctx, api.StatsQuery{Since: in.Since}))
+		})
 	huma.Register(a, get("locks", "/v1/locks", "What tasks have leased, and who waits for it"),
 		func(ctx context.Context, _ *struct{}) (*body[td.Locks], error) {
 			return answer(s.svc.Locks(ctx))

@@ -53,6 +53,7 @@ func Run(t *testing.T, svc api.Service) {
 		{"Status counts", testStatus},
 		{"Tell hands words to loops, once", testTell},
 		{"Query answers from the records", testQuery},
+		{"Stats count what was done in a time", testStats},
 		{"Cost is broken down, and budgets are raised only where they are set", testCost},
 		{"A project is given a graph once", testInitPlan},
 		{"Plan adds tasks that name each other", testPlan},
