@@ -254,8 +254,11 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 	if b := t.Status.Blocked; b != nil && b.Budget != nil {
 		return e.room(ctx, t)
 	}
-	if b := t.Status.Blocked; t.Worktree != nil && b != nil && b.Resource == t.Dir && available(t.Worktree.Repo) {
-		return "its worktree can be made again", nil
+	if b := t.Status.Blocked; t.Worktree != nil && b != nil && (b.Resource == t.Worktree.Repo || b.Resource == t.Dir) {
+		if !available(t.Worktree.Repo) {
+			return "", nil
+		}
+		return "it is tried again", nil
 	}
 	if !available(t.Dir) {
 		return "", nil
@@ -351,6 +354,9 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		if short := td.ShortageOf(err); short != nil {
 			err = r.outOfBudget(ctx, short)
+		}
+		if git, is := errors.AsType[*repoError](err); is && !r.ctl.Halted() {
+			err = r.stuck(ctx, git)
 		}
 		if err != nil {
 			return err

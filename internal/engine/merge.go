@@ -69,7 +69,7 @@ func (r *run) commitWork(ctx context.Context, n nomination) (bool, error) {
 		func(ctx context.Context) (td.Outcome, error) {
 			commit, err := r.Worktrees.Commit(ctx, w, workMessage(task, n.text))
 			if err != nil {
-				return rebaseFailed(ctx, err)
+				return gitFailed(ctx, err)
 			}
 			fpCommitted.Hit()
 			return td.Outcome{Tool: &td.ToolResult{Content: commit}}, nil
@@ -147,7 +147,7 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 			return r.checkMerged(ctx, w, commit, key.Try(attempt), checks, of)
 		})
 		if err != nil {
-			return rebaseFailed(ctx, err)
+			return gitFailed(ctx, err)
 		}
 		fpMerged.Hit()
 		switch {
@@ -272,7 +272,7 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 			}
 			why, err := r.Worktrees.Follow(ctx, w)
 			if err != nil {
-				return rebaseFailed(ctx, err)
+				return gitFailed(ctx, err)
 			}
 			fpFollowed.Hit()
 			if why != "" {

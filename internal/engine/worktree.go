@@ -131,11 +131,25 @@ func (r *run) notPlaced(ctx context.Context, err error) error {
 	if ctx.Err() != nil || r.ctl.Halted() {
 		return err
 	}
-	cause := err
+	return r.stuck(ctx, err)
+}
+
+// stuck blocks a task that the repository keeps from going on. It is tried again from time to time.
+func (r *run) stuck(ctx context.Context, why error) error {
+	cause := why.Error()
+	if hint := td.HintOf(why); hint != "" {
+		cause += "; next: " + hint
+	}
 	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-		return td.BlockOn(t, td.BlockedData{Cause: cause.Error(), Resource: t.Worktree.Repo}, at)
+		return td.BlockOn(t, td.BlockedData{Cause: cause, Resource: t.Worktree.Repo}, at)
 	})
 }
+
+// repoError is a step's failure that is the repository's, or the machine's, and not for the agent to mend: a full disk, a lock that somebody has.
+type repoError struct{ err error }
+
+func (e *repoError) Error() string { return e.err.Error() }
+func (e *repoError) Unwrap() error { return e.err }
 
 func (r *run) inFlight(key td.StepKey) bool {
 	return slices.ContainsFunc(r.log.Task().InFlight, func(s td.StepRef) bool { return s.Key == key })
@@ -224,12 +238,12 @@ func (r *run) rebase(ctx context.Context) error {
 		return &td.ToolResult{Content: onto}, nil
 	}, func(ctx context.Context) (td.Outcome, error) {
 		if _, err := r.Worktrees.Commit(ctx, w, td.InProgress+task.Title); err != nil {
-			return rebaseFailed(ctx, err)
+			return gitFailed(ctx, err)
 		}
 		fpWIP.Hit()
 		var err error
 		if changed, conflicts, err = r.Worktrees.Rebase(ctx, w, onto); err != nil {
-			return rebaseFailed(ctx, err)
+			return gitFailed(ctx, err)
 		}
 		fpRebased.Hit()
 		if len(conflicts) > 0 {
@@ -261,12 +275,15 @@ func (r *run) rebase(ctx context.Context) error {
 	return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Rebased, Text: rebasedText(w, changed)})
 }
 
-// rebaseFailed makes a failure that trying again would not mend a result.
-func rebaseFailed(ctx context.Context, err error) (td.Outcome, error) {
-	if ctx.Err() != nil || !td.IsKind(err, td.Conflict) && !td.IsKind(err, td.Refused) {
+// gitFailed makes a failure that trying again would not mend a result; with any other the task is stuck.
+func gitFailed(ctx context.Context, err error) (td.Outcome, error) {
+	switch {
+	case ctx.Err() != nil:
 		return td.Outcome{}, err
+	case td.IsKind(err, td.Conflict), td.IsKind(err, td.Refused):
+		return toolError(err.Error()), nil
 	}
-	return toolError(err.Error()), nil
+	return td.Outcome{}, &repoError{err}
 }
 
 // mostNamed bounds the files that the model is told of.

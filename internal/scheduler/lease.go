@@ -33,13 +33,17 @@ func (s *Scheduler) callWaiters(ctx context.Context) {
 // a background job that had them may have ended without anybody noticing.
 const looks = 12
 
+// mostDoubled is how often the rest of a task is doubled that does not get on.
+const mostDoubled = 3
+
 // shortest is how long a blocked task is left alone in any case.
 const shortest = 10 * time.Millisecond
 
-// restFor is how long a blocked task is left alone.
-func (s *Scheduler) restFor(t td.Task) time.Duration {
+// restFor is how long a blocked task is left alone: longer each time that the same was in its way.
+func (s *Scheduler) restFor(e *entry) time.Duration {
+	t := e.task
 	if t.Place == nil {
-		return s.Retry
+		return s.Retry << min(max(0, e.stuck-1), mostDoubled)
 	}
 	if td.Patient(t.Place.Wants) {
 		return min(s.Retry, s.Wait/looks)

@@ -50,7 +50,7 @@ type Options struct {
 	Keeper  *coord.Keeper
 	Runner  Runner
 	Loops   int                      // runs at once
-	Project func(project string) int // runs at once of one project; 0: any number
+	Project func(project string) int // runs at once of one project; 0, or nil: any number
 	Log     *slog.Logger
 	// Retry is how long a task rests after its run could not record what it did, or while it is
 	// blocked, before it is tried again.
@@ -101,6 +101,7 @@ type entry struct {
 	ctl     *Control // set while a goroutine works on it
 	queued  bool     // in the queue, or parked
 	resting bool     // not before its timer fires
+	stuck   int      // runs in a row that ended with something in the way
 	timer   *time.Timer
 }
 
@@ -304,7 +305,7 @@ func (s *Scheduler) arm(ctx context.Context, e *entry) {
 			}
 		}
 	case td.Blocked:
-		s.rest(ctx, e, s.restFor(e.task))
+		s.rest(ctx, e, s.restFor(e))
 	}
 }
 
@@ -349,7 +350,7 @@ func (s *Scheduler) dispatch(ctx context.Context) {
 			s.inDir.put(e.task.Dir, e)
 			continue
 		}
-		if p := e.task.Project; p != "" {
+		if p := e.task.Project; p != "" && s.Project != nil {
 			if most := s.Project(p); most > 0 && s.busyIn[p] >= most {
 				s.inTurn.put(p, e)
 				continue
@@ -464,7 +465,15 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		s.again(ctx, d.task.Parent)
 		return
 	}
-	// What it lay down to wait for may have come meanwhile.
 	b := d.task.Status.Blocked
+	switch {
+	case b != nil && !b.Passes():
+		if d.ran {
+			e.stuck++
+		}
+	case d.ran:
+		e.stuck = 0
+	}
+	// What it lay down to wait for may have come meanwhile.
 	s.put(ctx, *d.task, d.ran && b != nil && (b.Child != "" || len(b.Wants) > 0))
 }
