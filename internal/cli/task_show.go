@@ -157,6 +157,7 @@ func statusRows(st td.Status) [][]string {
 	case st.Running != nil:
 		add("step", st.Running.Step)
 	case st.Blocked != nil:
+		add("cause", st.Blocked.Cause)
 		add("resource", st.Blocked.Resource)
 		add("holder", st.Blocked.Holder)
 	case st.Completed != nil:

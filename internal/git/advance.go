@@ -97,6 +97,7 @@ func (p *place) settle(ctx context.Context) error {
 	if err != nil || from == "" {
 		return err
 	}
+	p.sweep()
 	to, err := p.at(ctx, movingTo+shortRef(p.ref))
 	if err != nil {
 		return err

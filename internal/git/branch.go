@@ -47,9 +47,9 @@ func slug(text string) string {
 	return strings.Trim(s, "-")
 }
 
-// clash fails when there is a branch beside which ref cannot be: a folder where it is a file, the other way round, or on a disk
+// clash fails when there is a branch beside which one of the refs cannot be: a folder where it is a file, the other way round, or on a disk
 // that does not tell case apart a name that differs only in it.
-func clash(ctx context.Context, repo, ref string) error {
+func clash(ctx context.Context, repo string, refs ...string) error {
 	out, err := run(ctx, call{dir: repo, args: []string{"for-each-ref", "--format=%(refname)", "refs/heads/"}})
 	if err != nil {
 		return err
@@ -62,16 +62,17 @@ func clash(ctx context.Context, repo, ref string) error {
 	if ignore == "true" {
 		fold = strings.ToLower
 	}
-	mine := fold(ref)
 	for other := range strings.Lines(string(out)) {
 		other = strings.TrimRight(other, "\n")
 		theirs := fold(other)
-		if other == ref || theirs != mine && !strings.HasPrefix(theirs, mine+"/") && !strings.HasPrefix(mine, theirs+"/") {
-			continue
+		for _, ref := range refs {
+			mine := fold(ref)
+			if other == ref || theirs != mine && !strings.HasPrefix(theirs, mine+"/") && !strings.HasPrefix(mine, theirs+"/") {
+				continue
+			}
+			return td.Errorf(td.Conflict, "the branch %s cannot be beside the branch %s", shortRef(ref), shortRef(other)).
+				WithHint("git -C %s branch -m %s <another name>", repo, shortRef(other))
 		}
-		short := strings.TrimPrefix(other, "refs/heads/")
-		return td.Errorf(td.Conflict, "the branch %s cannot be beside the branch %s", strings.TrimPrefix(ref, "refs/heads/"), short).
-			WithHint("git -C %s branch -m %s <another name>", repo, short)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"taskdaemon/internal/td"
 )
@@ -29,7 +30,6 @@ func FastForward(ctx context.Context, dir, branch, to string) error {
 		return err
 	}
 	if seat != nil {
-		seat.sweep()
 		if err := seat.settle(ctx); err != nil {
 			return err
 		}
@@ -91,6 +91,15 @@ func (p *place) clean(ctx context.Context, from, to string) error {
 	if err := p.busy(td.Refused); err != nil {
 		return err
 	}
+	if err := p.atRest(ctx); err != nil {
+		return err
+	}
+	switch sparse, err := line(ctx, call{dir: p.top, args: []string{"config", "--type=bool", "--get", "core.sparseCheckout"}}); {
+	case err != nil && exitCode(err) != 1:
+		return err
+	case sparse == "true":
+		return td.Errorf(td.Refused, "%s is a sparse checkout", p.top)
+	}
 	changed, err := p.changes(ctx, false)
 	if err != nil {
 		return err
@@ -100,6 +109,29 @@ func (p *place) clean(ctx context.Context, from, to string) error {
 			WithHint("git -C %s commit, or stash", p.top)
 	}
 	return p.free(ctx, from, to)
+}
+
+// restWait is how long a git of the person's own may have the index: most have it for an instant, one that waits for an editor much longer.
+const restWait = 2 * time.Second
+
+// atRest fails if somebody is about to change the checkout's index.
+func (p *place) atRest(ctx context.Context) error {
+	lock := filepath.Join(p.git, "index.lock")
+	for until := time.Now().Add(restWait); ; {
+		switch _, err := os.Lstat(lock); {
+		case gone(err):
+			return nil
+		case err != nil:
+			return td.Errorf(td.Storage, "look at checkout: %w", err)
+		case time.Now().After(until):
+			return td.Errorf(td.Refused, "another git is at work in %s", p.top).WithHint("when it has ended; if there is none: rm %s", lock)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // free fails when files that git does not know are where it is to write others.

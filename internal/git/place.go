@@ -84,7 +84,8 @@ func (p *place) at(ctx context.Context, name string) (string, error) {
 	return out, err
 }
 
-// sweep removes locks of a git that was killed or lost its power.
+// sweep removes locks of a git of ours that was killed or lost its power. In a person's own checkout a lock may be theirs, for as long as an editor is
+// open: it is swept only where a move of ours was cut off.
 func (p *place) sweep() {
 	name := shortRef(p.ref)
 	var refs []string

@@ -28,7 +28,16 @@ func MoveRef(ctx context.Context, repo, ref, to, from string) error {
 
 // MoveRefUnless is MoveRef, but Conflict also if one of some other refs exists. Whoever makes one of those at the same time comes wholly before that or
 // wholly after it.
+//
+// Unavailable when the branch is checked out somewhere: the files there would seem to undo what it moves to.
 func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error {
+	at, err := line(ctx, call{dir: repo, args: []string{"for-each-ref", "--format=%(worktreepath)", ref}})
+	if err != nil {
+		return err
+	}
+	if at != "" {
+		return td.Errorf(td.Unavailable, "%s is checked out in %s, and only nobody's branch can be merged into", shortRef(ref), at).WithHint("git -C %s switch <another branch>", at)
+	}
 	if len(others) == 0 {
 		return MoveRef(ctx, repo, ref, to, from)
 	}
@@ -38,7 +47,7 @@ func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...st
 		orders.WriteString("verify " + other + " " + none + "\n")
 	}
 	orders.WriteString("update " + ref + " " + to + " " + cmp.Or(from, none) + "\n")
-	_, err := run(ctx, call{
+	_, err = run(ctx, call{
 		dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders.String()),
 	})
 	return err

@@ -14,6 +14,12 @@ type Trunk struct {
 	Commit string
 }
 
+// ours begins the names of branches that are taskdaemon's own, and IntoPrefix those of integration branches.
+const (
+	ours       = "taskdaemon/"
+	IntoPrefix = ours + "into/"
+)
+
 // inPlaceHint is for repositories that are fit for one task at a time only.
 const inPlaceHint = "--in-place: the task works in the checkout itself, one task at a time"
 
@@ -45,6 +51,12 @@ func TrunkOf(ctx context.Context, dir string) (Trunk, error) {
 		return Trunk{}, td.Errorf(td.Refused, "HEAD of %s is detached", root).WithHint("git -C %s switch <branch>", root)
 	}
 	t.Branch = strings.TrimPrefix(on, "refs/heads/")
+	if strings.HasPrefix(t.Branch, ours) {
+		return Trunk{}, td.Errorf(td.Refused, "%s is on %s, a branch of taskdaemon's own", root, t.Branch).WithHint("git -C %s switch <branch>", root)
+	}
+	if err := clash(ctx, root, "refs/heads/"+IntoPrefix+t.Branch, runRefs+"t"); err != nil {
+		return Trunk{}, err
+	}
 	return t, main.whole(ctx)
 }
 

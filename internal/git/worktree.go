@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"taskdaemon/internal/td"
 )
@@ -55,9 +57,15 @@ func (w Worktree) Head(ctx context.Context) (string, error) {
 
 func (w Worktree) ref() string { return "refs/heads/" + w.Branch }
 
-// draft is where it is made: what stands there was left by a crash.
-func (w Worktree) draft() string {
-	return filepath.Join(filepath.Dir(w.Path), ".making", filepath.Base(w.Path))
+// life sets apart what this process makes from what another one made before it: a git that outlived that may still be writing there.
+var life = strconv.FormatInt(time.Now().UnixNano(), 36)
+
+// draft is where it is made.
+func (w Worktree) draft() string { return w.drafts() + life }
+
+// drafts begins the paths of all drafts of it: what others stand there were left by a crash.
+func (w Worktree) drafts() string {
+	return filepath.Join(filepath.Dir(w.Path), ".making", filepath.Base(w.Path)) + "."
 }
 
 // removing is the folder, beside worktrees, of those that are being removed.
@@ -124,7 +132,7 @@ func (w Worktree) rejoin(common string) error {
 		return nil
 	}
 	back := filepath.Join(admin, "gitdir")
-	if pointer(back) != filepath.Join(w.draft(), ".git") {
+	if !strings.HasPrefix(pointer(back), w.drafts()) {
 		return nil
 	}
 	if err := replaceFile(back, filepath.Join(w.Path, ".git")+"\n"); err != nil {

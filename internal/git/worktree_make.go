@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,12 +149,21 @@ func (w Worktree) clear(ctx context.Context, common string) error {
 	if err := disk.RemoveAll(w.draft()); err != nil {
 		return td.Errorf(td.Storage, "clear half-made worktree: %w", err)
 	}
+	left, err := os.ReadDir(filepath.Dir(w.drafts()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return td.Errorf(td.Storage, "look for half-made worktrees: %w", err)
+	}
+	for _, e := range left {
+		if strings.HasPrefix(e.Name(), filepath.Base(w.drafts())) {
+			_ = disk.RemoveAll(filepath.Join(filepath.Dir(w.drafts()), e.Name())) // a git that still writes there is in nobody's way
+		}
+	}
 	all, err := listings(ctx, common, w.Repo)
 	if err != nil {
 		return err
 	}
 	for _, r := range all {
-		switch here := r.path == w.Path || r.path == w.draft(); {
+		switch here := r.path == w.Path || strings.HasPrefix(r.path, w.drafts()); {
 		case r.admin == "" && r.branch == w.ref():
 			return td.Errorf(td.Conflict, "the branch %s is checked out in %s itself", w.Branch, w.Repo).WithHint("git -C %s switch -", w.Repo)
 		case r.admin == "" || !here && r.branch != w.ref():

@@ -24,9 +24,6 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// intoPrefix begins the names of integration branches.
-const intoPrefix = "taskdaemon/into/"
-
 // Trees are the worktrees of all projects.
 type Trees struct {
 	Git Git
@@ -52,7 +49,7 @@ func For(trunk git.Trunk, s td.Spec, feature string) (td.Spec, error) {
 	path := filepath.Join(trunk.Root, td.WorktreeFolder, s.Handle)
 	s.Dir = filepath.Join(path, sub)
 	s.Worktree = &td.Worktree{
-		Repo: trunk.Root, Path: path, Branch: git.BranchName(s.Handle, s.Title), Into: intoPrefix + cmp.Or(feature, trunk.Branch), Trunk: trunk.Branch,
+		Repo: trunk.Root, Path: path, Branch: git.BranchName(s.Handle, s.Title), Into: git.IntoPrefix + cmp.Or(feature, trunk.Branch), Trunk: trunk.Branch,
 	}
 	return s, nil
 }
