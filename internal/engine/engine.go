@@ -384,6 +384,9 @@ func (r *run) next(ctx context.Context) error {
 		return err
 	}
 	t := r.log.Transcript()
+	if r.shots.remade && !t.Open() {
+		return r.tellRemade(ctx)
+	}
 	if r.log.Look().Behind != "" && !t.Open() {
 		return r.rebase(ctx)
 	}

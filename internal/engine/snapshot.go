@@ -36,6 +36,7 @@ type Albums func(ctx context.Context, t td.Task) (Album, error)
 type snapshots struct {
 	album  Album
 	looked bool          // whether there is an album
+	remade bool          // the workspace is not the one in which the last step ended
 	taking chan snapshot // what is being taken; nil: nothing
 }
 
@@ -64,7 +65,7 @@ func (r *run) snapStart(ctx context.Context) {
 	t := r.log.Transcript()
 	switch {
 	case t.Touching():
-	case t.Unsnapped() != "":
+	case t.Unsnapped() != "" && !r.shots.remade:
 		r.snap(ctx, t.Unsnapped())
 	default:
 		r.snap(ctx, t.StartKey())

@@ -109,6 +109,7 @@ func (r *run) place(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("make the worktree: %w", err)
 		}
+		r.shots.remade = !there && r.log.Transcript().Context != nil
 	}
 	if err := r.setUp(step, w); err != nil {
 		return err
@@ -285,6 +286,15 @@ func gitFailed(ctx context.Context, err error) (td.Outcome, error) {
 	}
 	return td.Outcome{}, &repoError{err}
 }
+
+// tellRemade tells the agent that its worktree was gone.
+func (r *run) tellRemade(ctx context.Context) error {
+	r.shots.remade = false
+	return r.log.Append(ctx, td.Said{By: "taskdaemon", Why: td.Rebased, Text: remadeText})
+}
+
+const remadeText = "[taskdaemon] Your worktree was gone, and was made again: from what was kept when it was removed, else from your branch and what it held after " +
+	"your last step. Look what is there before you go on; files that git ignores are not."
 
 // mostNamed bounds the files that the model is told of.
 const mostNamed = 50

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +27,7 @@ var (
 
 // Make makes the worktree on its branch, which begins at the commit base if there is none yet. It is made beside its place and
 // moved there whole, so that no crash leaves half of it. One that is there is left as it is; one that somebody removed is made again from
-// its branch; what a crash or a full disk left half-made is cleared. Conflict when something else stands in its place, when its
+// its branch, with the files of its newest snapshot if the branch did not go on since; what a crash or a full disk left half-made is cleared. Conflict when something else stands in its place, when its
 // branch is checked out elsewhere, or cannot be because of another branch.
 func (w Worktree) Make(ctx context.Context, base string) error {
 	common, err := w.common()
@@ -46,12 +47,50 @@ func (w Worktree) Make(ctx context.Context, base string) error {
 	if base, err = commitOf(ctx, w.Repo, base); err != nil {
 		return err
 	}
+	head, err := RefAt(ctx, w.Repo, w.ref())
+	if err != nil {
+		return err
+	}
+	shot, err := w.snapshotOn(ctx, head)
+	if err != nil {
+		return err
+	}
 	return w.build(ctx, common, base, func(ctx context.Context, p *place) error {
 		if _, err := p.run(ctx, "reset", "--quiet", "--hard", "--no-recurse-submodules"); err != nil {
 			return w.noRoom(err)
 		}
+		if shot != "" {
+			if err := p.dress(ctx, head, shot); err != nil {
+				return w.noRoom(err)
+			}
+		}
 		return p.written()
 	})
+}
+
+// snapshotOn is the newest snapshot of what the worktree held, if that was taken when its branch was at head; else empty.
+func (w Worktree) snapshotOn(ctx context.Context, head string) (string, error) {
+	if head == "" {
+		return "", nil // a new branch: what was before is not its own
+	}
+	shot, err := RefAt(ctx, w.Repo, StepsPrefix+filepath.Base(w.Path))
+	if err != nil || shot == "" {
+		return "", err
+	}
+	parents, err := line(ctx, call{dir: w.Repo, args: []string{"log", "-1", "--no-color", "--format=%P", shot, "--"}})
+	if err != nil || !slices.Contains(strings.Fields(parents), head) {
+		return "", err
+	}
+	return shot, nil
+}
+
+// dress gives a checkout that holds one commit the files of another; what is staged and the branch stay.
+func (p *place) dress(ctx context.Context, is, files string) error {
+	if _, err := p.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", is, files); err != nil {
+		return err
+	}
+	_, err := p.run(ctx, "read-tree", is)
+	return err
 }
 
 // noRoom says how much room there is if git could not write a file: git itself does not say why.
