@@ -38,7 +38,7 @@ type trunk struct{ repo, branch string }
 
 // seenRef is where a repository keeps where its trunk was when it was last looked at. It also keeps what a trunk that lost history
 // had.
-func (t trunk) seenRef() string { return "refs/taskdaemon/seen/" + t.branch }
+func (t trunk) seenRef() string { return git.SeenRefs + t.branch }
 func (t trunk) ref() string     { return "refs/heads/" + t.branch }
 
 func newTrunks(d *Daemon) *trunks {
@@ -97,6 +97,15 @@ func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-
 	}
 }
 
+// catchUp looks at a trunk that no task works for, before one begins to: what became of it until then does not concern that task.
+func (w *trunks) catchUp(ctx context.Context, t trunk) error {
+	live, err := w.live(ctx)
+	if err != nil || len(live[t]) > 0 {
+		return err
+	}
+	return w.compare(ctx, t, nil)
+}
+
 // live are the tasks that have not ended, by the trunk that they work for.
 func (w *trunks) live(ctx context.Context) (map[trunk][]td.Task, error) {
 	tasks, err := w.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
@@ -148,11 +157,16 @@ func (w *trunks) compare(ctx context.Context, t trunk, tasks []td.Task) error {
 		}
 	}
 	fpTrunkMoved.Hit()
+	if !kept && now != "" {
+		if err := w.trees.Lost(ctx, t.repo, t.branch, seen); err != nil {
+			return err
+		}
+	}
 	for _, task := range tasks {
 		if kept {
 			err = w.behind(ctx, task, now)
 		} else {
-			err = w.pause(ctx, task, seen, now)
+			err = w.lost(ctx, task, seen, now)
 		}
 		if err != nil {
 			return fmt.Errorf("tell %s: %w", task.Handle, err)
@@ -205,11 +219,25 @@ func (w *trunks) since(ctx context.Context, t td.Worktree) (string, error) {
 	return merged, nil // it begins anew with that, unless a person brings it back as it was before the run has it
 }
 
-// pause stops a task whose trunk was deleted or lost history: nobody but a person knows what that means.
-func (w *trunks) pause(ctx context.Context, task td.Task, seen, now string) error {
-	if task.Status.State == td.Paused {
+// lost stops a task whose trunk was deleted or lost history: nobody but a person knows what that means. When it goes on, its own work is brought
+// onto what the trunk is then, without what was taken from that.
+func (w *trunks) lost(ctx context.Context, task td.Task, seen, now string) error {
+	if task.Status.State != td.Paused {
+		if err := w.pause(ctx, task, seen, now); err != nil {
+			return err
+		}
+	}
+	if now == "" {
 		return nil
 	}
+	head, err := w.trees.Git.RefAt(ctx, task.Worktree.Repo, "refs/heads/"+task.Worktree.Branch)
+	if err != nil || head == "" {
+		return err
+	}
+	return w.tell(ctx, task, td.Command{Key: "rebase/" + seen + "/" + now, Type: td.CmdRebase, Text: now})
+}
+
+func (w *trunks) pause(ctx context.Context, task td.Task, seen, now string) error {
 	why := fmt.Sprintf("%s was deleted; it was at %.12s", task.Worktree.Trunk, seen)
 	if now != "" {
 		why = fmt.Sprintf("%s was moved from %.12s to %.12s, which does not build on it", task.Worktree.Trunk, seen, now)

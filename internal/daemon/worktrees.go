@@ -27,8 +27,10 @@ func (d *Daemon) trunkFor(ctx context.Context, dir string, inPlace bool) (*git.T
 		return nil, nil //nolint:nilnil // there is no repository
 	case err != nil && td.HintOf(err) == "":
 		return nil, td.Errorf(td.KindOf(err), "%w", err).WithHint("with --in-place it works in the folder itself")
+	case err != nil:
+		return nil, err
 	}
-	return &t, err
+	return &t, d.trunks.catchUp(ctx, trunk{t.Root, t.Branch})
 }
 
 // apart gives the task a worktree, if there is a trunk that it is to begin from.

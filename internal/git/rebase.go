@@ -20,9 +20,11 @@ type Rebased struct {
 // as it was, and a crash as it was or with files on their way, which the next call to the worktree brings to one end or the
 // other. A branch that has merges of its own gets a merge with onto on top instead: what was decided in them is kept.
 //
+// What without has, a former tip of a trunk that was rewritten, is not the branch's own, and goes; empty: nothing does.
+//
 // Refused when there are changes that are not committed, or ignored files where onto has others; Conflict when the
 // worktree is in the midst of something, or the two have no history in common.
-func (w Worktree) Rebase(ctx context.Context, onto string) (Rebased, error) {
+func (w Worktree) Rebase(ctx context.Context, onto, without string) (Rebased, error) {
 	p, err := w.open(ctx)
 	if err != nil {
 		return Rebased{}, err
@@ -37,7 +39,7 @@ func (w Worktree) Rebase(ctx context.Context, onto string) (Rebased, error) {
 	switch in, err := IsAncestor(ctx, w.Repo, onto, head); {
 	case err != nil:
 		return Rebased{}, err
-	case in:
+	case in && without == "":
 		return Rebased{Head: head}, nil
 	}
 	if err := p.busy(td.Conflict); err != nil {
@@ -50,7 +52,7 @@ func (w Worktree) Rebase(ctx context.Context, onto string) (Rebased, error) {
 		return Rebased{}, td.Errorf(td.Refused, "%s has changes that are not committed: %s", w.Path, someOf(changed)).
 			WithHint("git -C %s commit", w.Path)
 	}
-	to, conflicts, err := p.onto(ctx, head, onto)
+	to, conflicts, err := p.onto(ctx, head, onto, without)
 	if err != nil {
 		return Rebased{}, fmt.Errorf("rebase %s onto %.12s: %w", w.Branch, onto, err)
 	}
@@ -66,14 +68,17 @@ func (w Worktree) Rebase(ctx context.Context, onto string) (Rebased, error) {
 	return Rebased{Head: to}, nil
 }
 
-// onto makes commits of what head has and onto has not, on top of that.
-func (p *place) onto(ctx context.Context, head, onto string) (to string, conflicts []string, err error) {
-	if _, err := p.line(ctx, "merge-base", head, onto); exitCode(err) == 1 {
-		return "", nil, td.Errorf(td.Conflict, "%.12s and %.12s have no history in common", head, onto)
-	} else if err != nil {
+// onto makes commits of what head has and neither onto nor without, on top of onto.
+func (p *place) onto(ctx context.Context, head, onto, without string) (to string, conflicts []string, err error) {
+	list := []string{"rev-list", "--reverse", "--topo-order", "--parents", head, "^" + onto}
+	if without != "" {
+		list = append(list, "^"+without)
+	} else if common, err := MergeBase(ctx, p.repo, head, onto); err != nil {
 		return "", nil, err
+	} else if common == "" {
+		return "", nil, td.Errorf(td.Conflict, "%.12s and %.12s have no history in common", head, onto)
 	}
-	out, err := p.line(ctx, "rev-list", "--reverse", "--topo-order", "--parents", head, "^"+onto)
+	out, err := p.line(ctx, list...)
 	if err != nil {
 		return "", nil, err
 	}
@@ -82,9 +87,13 @@ func (p *place) onto(ctx context.Context, head, onto string) (to string, conflic
 		own = nil
 	}
 	for _, l := range own {
-		if len(strings.Fields(l)) != 2 {
-			return p.mergeWith(ctx, head, onto)
+		if len(strings.Fields(l)) == 2 {
+			continue
 		}
+		if without != "" {
+			return "", nil, td.Errorf(td.Conflict, "the branch has merges, and commits that were taken from its trunk")
+		}
+		return p.mergeWith(ctx, head, onto)
 	}
 	to = onto
 	for _, l := range own {

@@ -62,6 +62,15 @@ func IsAncestor(ctx context.Context, repo, old, young string) (bool, error) {
 	return err == nil, err
 }
 
+// MergeBase is the newest commit that two have in their history, or empty.
+func MergeBase(ctx context.Context, repo, a, b string) (string, error) {
+	out, err := line(ctx, call{dir: repo, args: []string{"merge-base", a, b}})
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return out, err
+}
+
 // CommitTree makes a commit that no ref names yet, as the user if they have told git who they are.
 func CommitTree(ctx context.Context, repo, tree, message string, parents ...string) (string, error) {
 	args := []string{"commit-tree", "--no-gpg-sign", tree}

@@ -20,6 +20,14 @@ const (
 	IntoPrefix = ours + "into/"
 )
 
+// Where a repository keeps what is known of its trunks: where each was last seen, where it was before it lost history, and, by integration branch, what of that
+// it had.
+const (
+	SeenRefs     = "refs/taskdaemon/seen/"
+	LostRefs     = "refs/taskdaemon/lost/"
+	FollowedRefs = "refs/taskdaemon/followed/"
+)
+
 // inPlaceHint is for repositories that are fit for one task at a time only.
 const inPlaceHint = "--in-place: the task works in the checkout itself, one task at a time"
 

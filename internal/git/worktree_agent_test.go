@@ -39,7 +39,7 @@ func TestCommitConcludesAMerge(t *testing.T) {
 	fails(t, w.Path, "merge", "-q", "side")
 	_, err = w.Commit(t.Context(), "merge")
 	refuses(t, err, td.Conflict, "not merged", `"main.go"`)
-	_, err = w.Rebase(t.Context(), side)
+	_, err = w.Rebase(t.Context(), side, "")
 	refuses(t, err, td.Conflict, "a merge")
 	user(t, w.Path, "add", "-A") // as it is, marks and all
 	_, err = w.Commit(t.Context(), "merge")
@@ -101,7 +101,7 @@ func TestAgentsOwnRebase(t *testing.T) {
 	before := picture(t, w.Path)
 	_, err := w.Commit(t.Context(), "m")
 	refuses(t, err, td.Conflict, "a rebase", "--continue")
-	_, err = w.Rebase(t.Context(), side)
+	_, err = w.Rebase(t.Context(), side, "")
 	refuses(t, err, td.Conflict, "a rebase")
 	_, err = w.Keep(t.Context(), runKept)
 	refuses(t, err, td.Conflict, "a rebase")
@@ -139,7 +139,7 @@ func TestRebaseOfOddHistories(t *testing.T) {
 	}
 	rebase := func(t *testing.T, w Worktree, onto string) Rebased {
 		t.Helper()
-		got, err := w.Rebase(t.Context(), onto)
+		got, err := w.Rebase(t.Context(), onto, "")
 		if err != nil || len(got.Conflicts) > 0 {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -159,7 +159,7 @@ func TestRebaseOfOddHistories(t *testing.T) {
 		w, trunk := made(t)
 		onward(t, trunk.Root)
 		write(t, w.Path+"/new file", "1\n")
-		_, err := w.Rebase(t.Context(), "main")
+		_, err := w.Rebase(t.Context(), "main", "")
 		refuses(t, err, td.Refused, "new file")
 	})
 	t.Run("a commit that is there already", func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestRebaseOfOddHistories(t *testing.T) {
 		w, trunk := made(t)
 		user(t, trunk.Root, "switch", "-q", "--orphan", "orphan")
 		user(t, trunk.Root, "commit", "-q", "--allow-empty", "-m", "orphan")
-		_, err := w.Rebase(t.Context(), "orphan")
+		_, err := w.Rebase(t.Context(), "orphan", "")
 		refuses(t, err, td.Conflict, "no history in common")
 		_, err = MergeTree(t.Context(), w.Repo, "main", "orphan")
 		refuses(t, err, td.Conflict)
@@ -218,7 +218,7 @@ func TestRebaseOfOddHistories(t *testing.T) {
 		write(t, trunk.Root+"/lib.o", "tracked")
 		user(t, trunk.Root, "add", "-f", "lib.o")
 		user(t, trunk.Root, "commit", "-qm", "lib")
-		_, err := w.Rebase(t.Context(), "main")
+		_, err := w.Rebase(t.Context(), "main", "")
 		refuses(t, err, td.Refused, "lib.o")
 		if raw, _ := os.ReadFile(w.Path + "/lib.o"); string(raw) != "built here" {
 			t.Errorf("lib.o holds %q", raw)
@@ -233,7 +233,7 @@ func TestRebaseOfOddHistories(t *testing.T) {
 		}
 		write(t, trunk.Root+"/blob", "\x00theirs")
 		onward(t, trunk.Root)
-		if got, err := w.Rebase(t.Context(), "main"); err != nil || len(got.Conflicts) != 1 {
+		if got, err := w.Rebase(t.Context(), "main", ""); err != nil || len(got.Conflicts) != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -295,7 +295,7 @@ func TestMergeDriversDoNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := one.Rebase(t.Context(), other.Branch); err != nil || len(got.Conflicts) > 0 {
+	if got, err := one.Rebase(t.Context(), other.Branch, ""); err != nil || len(got.Conflicts) > 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if raw, _ := os.ReadFile(one.Path + "/main.go"); string(raw) != "package main // one\n\n// a\n// b\n// c\n// d\n// other\n" {

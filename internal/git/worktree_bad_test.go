@@ -171,7 +171,7 @@ func TestRepositoryIsDeletedUnderneath(t *testing.T) {
 		refuses(t, err, td.NotFound)
 		_, err = w.Commit(t.Context(), "m")
 		refuses(t, err, td.NotFound)
-		_, err = w.Rebase(t.Context(), trunk.Commit)
+		_, err = w.Rebase(t.Context(), trunk.Commit, "")
 		refuses(t, err, td.NotFound)
 		_, err = w.Keep(t.Context(), runKept)
 		refuses(t, err, td.NotFound)

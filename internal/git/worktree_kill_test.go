@@ -29,7 +29,7 @@ var runStages = map[string]func(t *testing.T, dir string){
 		}
 	},
 	"wt rebase": func(t *testing.T, dir string) {
-		if r, err := runTree(dir).Rebase(t.Context(), "main"); err != nil || len(r.Conflicts) > 0 {
+		if r, err := runTree(dir).Rebase(t.Context(), "main", ""); err != nil || len(r.Conflicts) > 0 {
 			t.Fatal(r, err)
 		}
 	},

@@ -245,7 +245,7 @@ func TestRebasePutsCommitsOnTop(t *testing.T) {
 	write(t, trunk.Root+"/main.go", "package main // onward\n")
 	user(t, trunk.Root, "commit", "-qam", "onward")
 	onto := user(t, trunk.Root, "rev-parse", "HEAD")
-	got, err := w.Rebase(t.Context(), "main")
+	got, err := w.Rebase(t.Context(), "main", "")
 	if err != nil || len(got.Conflicts) > 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -258,7 +258,7 @@ func TestRebasePutsCommitsOnTop(t *testing.T) {
 	if got := user(t, w.Path, "status", "--porcelain"); got != "" {
 		t.Errorf("status %q", got)
 	}
-	if again, err := w.Rebase(t.Context(), onto); err != nil || again.Head != got.Head {
+	if again, err := w.Rebase(t.Context(), onto, ""); err != nil || again.Head != got.Head {
 		t.Errorf("%+v, %v", again, err)
 	}
 	noLeftovers(t, trunk.Root)
@@ -274,7 +274,7 @@ func TestRebaseInConflictChangesNothing(t *testing.T) {
 	}
 	write(t, trunk.Root+"/main.go", "package main // theirs\n")
 	user(t, trunk.Root, "commit", "-qam", "theirs")
-	got, err := w.Rebase(t.Context(), "main")
+	got, err := w.Rebase(t.Context(), "main", "")
 	if err != nil || got.Head != head || len(got.Conflicts) != 1 || got.Conflicts[0] != "main.go" {
 		t.Errorf("%+v, %v", got, err)
 	}

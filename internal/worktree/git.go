@@ -20,6 +20,7 @@ type Refs interface {
 	MoveRef(ctx context.Context, repo, ref, to, from string) error
 	MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error
 	IsAncestor(ctx context.Context, repo, old, young string) (bool, error)
+	MergeBase(ctx context.Context, repo, a, b string) (string, error)
 	TrunkOf(ctx context.Context, dir string) (git.Trunk, error)
 	FastForward(ctx context.Context, repo, branch, to string) error
 }
@@ -51,7 +52,7 @@ type Folder interface {
 	Head(ctx context.Context) (string, error)
 	Make(ctx context.Context, base string) error
 	Commit(ctx context.Context, message string) (string, error)
-	Rebase(ctx context.Context, onto string) (git.Rebased, error)
+	Rebase(ctx context.Context, onto, without string) (git.Rebased, error)
 	Keep(ctx context.Context, ref string) (string, error)
 	Restore(ctx context.Context, ref string) error
 	Remove(ctx context.Context, proof string, before func(head string) error) error
@@ -73,6 +74,10 @@ func (Program) MoveRef(ctx context.Context, repo, ref, to, from string) error {
 
 func (Program) MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error {
 	return git.MoveRefUnless(ctx, repo, ref, to, from, others...)
+}
+
+func (Program) MergeBase(ctx context.Context, repo, a, b string) (string, error) {
+	return git.MergeBase(ctx, repo, a, b)
 }
 
 func (Program) IsAncestor(ctx context.Context, repo, old, young string) (bool, error) {

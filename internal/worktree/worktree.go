@@ -130,6 +130,9 @@ func (t *Trees) lock(w td.Worktree) (unlock func()) {
 
 // base is where a new worktree begins: with what is merged, if that has all of the trunk, else with both.
 func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
+	if err := t.renew(ctx, w); err != nil {
+		return "", err
+	}
 	l := t.line(w)
 	into, trunk, err := l.Heads(ctx)
 	switch {
@@ -209,7 +212,11 @@ func (t *Trees) Rebase(ctx context.Context, w td.Worktree, onto string) (changed
 	} else if !has {
 		base = onto // the trunk was set back meanwhile
 	}
-	done, err := t.at(w).Rebase(ctx, base)
+	without, err := t.foreign(ctx, w, before, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	done, err := t.at(w).Rebase(ctx, base, without)
 	if err != nil || len(done.Conflicts) > 0 {
 		return nil, done.Conflicts, err
 	}
@@ -223,7 +230,11 @@ func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, 
 	if err != nil {
 		return false, err
 	}
-	return t.Git.IsAncestor(ctx, w.Repo, onto, head)
+	if is, err := t.Git.IsAncestor(ctx, w.Repo, onto, head); err != nil || !is {
+		return false, err
+	}
+	without, err := t.foreign(ctx, w, head, onto)
+	return without == "", err
 }
 
 // Resolves reports whether agents resolve conflicts with the trunk before a person is asked.
@@ -233,6 +244,9 @@ func (t *Trees) Resolves(w td.Worktree) bool {
 
 // Merge merges the work of a task, and of others that wait, into the integration branch.
 func (t *Trees) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
+	if err := t.renew(ctx, w); err != nil {
+		return merge.Result{}, err
+	}
 	return merge.Merge(ctx, t.line(w), w.Into, own, beside, check)
 }
 
@@ -306,11 +320,23 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree) (string, error) {
 	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
 		return "", err
 	}
+	had, err := t.Git.RefAt(ctx, w.Repo, followedRef(w))
+	if err != nil {
+		return "", err
+	}
+	if taken, err := t.taken(ctx, w, had, trunk); err != nil {
+		return "", err
+	} else if taken {
+		return fmt.Sprintf("it was rewritten meanwhile; the work is on %s", w.Into), nil
+	}
 	err = t.Git.FastForward(ctx, w.Repo, w.Trunk, into)
 	if td.IsKind(err, td.Refused) || td.IsKind(err, td.Conflict) {
 		return fmt.Sprintf("%v; the work is on %s: git merge --ff-only %s", err, w.Into, w.Into), nil
 	}
-	return "", err
+	if err != nil {
+		return "", err
+	}
+	return "", t.followed(ctx, w, into, had)
 }
 
 // line is a repository with the two branches that a task's work goes to.

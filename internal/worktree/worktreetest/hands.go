@@ -70,6 +70,19 @@ func (h Hands) IsAncestor(ctx context.Context, _, old, young string) (is bool, e
 	return is, err
 }
 
+func (h Hands) MergeBase(ctx context.Context, _, a, b string) (base string, err error) {
+	err = h.look(ctx, func() error {
+		theirs := h.history(b)
+		for id := range h.history(a) {
+			if theirs[id] && (base == "" || h.order[id] > h.order[base]) {
+				base = id
+			}
+		}
+		return nil
+	})
+	return base, err
+}
+
 func (h Hands) TrunkOf(ctx context.Context, _ string) (t git.Trunk, err error) {
 	err = h.look(ctx, func() error {
 		t = git.Trunk{Root: h.Root, Branch: h.Trunk, Commit: h.refs[heads+h.Trunk]}

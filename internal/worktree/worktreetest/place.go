@@ -110,7 +110,7 @@ func (p place) Commit(ctx context.Context, message string) (id string, err error
 	return id, err
 }
 
-func (p place) Rebase(ctx context.Context, onto string) (done git.Rebased, err error) {
+func (p place) Rebase(ctx context.Context, onto, without string) (done git.Rebased, err error) {
 	err = p.h.apply(ctx, func() error {
 		f, err := p.open()
 		if err != nil {
@@ -118,13 +118,16 @@ func (p place) Rebase(ctx context.Context, onto string) (done git.Rebased, err e
 		}
 		head := p.h.refs[p.ref()]
 		done.Head = head
-		if p.h.history(head)[onto] {
+		if p.h.history(head)[onto] && without == "" {
 			return nil
 		}
 		if !maps.Equal(f.files, p.h.files(head)) {
 			return td.Errorf(td.Refused, "%s has changes that are not committed", p.w.Path)
 		}
-		to, conflicts := p.h.onto(head, onto)
+		to, conflicts, err := p.h.onto(head, onto, without)
+		if err != nil {
+			return err
+		}
 		if len(conflicts) > 0 {
 			done.Conflicts = conflicts
 			return nil
@@ -135,35 +138,42 @@ func (p place) Rebase(ctx context.Context, onto string) (done git.Rebased, err e
 	return done, err
 }
 
-// onto makes commits of what head has and onto has not, on top of that, or a merge where there are merges among them.
-func (r *Repo) onto(head, onto string) (string, []string) {
+// onto makes commits of what head has and neither onto nor without, on top of onto, or a merge where there are merges among them.
+func (r *Repo) onto(head, onto, without string) (string, []string, error) {
 	there := r.history(onto)
+	lost := map[string]bool{}
+	if without != "" {
+		lost = r.history(without)
+	}
 	var own []string
 	for id := range r.history(head) {
-		if !there[id] {
+		if !there[id] && !lost[id] {
 			own = append(own, id)
 		}
 	}
 	slices.SortFunc(own, func(a, b string) int { return r.order[a] - r.order[b] })
 	if slices.ContainsFunc(own, func(id string) bool { return len(r.commits[id].parents) != 1 }) {
+		if without != "" {
+			return "", nil, td.Errorf(td.Conflict, "the branch has merges, and commits that were taken from its trunk")
+		}
 		files, conflicts := r.join(head, onto)
 		if len(conflicts) > 0 {
-			return "", conflicts
+			return "", conflicts, nil
 		}
-		return r.commit("merge of "+onto, r.tree(files), head, onto), nil
+		return r.commit("merge of "+onto, r.tree(files), head, onto), nil, nil
 	}
 	to := onto
 	for _, id := range own {
 		c := r.commits[id]
 		files, conflicts := merge(r.files(c.parents[0]), r.files(to), r.files(id))
 		if len(conflicts) > 0 {
-			return "", conflicts
+			return "", conflicts, nil
 		}
 		if tree := r.tree(files); tree != r.commits[to].tree {
 			to = r.commit(c.message, tree, to)
 		}
 	}
-	return to, nil
+	return to, nil, nil
 }
 
 func (p place) Keep(ctx context.Context, ref string) (id string, err error) {
