@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
 )
 
 type tellOptions struct {
@@ -87,5 +88,8 @@ func runTell(ctx context.Context, o tellOptions) error {
 		return nil
 	}
 	a.say("told %s", strings.Join(told.To, ", "))
+	if len(o.in.Text) > td.MailShown {
+		a.say("a model reads the first %d of its %d bytes: put what is long into a file and name the file", td.MailShown, len(o.in.Text))
+	}
 	return nil
 }

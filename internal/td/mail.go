@@ -14,10 +14,12 @@ const (
 	MailNotify MailKind = "notify" // to all loops of a project that listen
 )
 
-// MaxMail bounds the words of one message, in bytes, and MailRate how many a loop may send in a second (K-5).
+// MaxMail bounds the words of one message, in bytes, and MailRate how many a loop may send in a second (K-5). A model reads the first MailShown bytes: a message may be
+// longer than its window.
 const (
-	MaxMail  = 1 << 20
-	MailRate = 100
+	MaxMail   = 1 << 20
+	MailShown = 16 << 10
+	MailRate  = 100
 )
 
 // ByTaskdaemon is who acts when it is neither a person nor a loop.

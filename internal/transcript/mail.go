@@ -3,6 +3,7 @@ package transcript
 import (
 	"fmt"
 	"slices"
+	"unicode/utf8"
 
 	"taskdaemon/internal/fence"
 	"taskdaemon/internal/td"
@@ -11,6 +12,9 @@ import (
 // receive adds a message of another loop, of taskdaemon or of a person to the conversation. What no person says stands
 // there as data, and is told again to the next iteration if this one ends before a model has read it.
 func (t *Transcript) receive(r td.Received) {
+	if r.Text = shown(r.Text); !r.ByPerson() && t.crowded(len(r.Text)) {
+		r.Text = fmt.Sprintf("(%d bytes that are not shown: too much came at once)", len(r.Text))
+	}
 	b := td.Block{Type: td.TextBlock, Text: mailWords(r), Aside: !r.ByPerson()}
 	switch {
 	case t.Context == nil:
@@ -21,6 +25,31 @@ func (t *Transcript) receive(r td.Received) {
 		t.People = append(slices.Clip(t.People), r.Text)
 	}
 	t.say(b)
+}
+
+// mostAside is how much a model reads of what loops say between two of its answers, in bytes. More would leave no room for its own work.
+const mostAside = 4 * td.MailShown
+
+// shown is what a model reads of a message.
+func shown(text string) string {
+	if len(text) <= td.MailShown {
+		return text
+	}
+	at := td.MailShown
+	for at > 0 && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return fmt.Sprintf("%s\n(the first %d of %d bytes; ask for what you need of the rest, or for a file that has it)", text[:at], at, len(text))
+}
+
+// crowded reports whether there is no room for so much more of what loops say before the model answers.
+func (t *Transcript) crowded(more int) bool {
+	for _, b := range slices.Concat(t.early, t.unread) {
+		if b.Aside {
+			more += len(b.Text)
+		}
+	}
+	return more > mostAside
 }
 
 // mailWords is a message as the model reads it.

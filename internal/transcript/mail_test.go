@@ -3,6 +3,7 @@ package transcript
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"taskdaemon/internal/td"
 )
@@ -82,5 +83,31 @@ func TestMailFollowsTheResults(t *testing.T) {
 	last := script.Messages[len(script.Messages)-1].Blocks
 	if len(last) != 3 || last[0].Type != td.ToolResultBlock || !strings.Contains(last[1].Text, "one") || !strings.Contains(last[2].Text, "two") {
 		t.Errorf("blocks %+v", last)
+	}
+}
+
+// A message may be longer than a window, and many may come at once: a model reads so much of them that it has room to work.
+func TestLongMailIsCut(t *testing.T) {
+	long := "begins " + strings.Repeat("\u00e4", 300_000)
+	script := Of([]td.Event{opening(1), says("hello"), received(long)})
+	last := script.Messages[len(script.Messages)-1].Text()
+	if len(last) > td.MailShown+1000 || !strings.Contains(last, "begins ") || !strings.Contains(last, "of 600007 bytes") || !utf8.ValidString(last) {
+		t.Errorf("%d bytes are shown", len(last))
+	}
+	events := []td.Event{opening(1), says("hello")}
+	for range 50 {
+		events = append(events, received(strings.Repeat("x", td.MailShown)))
+	}
+	total := 0
+	script = Of(events)
+	for _, m := range script.Messages {
+		total += len(m.Text())
+	}
+	if total > mostAside+50*600 || holds(script, "not shown: too much came at once") == 0 {
+		t.Errorf("%d bytes are shown", total)
+	}
+	script = Of(append(events, says("read"), received("short")))
+	if holds(script, "short") != 1 {
+		t.Error("what comes after the answer is not shown")
 	}
 }
