@@ -66,11 +66,14 @@ func forkSpec(source td.Task, in api.Fork) td.Spec {
 // placeFork makes the worktree of a fork, or finds it made, and says where in it the fork works.
 func placeFork(ctx context.Context, source td.Task, spec td.Spec, at td.Snapshotted) (string, error) {
 	top := knowledge.Top(source.Dir)
+	if source.Worktree != nil { // it may be gone
+		top = source.Worktree.Path
+	}
 	sub, err := filepath.Rel(top, source.Dir)
 	if err != nil || !filepath.IsLocal(sub) {
 		return "", td.Errorf(td.Invalid, "%s is not in %s", source.Dir, top)
 	}
-	trunk, err := git.TrunkOf(ctx, source.Dir)
+	trunk, err := git.TrunkOf(ctx, source.Home())
 	if err != nil {
 		return "", err
 	}

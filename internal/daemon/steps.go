@@ -65,7 +65,7 @@ func (d *Daemon) Steps(ctx context.Context, ref string) (api.Steps, error) {
 		}
 		if step.Tree != "" && s.Before != "" && s.Before != step.Tree {
 			// One that is lost has no names to show; whoever wants to go there is told.
-			names, _ := changedNames(ctx, t.Dir, s.Before, step.Tree)
+			names, _ := changedNames(ctx, t.Home(), s.Before, step.Tree)
 			step.More = max(len(names)-maxStepNames, 0)
 			step.Changed = names[:len(names)-step.More]
 		}
@@ -100,6 +100,9 @@ func (d *Daemon) Rewind(ctx context.Context, ref string, in api.Rewind) (api.Rew
 		return api.Rewound{}, err
 	} else if !posted {
 		if err := td.Refuse(t, cmd, cmd.At); err != nil {
+			return api.Rewound{}, err
+		}
+		if err := d.haveWorktree(ctx, t); err != nil {
 			return api.Rewound{}, err
 		}
 		if err := d.post(ctx, t, cmd); err != nil {

@@ -2,8 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -209,6 +212,18 @@ func (d *Daemon) RestoreWorktree(ctx context.Context, ref string) (api.Worktree,
 		}
 	}
 	return api.Worktree{}, td.Errorf(td.Conflict, "the worktree of %s was removed again", t.Handle)
+}
+
+// haveWorktree brings the worktree of a task back that is to be rewound: that of a completed one is gone when its work is merged.
+func (d *Daemon) haveWorktree(ctx context.Context, t td.Task) error {
+	if t.Worktree == nil || t.Status.State == td.Running {
+		return nil
+	}
+	if _, err := os.Lstat(t.Worktree.Path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	_, err := d.RestoreWorktree(ctx, string(t.ID))
+	return err
 }
 
 // unheld fails while a run has the task.
