@@ -72,6 +72,13 @@ func runStatus(ctx context.Context, o statusOptions) error {
 			return err
 		}
 	}
+	if len(st.Stuck) > 0 {
+		fmt.Fprintln(a.stdout, "\nstopped")
+		for _, t := range st.Stuck {
+			fmt.Fprintf(a.stdout, "  %s %s: %s\n", t.Handle, plainLine(t.Title, 60), plainLine(t.Status.Reason, 400))
+			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(whatNext(t)))
+		}
+	}
 	a.printClashes(st.Clashes)
 	a.printCrowded(st.Crowded)
 	if len(st.Waiting) > 0 {

@@ -33,6 +33,9 @@ var _ api.Service = (*Daemon)(nil)
 // maxPrompt bounds what a person may type or paste: it is sent with every call.
 const maxPrompt = 1 << 20
 
+// mostListed bounds each list of tasks in a glance.
+const mostListed = 50
+
 // Status is the daemon at a glance.
 func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	counts, err := d.journal.Counts(ctx)
@@ -48,7 +51,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		st.Degraded = "nothing can be recorded: " + err.Error()
 	}
 	for state, list := range map[td.State]*[]td.Task{td.Running: &st.Running, td.Waiting: &st.Waiting} {
-		*list, err = d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{state}, Brief: true, Limit: 50})
+		*list, err = d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{state}, Brief: true, Limit: mostListed})
 		if err != nil {
 			return api.Status{}, err
 		}
@@ -59,8 +62,20 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		return api.Status{}, err
 	}
 	for _, t := range blocked {
-		if len(t.Requests) > 0 {
+		switch {
+		case len(t.Requests) > 0:
 			st.Waiting = append(st.Waiting, t)
+		case !t.Status.Blocked.Passes() && len(st.Stuck) < mostListed:
+			st.Stuck = append(st.Stuck, t)
+		}
+	}
+	paused, err := d.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Paused}, Brief: true})
+	if err != nil {
+		return api.Status{}, err
+	}
+	for _, t := range paused {
+		if p := t.Status.Paused; p != nil && p.By == td.ByTaskdaemon && len(st.Stuck) < mostListed {
+			st.Stuck = append(st.Stuck, t)
 		}
 	}
 	st.Crowded = d.crowded(st.Running, st.Waiting, blocked)
