@@ -6,5 +6,5 @@ func newLoopCmd(a *app) *cobra.Command {
 	return group("loop", "Watch and steer the loop of a task", "taskdaemon loop attach t-4k7q2m9x",
 		newLoopAttachCmd(a), newLoopHistoryCmd(a), newLoopInspectCmd(a), newLoopStepsCmd(a), newLoopRewindCmd(a), newLoopForkCmd(a),
 		newLoopQueryCmd(a), newLoopShareCmd(a), newLoopNotifyCmd(a),
-		newControlCmd(a, controls["pause"]), newControlCmd(a, controls["resume"]), newControlCmd(a, controls["stop"]))
+		newControlCmd(a, "loop ", controls["pause"]), newControlCmd(a, "loop ", controls["resume"]), newControlCmd(a, "loop ", controls["stop"]))
 }

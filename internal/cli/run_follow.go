@@ -49,7 +49,7 @@ func (r *runner) loop(ctx context.Context) error {
 		if r.run = run; first {
 			r.begun = run.Iterations
 			r.app.notePeer(r.svc)
-			r.sayAttached()
+			r.sayAttached(": it is shown")
 		}
 		r.in.Run, r.in.Key = "", ""
 		if run.Open() {
@@ -68,14 +68,14 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
-// sayAttached says that the run was under way, and that what was typed does not change it.
-func (r *runner) sayAttached() {
+// sayAttached says that the run was under way, and that what was typed cannot change it.
+func (r *runner) sayAttached(how string) {
 	if !r.run.Attached || !r.run.Open() {
 		return
 	}
-	r.app.say("%s", r.app.talk.dim("run "+r.run.Run+" is under way: it is shown"))
+	r.app.say("%s", r.app.talk.dim("run "+r.run.Run+" is under way"+how))
 	if len(r.given) > 0 {
-		r.app.say("%s", r.app.talk.warn(strings.Join(r.given, " ")+" does not change it")+r.app.typeable("; to begin anew: taskdaemon run stop "+r.run.Run))
+		r.app.say("%s", r.app.talk.warn(strings.Join(r.given, " and ")+" cannot change it")+r.app.typeable("; to begin anew: taskdaemon run stop "+r.run.Run))
 	}
 }
 

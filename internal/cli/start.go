@@ -49,8 +49,8 @@ func runStart(ctx context.Context, o runOptions) error {
 		return a.printJSON(run)
 	}
 	a.printStarted(run)
-	(&runner{runOptions: o, run: run}).sayAttached()
-	a.say("next: %s", a.typeable("taskdaemon status, or taskdaemon run "+o.in.Target+" to see it"))
+	(&runner{runOptions: o, run: run}).sayAttached(" already")
+	a.say("next: %s", a.typeable("taskdaemon status, or "+strings.TrimSpace("taskdaemon run "+o.in.Target)+" to see it"))
 	return nil
 }
 

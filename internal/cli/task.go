@@ -14,7 +14,7 @@ import (
 func newTaskCmd(a *app) *cobra.Command {
 	cmd := group("task", "Add tasks, plan them and talk to them", `taskdaemon task add "make the failing test pass" --attach`,
 		newTaskAddCmd(a), newTaskListCmd(a), newTaskShowCmd(a), newTaskSendCmd(a), newTaskAnswerCmd(a),
-		newControlCmd(a, controls["pause"]), newControlCmd(a, controls["resume"]), newControlCmd(a, controls["cancel"]),
+		newControlCmd(a, "task ", controls["pause"]), newControlCmd(a, "task ", controls["resume"]), newControlCmd(a, "task ", controls["cancel"]),
 		newTaskTreeCmd(a), newTaskReadyCmd(a), newTaskBlockedCmd(a), newTaskDepsCmd(a), newTaskUpdateCmd(a), newTaskLogCmd(a), newTaskDeleteCmd(a))
 	for _, c := range closings {
 		cmd.AddCommand(newTaskCloseCmd(a, c))

@@ -46,11 +46,12 @@ type controlOptions struct {
 	words   string
 }
 
-func newControlCmd(a *app, c control) *cobra.Command {
+// newControlCmd makes a command that stands below a group, or below none.
+func newControlCmd(a *app, group string, c control) *cobra.Command {
 	return &cobra.Command{
 		Use: c.name + " <task> [reason]", Short: c.short, Long: c.long,
 		Args:        args(cobra.MinimumNArgs(1), "a task"),
-		Example:     "  taskdaemon task " + strings.Replace(c.name, "stop", "cancel", 1) + " t-4k7q2m9x",
+		Example:     "  taskdaemon " + group + c.name + " t-4k7q2m9x",
 		Annotations: talks(exitNotFound, exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runControl(cmd.Context(), controlOptions{a, c, args[0], strings.Join(args[1:], " ")})
@@ -79,5 +80,8 @@ func (a *app) command(ctx context.Context, ref string, cmd api.Command, done str
 		return a.printJSON(t)
 	}
 	a.say("%s %s", t.Handle, done)
+	if cmd.Type == td.CmdCancel && t.Worktree != nil {
+		a.say("what it did stays in %s; %s", t.Worktree.Path, a.typeable("to be rid of that: taskdaemon worktree prune"))
+	}
 	return nil
 }
