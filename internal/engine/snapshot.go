@@ -155,5 +155,6 @@ func (r *run) changedSince(ctx context.Context) string {
 	if n := len(changed) - maxChanged; n > 0 {
 		changed, more = changed[:maxChanged], fmt.Sprintf("\n  and %d more", n)
 	}
-	return "Changed in the workspace since before it started:\n  " + strings.Join(changed, "\n  ") + more
+	return fmt.Sprintf("Changed in the workspace since before it started:\n  %s%s\nTo undo that first: taskdaemon loop rewind %s --to %s",
+		strings.Join(changed, "\n  "), more, r.log.Task().Handle, last.Step)
 }

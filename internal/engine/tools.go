@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -272,8 +273,11 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 	env := r.env(prior.Key.Try(prior.Attempt), t)
 	step, done := r.ctl.Step(ctx)
 	defer done()
+	touched := ""
 	settled, err := r.log.Settle(step, prior, func(ctx context.Context, prior td.Intent) (durable.Resolution, error) {
-		res, err := resolution(t.Resolve(ctx, env, c.Use.Input, prior))
+		known, err := t.Resolve(ctx, env, c.Use.Input, prior)
+		touched = known.Changed
+		res, err := resolution(known, err)
 		if err != nil || res.State != durable.Done {
 			return res, err
 		}
@@ -289,7 +293,7 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 			Kind: td.AskQuestion, About: td.AboutUnknown, Step: c.Key, Tool: c.Use.Name,
 			Prompt:  fmt.Sprintf("I was interrupted while running %s. It may have taken effect. Run it again, skip it, or is it done?", describe(c.Use)),
 			Options: []string{td.Retry, td.Skip, td.Done},
-			Detail:  strings.TrimSpace(unsure.Detail + "\n" + r.changedSince(ctx)),
+			Detail:  strings.TrimSpace(unsure.Detail + "\n" + cmp.Or(r.changedSince(ctx), touched)),
 		})
 	}
 	if settled && prior.Effect != td.Pure {

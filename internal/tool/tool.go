@@ -81,7 +81,9 @@ type Resolution struct {
 	State  ResolutionState
 	Via    td.Via        // Probed or Adopted, when done
 	Result td.ToolResult // when done
-	Detail string        // when unsure: what changed since, for the person who is asked
+	Detail string        // when unsure: what is known, for the person who is asked
+	// Changed is what seems to have changed since, by the times of files, for where nothing better is known.
+	Changed string
 }
 
 // ResolutionState says whether a call in flight took place.

@@ -25,6 +25,7 @@ import (
 
 	"taskdaemon/internal/llm/llmtest"
 	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/tool/mcp/mcptest"
 )
 
@@ -72,6 +73,7 @@ func TestScripts(t *testing.T) {
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kill9":  kill9,
+			"shims9": shims9,
 			"until":  until,
 			"plan":   plan,
 			"keep":   keep,
@@ -254,6 +256,23 @@ func kill9(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("pid %d does not die", pid)
 		}
 		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// shims9 kills the shims of all commands that run, and with them what would tell how those ended.
+func shims9(ts *testscript.TestScript, _ bool, _ []string) {
+	spool := &sandbox.Spool{Dir: filepath.Join(ts.Getenv("XDG_STATE_HOME"), "taskdaemon", "spool")}
+	entries, err := spool.List()
+	ts.Check(err)
+	killed := 0
+	for _, e := range entries {
+		if e.Shim.Pid > 0 && e.State == sandbox.StillRunning {
+			ts.Check(syscall.Kill(e.Shim.Pid, syscall.SIGKILL))
+			killed++
+		}
+	}
+	if killed == 0 {
+		ts.Fatalf("no command runs")
 	}
 }
 

@@ -185,7 +185,7 @@ func resolveCommand(ctx context.Context, env *tool.Env, command string, limit ti
 	case state == sandbox.NeverStarted && ev.Boot == boot:
 		return tool.Resolution{State: tool.NotDone}, nil
 	}
-	return tool.Resolution{State: tool.Unsure, Detail: lostDetail(ctx, env, command, ev, ferr)}, nil
+	return tool.Resolution{State: tool.Unsure, Detail: lostDetail(command, ev, ferr), Changed: touchedSince(ctx, env, ev.Since)}, nil
 }
 
 func adopted(res td.ToolResult) tool.Resolution {
@@ -193,20 +193,22 @@ func adopted(res td.ToolResult) tool.Resolution {
 }
 
 // lostDetail tells a person what can be known of a command that is lost.
-func lostDetail(ctx context.Context, env *tool.Env, command string, ev bashEvidence, err error) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "The command was started at %s, and how it ended is not known:\n  %s\n", ev.Since.Format(time.RFC3339), command)
+func lostDetail(command string, ev bashEvidence, err error) string {
+	text := fmt.Sprintf("The command was started at %s, and how it ended is not known:\n  %s", ev.Since.Format(time.RFC3339), command)
 	if err != nil {
-		fmt.Fprintf(&b, "Its record cannot be read: %v\n", err)
+		text += fmt.Sprintf("\nIts record cannot be read: %v", err)
 	}
-	changed, more := changedSince(ctx, env.Root, ev.Since)
+	return text
+}
+
+// touchedSince says which files have a time since then.
+func touchedSince(ctx context.Context, env *tool.Env, since time.Time) string {
+	changed, more := changedSince(ctx, env.Root, since)
 	switch {
 	case len(changed) == 0:
-		b.WriteString("No file of the workspace was changed since.")
+		return "No file of the workspace was changed since."
 	case more:
-		fmt.Fprintf(&b, "Files of the workspace changed since, the first %d:\n  %s", len(changed), strings.Join(changed, "\n  "))
-	default:
-		fmt.Fprintf(&b, "Files of the workspace changed since:\n  %s", strings.Join(changed, "\n  "))
+		return fmt.Sprintf("Files of the workspace changed since, the first %d:\n  %s", len(changed), strings.Join(changed, "\n  "))
 	}
-	return b.String()
+	return "Files of the workspace changed since:\n  " + strings.Join(changed, "\n  ")
 }

@@ -186,7 +186,7 @@ func TestBashLostIsAskedAbout(t *testing.T) {
 	}
 	eventually(t, "it is lost", func() bool { entries, err := b.spool.List(); return err == nil && entries[0].State == sandbox.Lost })
 	res := b.resolve("Bash", in, call)
-	if res.State != tool.Unsure || !strings.Contains(res.Detail, "\n  new") || strings.Contains(res.Detail, "old") || strings.Contains(res.Detail, ".git/x\n") {
+	if res.State != tool.Unsure || !strings.Contains(res.Changed, "\n  new") || strings.Contains(res.Changed, "old") || strings.Contains(res.Changed, ".git/x\n") {
 		t.Errorf("got %+v", res)
 	}
 	orphans, err := sandbox.Orphans(b.spool.Dir)
