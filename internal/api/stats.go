@@ -13,7 +13,7 @@ type StatsQuery struct {
 
 // Stats are what loops did in a time, counted from the journal.
 type Stats struct {
-	Since   time.Time        `json:"since"`
+	Since   time.Time        `json:"since" doc:"As asked for, or when the first record was made after that."`
 	Until   time.Time        `json:"until"`
 	Now     map[td.State]int `json:"now" doc:"Tasks in each state at present."`
 	Added   int              `json:"added" doc:"Tasks that were added in the time."`

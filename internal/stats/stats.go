@@ -105,13 +105,13 @@ func (f *Fold) spent(u td.Usage, cost td.Money) {
 	f.out.Cost += cost
 }
 
-// Stats are what was counted, of a time. One without a beginning begins with the first record.
+// Stats are what was counted, of a time. It begins with the first record in it: before that there was nothing.
 func (f *Fold) Stats(since, until time.Time) api.Stats {
 	s := f.out
-	if since.IsZero() {
+	switch {
+	case f.first.After(since):
 		since = f.first
-	}
-	if since.IsZero() {
+	case since.IsZero():
 		since = until
 	}
 	s.Since, s.Until, s.Steps = since, until, []api.StepStats{}

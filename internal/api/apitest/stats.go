@@ -42,7 +42,7 @@ func testStats(t *testing.T, s suite) {
 	if got.Added != before.Added+1 || got.Asked != before.Asked+1 || got.Now[td.Waiting] != before.Now[td.Waiting]+1 {
 		t.Errorf("one more task that asks: %+v after %+v", got, before)
 	}
-	if !got.Since.Equal(since) || got.Until.Before(since) || got.Steps == nil || got.Ended == nil {
+	if got.Since.Before(since) || got.Until.Before(got.Since) || got.Steps == nil || got.Ended == nil {
 		t.Errorf("stats are %+v", got)
 	}
 	all, err := s.svc.Stats(s.ctx, api.StatsQuery{})
