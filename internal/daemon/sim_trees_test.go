@@ -29,6 +29,8 @@ type orchard struct {
 	repo *worktreetest.Repo
 	room atomic.Bool // the disk is not full any more
 
+	taken atomic.Int64 // commits that a person took from the trunk again
+
 	mu      sync.Mutex
 	tasks   map[string]td.TaskID   // by the folder of their worktree
 	deleted map[string]bool        // folders that a person deleted
@@ -206,7 +208,7 @@ func (l *life) works(id td.TaskID) bool {
 // meddle is a person at the repository.
 func (l *life) meddle(ctx context.Context, rnd *rand.Rand) {
 	o := l.trees
-	switch rnd.IntN(9) {
+	switch rnd.IntN(11) {
 	case 0, 1:
 		o.repo.CommitByHand(fmt.Sprint("by hand ", rnd.Uint64()), "x")
 	case 2:
@@ -225,6 +227,10 @@ func (l *life) meddle(ctx context.Context, rnd *rand.Rand) {
 			o.mu.Lock()
 			o.deleted[path] = o.repo.Delete(path) || o.deleted[path]
 			o.mu.Unlock()
+		}
+	case 8, 9:
+		if o.repo.TakeBack() {
+			o.taken.Add(1)
 		}
 	}
 }
@@ -268,13 +274,18 @@ func (l *life) wrong(what string, err error) {
 // answer is a person who answers what they are asked, and lets tasks go on that could not be given a worktree. It says how many
 // wait for something.
 func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
-	tasks, err := l.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting, td.Blocked}})
+	tasks, err := l.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting, td.Blocked, td.Paused}})
 	if err != nil {
 		return 1
 	}
+	tasks = slices.DeleteFunc(tasks, func(t td.Task) bool { p := t.Status.Paused; return p != nil && p.By != td.ByTaskdaemon })
 	for _, t := range tasks {
 		cmd := td.Command{Key: string(td.NewRequestID()), At: time.Now().UTC().Round(0), By: "ann", Type: td.CmdResume}
-		if b := t.Status.Blocked; b != nil && b.Resource == l.root {
+		b := t.Status.Blocked
+		if b != nil && strings.Contains(b.Cause, "was rewritten") {
+			l.trees.repo.BringBack()
+		}
+		if b != nil && b.Resource == l.root || t.Status.Paused != nil {
 			_ = l.d.post(ctx, t, cmd)
 		}
 		for _, r := range t.Requests {

@@ -30,7 +30,10 @@ func (d *Daemon) trunkFor(ctx context.Context, dir string, inPlace bool) (*git.T
 	case err != nil:
 		return nil, err
 	}
-	return &t, d.trunks.catchUp(ctx, trunk{t.Root, t.Branch})
+	if err := d.trunks.catchUp(ctx, trunk{t.Root, t.Branch}); err != nil && ctx.Err() == nil {
+		d.o.Log.Warn("look at the trunk", "repo", t.Root, "branch", t.Branch, "err", err) // it is looked at again, with the task
+	}
+	return &t, nil
 }
 
 // apart gives the task a worktree, if there is a trunk that it is to begin from.

@@ -197,8 +197,8 @@ func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (stri
 // mostInProgress bounds how many commits of work in progress become part of another.
 const mostInProgress = 200
 
-// Rebase brings the branch onto the commit and what is merged.
-func (t *Trees) Rebase(ctx context.Context, w td.Worktree, onto string) (changed, conflicts []string, err error) {
+// Rebase brings the branch onto what is merged and the trunk as it is now, which may have been set back since it was at a commit.
+func (t *Trees) Rebase(ctx context.Context, w td.Worktree, _ string) (changed, conflicts []string, err error) {
 	before, err := t.at(w).Head(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -206,11 +206,6 @@ func (t *Trees) Rebase(ctx context.Context, w td.Worktree, onto string) (changed
 	base, err := t.base(ctx, w)
 	if err != nil {
 		return nil, nil, err
-	}
-	if has, err := t.Git.IsAncestor(ctx, w.Repo, onto, base); err != nil {
-		return nil, nil, err
-	} else if !has {
-		base = onto // the trunk was set back meanwhile
 	}
 	without, err := t.foreign(ctx, w, before, base)
 	if err != nil {

@@ -71,3 +71,10 @@ func (r *Repo) There() []string {
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.folders))
 }
+
+// Shed is how many branches were rid of what a person took from the trunk.
+func (r *Repo) Shed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shed
+}

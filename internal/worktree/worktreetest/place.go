@@ -133,6 +133,9 @@ func (p place) Rebase(ctx context.Context, onto, without string) (done git.Rebas
 			return nil
 		}
 		p.h.refs[p.ref()], f.files, done.Head = to, p.h.files(to), to
+		if without != "" {
+			p.h.shed++
+		}
 		return nil
 	})
 	return done, err

@@ -35,7 +35,9 @@ type Repo struct {
 	trees   map[string]Files
 	refs    map[string]string // by full name
 	folders map[string]*folder
-	dirty   bool // the person has changes in the way of whoever moves the trunk
+	dirty   bool     // the person has changes in the way of whoever moves the trunk
+	taken   []string // what a person took from the trunk
+	shed    int      // branches that were rid of such
 }
 
 type commit struct {
@@ -151,6 +153,8 @@ func (r *Repo) Dirty(is bool) {
 	r.dirty = is
 }
 
+const byHand = "by hand"
+
 // CommitByHand is a person's commit to the trunk.
 func (r *Repo) CommitByHand(name, text string) {
 	r.mu.Lock()
@@ -158,7 +162,38 @@ func (r *Repo) CommitByHand(name, text string) {
 	at := r.refs[heads+r.Trunk]
 	files := maps.Clone(r.files(at))
 	files[name] = text
-	r.refs[heads+r.Trunk] = r.commit("by hand", r.tree(files), at)
+	r.refs[heads+r.Trunk] = r.commit(byHand, r.tree(files), at)
+}
+
+// TakeBack has a person take their newest commit from the trunk again, if that is its tip.
+func (r *Repo) TakeBack() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tip := r.refs[heads+r.Trunk]
+	c := r.commits[tip]
+	if c.message != byHand || len(c.parents) != 1 {
+		return false
+	}
+	r.refs[heads+r.Trunk], r.taken = c.parents[0], append(r.taken, tip)
+	return true
+}
+
+// BringBack has a person undo all of that.
+func (r *Repo) BringBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, taken := range r.taken {
+		at := r.refs[heads+r.Trunk]
+		switch {
+		case r.history(at)[taken]:
+		case r.history(taken)[at]:
+			r.refs[heads+r.Trunk] = taken
+		default:
+			if files, conflicts := r.join(at, taken); len(conflicts) == 0 {
+				r.refs[heads+r.Trunk] = r.commit("bring back", r.tree(files), at, taken)
+			}
+		}
+	}
 }
 
 // Delete has a person delete the folder of a worktree, if all that is in it is committed.
