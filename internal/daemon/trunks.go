@@ -12,6 +12,7 @@ import (
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/worktree"
 )
 
 var (
@@ -31,6 +32,8 @@ const (
 type trunks struct {
 	*Daemon
 	poke chan struct{}
+	// looking is held from when it is known who works for a trunk until they are told: whoever comes to work for it meanwhile has seen it as it is.
+	looking chan struct{}
 }
 
 // trunk is a branch of a repository.
@@ -38,11 +41,11 @@ type trunk struct{ repo, branch string }
 
 // seenRef is where a repository keeps where its trunk was when it was last looked at. It also keeps what a trunk that lost history
 // had.
-func (t trunk) seenRef() string { return git.SeenRefs + t.branch }
+func (t trunk) seenRef() string { return worktree.SeenRef(t.branch) }
 func (t trunk) ref() string     { return "refs/heads/" + t.branch }
 
 func newTrunks(d *Daemon) *trunks {
-	return &trunks{Daemon: d, poke: make(chan struct{}, 1)}
+	return &trunks{Daemon: d, poke: make(chan struct{}, 1), looking: make(chan struct{}, 1)}
 }
 
 // begun has all trunks looked at if a new task works for one: it may be another one.
@@ -99,6 +102,8 @@ func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-
 
 // catchUp looks at a trunk that no task works for, before one begins to: what became of it until then does not concern that task.
 func (w *trunks) catchUp(ctx context.Context, t trunk) error {
+	w.looking <- struct{}{}
+	defer func() { <-w.looking }()
 	live, err := w.live(ctx)
 	if err != nil || len(live[t]) > 0 {
 		return err
@@ -124,6 +129,8 @@ func (w *trunks) live(ctx context.Context) (map[trunk][]td.Task, error) {
 
 // look looks at every trunk that tasks work for. One that cannot be looked at holds up no other.
 func (w *trunks) look(ctx context.Context, watch func(dir string)) {
+	w.looking <- struct{}{}
+	defer func() { <-w.looking }()
 	live, err := w.live(ctx)
 	if err != nil {
 		w.o.Log.Error("watch trunks", "err", err)
@@ -157,11 +164,6 @@ func (w *trunks) compare(ctx context.Context, t trunk, tasks []td.Task) error {
 		}
 	}
 	fpTrunkMoved.Hit()
-	if !kept && now != "" {
-		if err := w.trees.Lost(ctx, t.repo, t.branch, seen); err != nil {
-			return err
-		}
-	}
 	for _, task := range tasks {
 		if kept {
 			err = w.behind(ctx, task, now)
@@ -193,7 +195,7 @@ func (w *trunks) behind(ctx context.Context, task td.Task, now string) error {
 	if has, err := w.trees.Git.IsAncestor(ctx, task.Worktree.Repo, now, head); err != nil || has {
 		return err
 	}
-	return w.tell(ctx, task, td.Command{Key: "rebase/" + now, Type: td.CmdRebase, Text: now})
+	return w.tell(ctx, task, td.Command{Key: fmt.Sprintf("rebase/%s/%d", now, task.Head), Type: td.CmdRebase, Text: now})
 }
 
 // since is what was merged since a task rested that a run takes up again, unless its branch builds on that: it may be just what the
@@ -234,7 +236,7 @@ func (w *trunks) lost(ctx context.Context, task td.Task, seen, now string) error
 	if err != nil || head == "" {
 		return err
 	}
-	return w.tell(ctx, task, td.Command{Key: "rebase/" + seen + "/" + now, Type: td.CmdRebase, Text: now})
+	return w.tell(ctx, task, td.Command{Key: fmt.Sprintf("rebase/%s/%s/%d", seen, now, task.Head), Type: td.CmdRebase, Text: now})
 }
 
 func (w *trunks) pause(ctx context.Context, task td.Task, seen, now string) error {
@@ -243,7 +245,7 @@ func (w *trunks) pause(ctx context.Context, task td.Task, seen, now string) erro
 		why = fmt.Sprintf("%s was moved from %.12s to %.12s, which does not build on it", task.Worktree.Trunk, seen, now)
 	}
 	w.o.Log.Warn("a trunk lost history, and a task is paused", "task", task.Handle, "why", why)
-	return w.tell(ctx, task, td.Command{Key: "trunk/" + seen + "/" + now, Type: td.CmdPause, Text: why})
+	return w.tell(ctx, task, td.Command{Key: fmt.Sprintf("trunk/%s/%s/%d", seen, now, task.Head), Type: td.CmdPause, Text: why})
 }
 
 func (w *trunks) tell(ctx context.Context, task td.Task, cmd td.Command) error {

@@ -216,14 +216,21 @@ func (d *Daemon) RestoreWorktree(ctx context.Context, ref string) (api.Worktree,
 
 // haveWorktree brings the worktree of a task back that is to be rewound: that of a completed one is gone when its work is merged.
 func (d *Daemon) haveWorktree(ctx context.Context, t td.Task) error {
-	if t.Worktree == nil || t.Status.State == td.Running {
+	if _, has := treeRepo(t); !has || t.Status.State == td.Running {
 		return nil
 	}
-	if _, err := os.Lstat(t.Worktree.Path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(t.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_, err := d.RestoreWorktree(ctx, string(t.ID))
-	return err
+	w, err := d.treeOf(ctx, t)
+	if err != nil {
+		return err
+	}
+	err = d.trees.Restore(context.WithoutCancel(ctx), w, t.Offered, false, func(ctx context.Context) error { return d.unheld(ctx, t) })
+	if err != nil {
+		return fmt.Errorf("bring the worktree of %s back: %w", t.Handle, err)
+	}
+	return nil
 }
 
 // unheld fails while a run has the task.

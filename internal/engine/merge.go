@@ -122,8 +122,7 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 	}
 	step, done := r.step(ctx)
 	defer done()
-	checks := 0
-	attempt := 0
+	checks, attempt, stale := 0, 0, ""
 	if in := n.call.Merge.Intent; in != nil {
 		attempt = in.Attempt
 		if r.inFlight(key) {
@@ -151,6 +150,9 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 		}
 		fpMerged.Hit()
 		switch {
+		case res.Stale != "":
+			stale = res.Stale
+			return toolError(fmt.Sprintf("%s was rewritten, and your work stands on commits that it has no more. It is brought onto what %s is now: look whether it is still right, and call Complete again.", w.Trunk, w.Trunk)), nil
 		case len(res.Conflicts) > 0:
 			return toolError(conflictText(w, res)), nil
 		case res.Failed != "":
@@ -162,6 +164,9 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 	if by, is := errors.AsType[*td.BusyError](err); is {
 		_, err := r.busy(ctx, key, wants, by)
 		return err
+	}
+	if err == nil && stale != "" {
+		return r.log.Append(ctx, td.FellBehind{Commit: stale, By: td.ByTaskdaemon})
 	}
 	return err
 }

@@ -300,7 +300,7 @@ const remadeText = "[taskdaemon] Your worktree was gone, and was made again: fro
 const mostNamed = 50
 
 func rebasedText(w td.Worktree, changed []string) string {
-	text := fmt.Sprintf("[taskdaemon] %s has new commits. Your work so far was committed and rebased onto them.", w.Trunk)
+	text := fmt.Sprintf("[taskdaemon] %s has new commits. Your work so far was committed and rebased onto what it is now.", w.Trunk)
 	if len(changed) == 0 {
 		return text
 	}

@@ -3,6 +3,7 @@ package git
 import (
 	"cmp"
 	"context"
+	"os"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -35,7 +36,7 @@ func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...st
 	if err != nil {
 		return err
 	}
-	if at != "" {
+	if _, err := os.Lstat(at); at != "" && !gone(err) {
 		return td.Errorf(td.Unavailable, "%s is checked out in %s, and only nobody's branch can be merged into", shortRef(ref), at).WithHint("git -C %s switch <another branch>", at)
 	}
 	if len(others) == 0 {

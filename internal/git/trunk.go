@@ -20,12 +20,13 @@ const (
 	IntoPrefix = ours + "into/"
 )
 
-// Where a repository keeps what is known of its trunks: where each was last seen, where it was before it lost history, and, by integration branch, what of that
-// it had.
+// Where a repository keeps what is known of its branches: where each trunk was last seen, what each integration branch has in common with it, those that were
+// begun anew, and what each task's own work begins after.
 const (
-	SeenRefs     = "refs/taskdaemon/seen/"
-	LostRefs     = "refs/taskdaemon/lost/"
-	FollowedRefs = "refs/taskdaemon/followed/"
+	SeenRefs   = "refs/taskdaemon/seen/"
+	SharedRefs = "refs/taskdaemon/shared/"
+	LostRefs   = "refs/taskdaemon/lost/"
+	BegunRefs  = "refs/taskdaemon/begun/"
 )
 
 // inPlaceHint is for repositories that are fit for one task at a time only.

@@ -73,7 +73,7 @@ func (w Worktree) Keep(ctx context.Context, ref string) (commit string, err erro
 
 // passing are the refs of taskdaemon's own that are moved on or let go, snapshots after some time, the rest at any moment; or from which
 // nothing is brought back.
-var passing = []string{runRefs, keptBefore, movingFrom, movingTo, graphNext, StepsPrefix, snapshotPrefix, SeenRefs, LostRefs, FollowedRefs, WithdrawnRefs}
+var passing = []string{runRefs, keptBefore, movingFrom, movingTo, graphNext, StepsPrefix, snapshotPrefix, SeenRefs, SharedRefs, BegunRefs, WithdrawnRefs}
 
 // Retained reports whether what a ref stands for may be relied on.
 func Retained(ref string) bool {

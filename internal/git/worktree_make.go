@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -81,7 +82,33 @@ func (w Worktree) snapshotOn(ctx context.Context, head string) (string, error) {
 	if err != nil || !slices.Contains(strings.Fields(parents), head) {
 		return "", err
 	}
+	if whole, err := w.covers(ctx, shot, head); err != nil || !whole {
+		return "", err
+	}
 	return shot, nil
+}
+
+// covers reports whether a snapshot has all files of a commit that are too large for snapshots: one that lacks them would seem to have removed
+// them.
+func (w Worktree) covers(ctx context.Context, shot, head string) (bool, error) {
+	out, err := run(ctx, call{dir: w.Repo, args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", head}})
+	if err != nil {
+		return false, err
+	}
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		meta, path, ok := strings.Cut(entry, "\t")
+		f := strings.Fields(meta)
+		if !ok || len(f) != 4 {
+			continue
+		}
+		if size, err := strconv.ParseInt(f[3], 10, 64); err != nil || size <= maxStepFile {
+			continue
+		}
+		if at, err := resolve(ctx, w.Repo, shot+":"+path); err != nil || at != f[2] {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // dress gives a checkout that holds one commit the files of another; what is staged and the branch stay.
@@ -89,7 +116,7 @@ func (p *place) dress(ctx context.Context, is, files string) error {
 	if _, err := p.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", is, files); err != nil {
 		return err
 	}
-	_, err := p.run(ctx, "read-tree", is)
+	_, err := p.run(ctx, "read-tree", "-m", is)
 	return err
 }
 

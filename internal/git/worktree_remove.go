@@ -105,6 +105,7 @@ func (w Worktree) remove(ctx context.Context, common, head string, p *place) err
 		if _, err := run(ctx, call{dir: w.Repo, keep: true, args: []string{"update-ref", "-d", w.ref(), head}}); err != nil {
 			return err
 		}
+		_, _ = run(ctx, call{dir: w.Repo, args: []string{"update-ref", "-d", BegunRefs + filepath.Base(w.Path)}}) // it only remembers something
 	}
 	fpRemoveFiles.Hit()
 	if err := disk.RemoveAll(w.leaving()); err != nil {

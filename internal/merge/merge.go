@@ -57,6 +57,8 @@ type Result struct {
 	With      string   // what they conflict with, in words
 	Trunk     bool     // the trunk has something of that, which the integration branch has not
 	Failed    string   // what the check said; then nothing was merged
+	// Stale is where the trunk is, if the work stands on what was taken from it: it has to be brought there first.
+	Stale string
 }
 
 // mostTries bounds how often a merge is begun anew because the branch moved under it, or a task was cancelled that was to be taken along: who

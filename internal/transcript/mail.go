@@ -12,10 +12,17 @@ import (
 // receive adds a message of another loop, of taskdaemon or of a person to the conversation. What no person says stands
 // there as data, and is told again to the next iteration if this one ends before a model has read it.
 func (t *Transcript) receive(r td.Received) {
-	if r.Text = shown(r.Text); !r.ByPerson() && t.crowded(len(r.Text)) {
-		r.Text = fmt.Sprintf("(%d bytes that are not shown: too much came at once)", len(r.Text))
-	}
+	r.Text = shown(r.Text)
 	b := td.Block{Type: td.TextBlock, Text: mailWords(r), Aside: !r.ByPerson()}
+	if b.Aside {
+		switch room := t.room(); {
+		case room < 0:
+			return // it was said that more came
+		case len(b.Text) > room:
+			b.Text = "[taskdaemon] Loops said more to you than can be shown before you answer: the rest is left out."
+			t.full = true
+		}
+	}
 	switch {
 	case t.Context == nil:
 		t.early = append(slices.Clip(t.early), b)
@@ -42,14 +49,20 @@ func shown(text string) string {
 	return fmt.Sprintf("%s\n(the first %d of %d bytes; ask for what you need of the rest, or for a file that has it)", text[:at], at, len(text))
 }
 
-// crowded reports whether there is no room for so much more of what loops say before the model answers.
-func (t *Transcript) crowded(more int) bool {
-	for _, b := range slices.Concat(t.early, t.unread) {
-		if b.Aside {
-			more += len(b.Text)
+// room is how much more of what loops say is shown before the model answers, in bytes; less than nothing: it was said that there is no more.
+func (t *Transcript) room() int {
+	if t.full {
+		return -1
+	}
+	room := mostAside
+	for _, blocks := range [][]td.Block{t.early, t.unread} {
+		for _, b := range blocks {
+			if b.Aside {
+				room -= len(b.Text)
+			}
 		}
 	}
-	return more > mostAside
+	return max(0, room)
 }
 
 // mailWords is a message as the model reads it.

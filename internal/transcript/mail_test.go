@@ -103,8 +103,15 @@ func TestLongMailIsCut(t *testing.T) {
 	for _, m := range script.Messages {
 		total += len(m.Text())
 	}
-	if total > mostAside+50*600 || holds(script, "not shown: too much came at once") == 0 {
+	if total > mostAside+1000 || holds(script, "the rest is left out") != 1 {
 		t.Errorf("%d bytes are shown", total)
+	}
+	small := []td.Event{opening(1), says("hello")}
+	for range 5000 {
+		small = append(small, received("ok"))
+	}
+	if script := Of(small); len(script.Messages[len(script.Messages)-1].Text()) > mostAside+1000 {
+		t.Error("small messages have no bound")
 	}
 	script = Of(append(events, says("read"), received("short")))
 	if holds(script, "short") != 1 {

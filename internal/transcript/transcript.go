@@ -56,6 +56,7 @@ type Transcript struct {
 	same    mark       // what of it stands as it was
 	early   []td.Block // said before there was a context: follows the opening
 	unread  []td.Block // from other loops, since the newest answer
+	full    bool       // more came than is shown
 	drift   drift
 	floor   int // messages before this one stand for what was compacted, and are not discarded
 	hooks   hooks
@@ -339,7 +340,7 @@ func (t *Transcript) answered(r td.ModelResult) {
 			t.Called = in.Name
 		}
 	}
-	t.Model, t.NoSummary, t.Compacted, t.unread = ModelCall{}, false, 0, nil
+	t.Model, t.NoSummary, t.Compacted, t.unread, t.full = ModelCall{}, false, 0, nil, false
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
 	} else {

@@ -3,32 +3,36 @@ package worktree
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"strings"
 
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/merge"
 	"taskdaemon/internal/td"
 )
 
 // A person may take commits from the trunk again: reset it, amend, rebase it onto what others pushed. What they took must not come back by
 // way of the integration branch, which has it still, or of a task's branch, which was begun on it (K-3).
 
-// followedRef is where an integration branch was when the trunk last had all of it.
-func followedRef(w td.Worktree) string {
-	return git.FollowedRefs + strings.TrimPrefix(w.Into, git.IntoPrefix)
+// escaped is the name of a branch as one part of a ref's: release and release/1 can be beside each other then.
+func escaped(branch string) string { return url.PathEscape(branch) }
+
+// SeenRef is where a repository keeps where a trunk was when it was last looked at.
+func SeenRef(trunk string) string { return git.SeenRefs + escaped(trunk) }
+
+// sharedRef is the newest commit that an integration branch and the trunk were seen to have both.
+func sharedRef(w td.Worktree) string {
+	return git.SharedRefs + escaped(strings.TrimPrefix(w.Into, git.IntoPrefix))
 }
 
-// lostRef is where a trunk was when it was last seen to lose history.
-func lostRef(trunk string) string { return git.LostRefs + trunk }
-
-// Lost remembers where a trunk was that has lost history.
-func (t *Trees) Lost(ctx context.Context, repo, trunk, was string) error {
-	ref := lostRef(trunk)
-	old, err := t.Git.RefAt(ctx, repo, ref)
-	if err != nil || old == was {
-		return err
-	}
-	return t.Git.MoveRef(ctx, repo, ref, was, old)
+// lostRef keeps an integration branch that was begun anew.
+func lostRef(w td.Worktree, commit string) string {
+	return git.LostRefs + escaped(strings.TrimPrefix(w.Into, git.IntoPrefix)) + "/" + commit
 }
+
+// begunRef is the commit that a task's own work begins after.
+func begunRef(handle string) string { return git.BegunRefs + handle }
 
 // renew begins the integration branch anew with the trunk, if the trunk had all of it once and does not any more: a person took that away. Where
 // the branch has work that the trunk never had, a person has to say what becomes of it.
@@ -37,72 +41,109 @@ func (t *Trees) renew(ctx context.Context, w td.Worktree) error {
 	if err != nil || into == "" || trunk == "" {
 		return err
 	}
-	had, err := t.Git.RefAt(ctx, w.Repo, followedRef(w))
+	had, err := t.Git.RefAt(ctx, w.Repo, sharedRef(w))
 	if err != nil {
 		return err
 	}
-	if has, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil {
+	taken, err := t.taken(ctx, w, had, into, trunk)
+	switch {
+	case err != nil:
 		return err
-	} else if has {
-		return t.followed(ctx, w, into, had)
-	}
-	if taken, err := t.taken(ctx, w, had, trunk); err != nil || !taken {
-		return err
-	}
-	if builds, err := t.Git.IsAncestor(ctx, w.Repo, had, into); err != nil {
-		return err
-	} else if !builds { // a person has built it anew already
+	case !taken:
 		shared, err := t.Git.MergeBase(ctx, w.Repo, into, trunk)
 		if err != nil || shared == "" {
 			return err
 		}
-		return t.followed(ctx, w, shared, had)
-	}
-	if into != had {
+		return t.set(ctx, w.Repo, sharedRef(w), shared, had)
+	case into != had:
 		return td.Errorf(td.Unavailable, "%s was rewritten and has %.12s no more, on which %s has work that was never in %s", w.Trunk, had, w.Into, w.Trunk).
 			WithHint("git -C %s rebase --onto %s %.12s %s, or bring it back: git merge %.12s", w.Repo, w.Trunk, had, w.Into, had)
 	}
 	t.Log.Warn("the integration branch is begun anew: the trunk has its work no more", "repo", w.Repo, "branch", w.Into, "was", into, "trunk", trunk)
+	kept, err := t.Git.RefAt(ctx, w.Repo, lostRef(w, into))
+	if err == nil && kept == "" {
+		err = t.Git.MoveRef(ctx, w.Repo, lostRef(w, into), into, "")
+	}
+	if err != nil {
+		return fmt.Errorf("keep what %s was: %w", w.Into, err)
+	}
 	if err := t.Git.MoveRefUnless(ctx, w.Repo, "refs/heads/"+w.Into, trunk, into); err != nil {
 		return fmt.Errorf("begin %s anew: %w", w.Into, err)
 	}
-	return t.followed(ctx, w, trunk, had)
+	return t.set(ctx, w.Repo, sharedRef(w), trunk, had)
 }
 
-// followed remembers where the integration branch is, as the trunk has all of it.
-func (t *Trees) followed(ctx context.Context, w td.Worktree, into, before string) error {
-	if into == before {
+// set moves a ref that only remembers something: if another has moved it, that counts.
+func (t *Trees) set(ctx context.Context, repo, ref, to, from string) error {
+	if to == from {
 		return nil
 	}
-	err := t.Git.MoveRef(ctx, w.Repo, followedRef(w), into, before)
-	if td.IsKind(err, td.Conflict) {
-		return nil // another task remembers it
+	if err := t.Git.MoveRef(ctx, repo, ref, to, from); err != nil && !td.IsKind(err, td.Conflict) {
+		return err
 	}
-	return err
+	return nil
 }
 
-// taken reports whether the trunk has lost what it had.
-func (t *Trees) taken(ctx context.Context, w td.Worktree, had, trunk string) (bool, error) {
+// taken reports whether the trunk has lost what it had, and the integration branch still builds on.
+func (t *Trees) taken(ctx context.Context, w td.Worktree, had, into, trunk string) (bool, error) {
 	if had == "" || trunk == "" {
 		return false, nil
 	}
-	has, err := t.Git.IsAncestor(ctx, w.Repo, had, trunk)
-	return err == nil && !has, err
+	if has, err := t.Git.IsAncestor(ctx, w.Repo, had, trunk); err != nil || has {
+		return false, err
+	}
+	return t.Git.IsAncestor(ctx, w.Repo, had, into)
 }
 
-// foreign is a former tip of the trunk of which the branch has commits that base lacks: they were taken away, and are not the branch's own. Empty:
-// there is none.
-func (t *Trees) foreign(ctx context.Context, w td.Worktree, head, base string) (string, error) {
-	lost, err := t.Git.RefAt(ctx, w.Repo, lostRef(w.Trunk))
-	if err != nil || lost == "" {
+// begins remembers what a task's own work begins after.
+func (t *Trees) begins(ctx context.Context, w td.Worktree, at string) error {
+	ref := begunRef(filepath.Base(w.Path))
+	old, err := t.Git.RefAt(ctx, w.Repo, ref)
+	if err != nil || old == at {
+		return err
+	}
+	return t.set(ctx, w.Repo, ref, at, old)
+}
+
+// foreign is the commit that a branch's own work begins after, if none of the others has it any more: what comes before it was taken from the trunk, and is
+// not the branch's own. Empty: there is nothing of that kind.
+func (t *Trees) foreign(ctx context.Context, repo, handle, head string, others ...string) (string, error) {
+	begun, err := t.Git.RefAt(ctx, repo, begunRef(handle))
+	if err != nil || begun == "" {
 		return "", err
 	}
-	shared, err := t.Git.MergeBase(ctx, w.Repo, head, lost)
-	if err != nil || shared == "" {
-		return "", err
+	for _, o := range others {
+		if o == "" {
+			continue
+		}
+		if has, err := t.Git.IsAncestor(ctx, repo, begun, o); err != nil || has {
+			return "", err
+		}
 	}
-	if has, err := t.Git.IsAncestor(ctx, w.Repo, shared, base); err != nil || has {
-		return "", err
+	if builds, err := t.Git.IsAncestor(ctx, repo, begun, head); err != nil || !builds {
+		return "", err // somebody has built it anew
 	}
-	return lost, nil
+	return begun, nil
+}
+
+// standing leaves out works that stand on what was taken from the trunk, and reports whether the task's own does: it is to be brought onto the trunk
+// first.
+func (t *Trees) standing(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work) (stale string, rest []merge.Work, err error) {
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil || trunk == "" {
+		return "", beside, err
+	}
+	if begun, err := t.foreign(ctx, w.Repo, own.Handle, own.Commit, into, trunk); err != nil || begun != "" {
+		return trunk, nil, err
+	}
+	for _, b := range beside {
+		begun, err := t.foreign(ctx, w.Repo, b.Handle, b.Commit, into, trunk)
+		if err != nil {
+			return "", nil, err
+		}
+		if begun == "" {
+			rest = append(rest, b)
+		}
+	}
+	return "", rest, nil
 }

@@ -99,7 +99,9 @@ func (t *Trees) build(ctx context.Context, w td.Worktree, base func() (string, e
 			}
 		}
 		if err == nil && from == "" {
-			from, err = base()
+			if from, err = base(); err == nil {
+				err = t.begins(ctx, w, from)
+			}
 		}
 		if err == nil {
 			err = t.at(w).Make(ctx, from)
@@ -207,13 +209,18 @@ func (t *Trees) Rebase(ctx context.Context, w td.Worktree, _ string) (changed, c
 	if err != nil {
 		return nil, nil, err
 	}
-	without, err := t.foreign(ctx, w, before, base)
+	without, err := t.foreign(ctx, w.Repo, filepath.Base(w.Path), before, base)
 	if err != nil {
 		return nil, nil, err
 	}
 	done, err := t.at(w).Rebase(ctx, base, without)
 	if err != nil || len(done.Conflicts) > 0 {
 		return nil, done.Conflicts, err
+	}
+	if done.Head != before {
+		if err := t.begins(ctx, w, base); err != nil {
+			return nil, nil, err
+		}
 	}
 	changed, err = t.Git.Changed(ctx, w.Repo, before, done.Head)
 	return changed, nil, err
@@ -228,7 +235,7 @@ func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, 
 	if is, err := t.Git.IsAncestor(ctx, w.Repo, onto, head); err != nil || !is {
 		return false, err
 	}
-	without, err := t.foreign(ctx, w, head, onto)
+	without, err := t.foreign(ctx, w.Repo, filepath.Base(w.Path), head, onto)
 	return without == "", err
 }
 
@@ -242,7 +249,17 @@ func (t *Trees) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside
 	if err := t.renew(ctx, w); err != nil {
 		return merge.Result{}, err
 	}
-	return merge.Merge(ctx, t.line(w), w.Into, own, beside, check)
+	stale, beside, err := t.standing(ctx, w, own, beside)
+	if err != nil || stale != "" {
+		return merge.Result{Stale: stale}, err
+	}
+	res, err := merge.Merge(ctx, t.line(w), w.Into, own, beside, check)
+	if err == nil && res.Commit != "" {
+		if err := t.renew(ctx, w); err != nil { // what it took in of the trunk is remembered; if not now, by the next
+			t.Log.Warn("remember what is merged", "repo", w.Repo, "err", err)
+		}
+	}
+	return res, err
 }
 
 // Merged says where the integration branch is, if it holds the commit.
@@ -315,11 +332,11 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree) (string, error) {
 	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
 		return "", err
 	}
-	had, err := t.Git.RefAt(ctx, w.Repo, followedRef(w))
+	had, err := t.Git.RefAt(ctx, w.Repo, sharedRef(w))
 	if err != nil {
 		return "", err
 	}
-	if taken, err := t.taken(ctx, w, had, trunk); err != nil {
+	if taken, err := t.taken(ctx, w, had, into, trunk); err != nil {
 		return "", err
 	} else if taken {
 		return fmt.Sprintf("it was rewritten meanwhile; the work is on %s", w.Into), nil
@@ -331,7 +348,7 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "", t.followed(ctx, w, into, had)
+	return "", t.set(ctx, w.Repo, sharedRef(w), into, had)
 }
 
 // line is a repository with the two branches that a task's work goes to.
