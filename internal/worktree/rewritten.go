@@ -105,43 +105,78 @@ func (t *Trees) begins(ctx context.Context, w td.Worktree, at string) error {
 	return t.set(ctx, w.Repo, ref, at, old)
 }
 
-// foreign is the commit that a branch's own work begins after, if none of the others has it any more: what comes before it was taken from the trunk, and is
-// not the branch's own. Empty: there is nothing of that kind.
-func (t *Trees) foreign(ctx context.Context, repo, handle, head string, others ...string) (string, error) {
-	begun, err := t.Git.RefAt(ctx, repo, begunRef(handle))
-	if err != nil || begun == "" {
+// begun is the commit that a branch's own work begins after, if that is known and it still does.
+func (t *Trees) begun(ctx context.Context, repo, handle, head string) (string, error) {
+	at, err := t.Git.RefAt(ctx, repo, begunRef(handle))
+	if err != nil || at == "" {
 		return "", err
 	}
-	for _, o := range others {
-		if o == "" {
-			continue
-		}
-		if has, err := t.Git.IsAncestor(ctx, repo, begun, o); err != nil || has {
-			return "", err
-		}
-	}
-	if builds, err := t.Git.IsAncestor(ctx, repo, begun, head); err != nil || !builds {
+	if builds, err := t.Git.IsAncestor(ctx, repo, at, head); err != nil || !builds {
 		return "", err // somebody has built it anew
 	}
-	return begun, nil
+	return at, nil
 }
 
-// standing leaves out works that stand on what was taken from the trunk, and reports whether the task's own does: it is to be brought onto the trunk
+// foreign is the commit that the task's own work begins after, if base lacks that: what comes before it is not the task's to bring along.
+func (t *Trees) foreign(ctx context.Context, w td.Worktree, head, base string) (string, error) {
+	at, err := t.begun(ctx, w.Repo, filepath.Base(w.Path), head)
+	if err != nil || at == "" {
+		return "", err
+	}
+	if has, err := t.Git.IsAncestor(ctx, w.Repo, at, base); err != nil || has {
+		return "", err
+	}
+	return at, nil
+}
+
+// stands reports whether all that a task's work was begun on is in the integration branch or the trunk: else it was taken from there.
+func (t *Trees) stands(ctx context.Context, w td.Worktree, handle, head, into, trunk string) (bool, error) {
+	at, err := t.begun(ctx, w.Repo, handle, head)
+	if err != nil || at == "" {
+		return err == nil, err
+	}
+	in := func(commit string) (bool, error) {
+		for _, branch := range []string{into, trunk} {
+			if branch == "" {
+				continue
+			}
+			if has, err := t.Git.IsAncestor(ctx, w.Repo, commit, branch); err != nil || has {
+				return has, err
+			}
+		}
+		return false, nil
+	}
+	if has, err := in(at); err != nil || has {
+		return has, err
+	}
+	past, err := t.Git.Log(ctx, w.Repo, at, 1)
+	if err != nil || len(past) == 0 || past[0].Subject != joinedSubject {
+		return false, err
+	}
+	for _, p := range past[0].Parents {
+		if has, err := in(p); err != nil || !has {
+			return false, err
+		}
+	}
+	return true, nil // it was begun on both, brought together
+}
+
+// standing leaves out works that stand on what was taken from the trunk, and says where the trunk is if the task's own does: it is to be brought there
 // first.
 func (t *Trees) standing(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work) (stale string, rest []merge.Work, err error) {
 	into, trunk, err := t.line(w).Heads(ctx)
 	if err != nil || trunk == "" {
 		return "", beside, err
 	}
-	if begun, err := t.foreign(ctx, w.Repo, own.Handle, own.Commit, into, trunk); err != nil || begun != "" {
+	if ok, err := t.stands(ctx, w, own.Handle, own.Commit, into, trunk); err != nil || !ok {
 		return trunk, nil, err
 	}
 	for _, b := range beside {
-		begun, err := t.foreign(ctx, w.Repo, b.Handle, b.Commit, into, trunk)
+		ok, err := t.stands(ctx, w, b.Handle, b.Commit, into, trunk)
 		if err != nil {
 			return "", nil, err
 		}
-		if begun == "" {
+		if ok {
 			rest = append(rest, b)
 		}
 	}

@@ -130,6 +130,9 @@ func (t *Trees) lock(w td.Worktree) (unlock func()) {
 	return func() { <-held }
 }
 
+// joinedSubject is the message of a commit that brings the integration branch and the trunk together.
+const joinedSubject = "Merge the trunk"
+
 // base is where a new worktree begins: with what is merged, if that has all of the trunk, else with both.
 func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
 	if err := t.renew(ctx, w); err != nil {
@@ -153,7 +156,7 @@ func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
 	if in, err := l.Contains(ctx, into, trunk); err != nil || in {
 		return into, err
 	}
-	joined, conflicts, err := l.Join(ctx, into, trunk, "Merge the trunk")
+	joined, conflicts, err := l.Join(ctx, into, trunk, joinedSubject)
 	if err != nil || len(conflicts) == 0 {
 		return joined, err
 	}
@@ -209,7 +212,7 @@ func (t *Trees) Rebase(ctx context.Context, w td.Worktree, _ string) (changed, c
 	if err != nil {
 		return nil, nil, err
 	}
-	without, err := t.foreign(ctx, w.Repo, filepath.Base(w.Path), before, base)
+	without, err := t.foreign(ctx, w, before, base)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -235,8 +238,11 @@ func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, 
 	if is, err := t.Git.IsAncestor(ctx, w.Repo, onto, head); err != nil || !is {
 		return false, err
 	}
-	without, err := t.foreign(ctx, w.Repo, filepath.Base(w.Path), head, onto)
-	return without == "", err
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil {
+		return false, err
+	}
+	return t.stands(ctx, w, filepath.Base(w.Path), head, into, trunk)
 }
 
 // Resolves reports whether agents resolve conflicts with the trunk before a person is asked.
