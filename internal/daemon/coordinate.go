@@ -11,6 +11,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/hook"
 	"taskdaemon/internal/query"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
@@ -191,6 +192,60 @@ func (l loops) Send(ctx context.Context, from td.TaskID, letter td.Letter) ([]st
 		to = append(to, t)
 	}
 	return l.deliver(ctx, who, letter, to)
+}
+
+// act does what a hook wants of other loops, in the name of the task that it was called for, once by the letter's name.
+func (l loops) act(ctx context.Context, from td.TaskID, do string, letter td.Letter) ([]string, error) {
+	if do == "" {
+		return l.Send(ctx, from, letter)
+	}
+	var about []td.Task
+	for _, ref := range letter.To {
+		t, err := l.Find(ctx, from, ref)
+		if err != nil {
+			return nil, err
+		}
+		about = append(about, t)
+	}
+	var names []string
+	for i, t := range about {
+		key := fmt.Sprintf("%s.%d", letter.ID, i)
+		var err error
+		switch do {
+		case hook.DoStop:
+			err = l.Stop(ctx, from, t.ID, key, letter.Text)
+		case hook.DoQuery:
+			err = l.report(ctx, from, t.ID, key, letter.Text)
+		default:
+			err = td.Errorf(td.Invalid, "a hook wants %q of other loops", do)
+		}
+		if err != nil {
+			return names, err
+		}
+		names = append(names, t.Handle)
+	}
+	return names, nil
+}
+
+// report hands what is known of a loop to another one that a hook asks for. No model is asked: to a question that only one could answer it is told
+// how the loop stands and what it changed.
+func (l loops) report(ctx context.Context, to, about td.TaskID, id, question string) error {
+	me, err := l.journal.Task(ctx, to)
+	if err != nil {
+		return err
+	}
+	facts, err := l.Facts(ctx, about)
+	if err != nil {
+		return err
+	}
+	known := facts.Answer(query.KindOf(question))
+	if known == "" {
+		known = facts.Answer(query.State) + "\n" + facts.Answer(query.Files)
+	}
+	_, err = l.deliver(ctx, sender{by: td.ByTaskdaemon}, td.Letter{
+		ID: id, To: []string{me.Handle}, Text: fmt.Sprintf("What is known of %s (%s): %s", facts.Task.Handle, oneLine(question, 200), known), Untrusted: facts.Task.Untrusted,
+	}, []td.Task{me})
+	return err
 }
 
 // Facts is what is known of a loop.

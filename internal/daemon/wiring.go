@@ -45,7 +45,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Checkouts:     checkouts{CheckoutsDir(d.o.StateDir)},
 		Spawn:         d.spawn,
 		CancelChild:   d.cancelChild,
-		Tell:          loops{d}.Send,
+		Tell:          loops{d}.act,
 		Desk:          desk{d},
 		Raised:        d.wakeSpenders,
 		Tree:          tree,

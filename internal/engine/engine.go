@@ -83,9 +83,9 @@ type Options struct {
 	Spawn func(ctx context.Context, spec td.Spec) (td.Task, error)
 	// Raised is told that a person raised a budget of everybody; nil: nobody.
 	Raised func(ctx context.Context)
-	// Tell hands a hook's letter to other loops in the name of a task; nil: there are none. The same letter again is
-	// handed to nobody twice.
-	Tell func(ctx context.Context, from td.TaskID, l td.Letter) (to []string, err error)
+	// Tell hands a hook's letter to other loops in the name of a task, or does what else the hook wants of them; nil: there are none. The same letter
+	// again is handed to nobody twice.
+	Tell func(ctx context.Context, from td.TaskID, do string, l td.Letter) (to []string, err error)
 	// CancelChild tells a subtask that it is not wanted any more. Telling it again is harmless.
 	CancelChild func(ctx context.Context, id td.TaskID, why string) error
 	// Desk is where tasks that prepare a PRD work; nil: there are none.

@@ -219,7 +219,7 @@ func (a *asking) tell(ctx context.Context, res hook.Result) (hook.Result, error)
 		letter.Untrusted = a.r.judges
 		err := errHookAlone
 		if a.r.Tell != nil {
-			_, err = a.r.Tell(ctx, a.r.held.Task, letter)
+			_, err = a.r.Tell(ctx, a.r.held.Task, m.Do, letter)
 		}
 		switch {
 		case err == nil:

@@ -184,6 +184,8 @@ func TestInterpretFailures(t *testing.T) {
 		"tell of an odd kind":         {TaskPaused, out(`{"tell":[{"type":"A B","text":"x"}]}`), `the type "A B"`},
 		"tell nothing":                {TaskPaused, out(`{"tell":[{}]}`), "the message is empty"},
 		"tell that is no list":        {TaskPaused, out(`{"tell":"x"}`), "read its tell"},
+		"tell nobody to stop":         {TaskPaused, out(`{"tell":[{"do":"stop","text":"x"}]}`), "stop wants the loops"},
+		"tell to do what":             {TaskPaused, out(`{"tell":[{"do":"dance","to":["t-a"],"text":"x"}]}`), `do is "dance"`},
 		"tell too much":               {TaskPaused, out(`{"tell":[` + strings.Repeat(`{"text":"x"},`, maxTells) + `{"text":"x"}]}`), "it tells 11 things"},
 		"another tool":                {PreToolUse, out(`{"tool_name":"Read"}`), "it changes tool_name, which is read-only at PreToolUse"},
 		"another task":                {PreToolUse, out(echo(PreToolUse, "01990b1e-7c4a", "01990b1e-7c4b")), "it changes task_id, which is read-only"},

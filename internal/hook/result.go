@@ -38,8 +38,15 @@ type Result struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// Tell is a message to other loops of the task's project, in its name.
+// What a hook can want of other loops besides that they read something.
+const (
+	DoQuery = "query" // the text is a question about each: what is known comes to the hook's own loop
+	DoStop  = "stop"  // each ends for good: the text is the reason
+)
+
+// Tell is a message to other loops of the task's project, in its name, or something else that the hook wants of them.
 type Tell struct {
+	Do   string   `json:"do,omitempty"`   // DoQuery or DoStop; empty: they read the text
 	To   []string `json:"to,omitempty"`   // the loops, by handle; none: all that listen
 	Type string   `json:"type,omitempty"` // the kind of event, when nobody is named
 	Text string   `json:"text"`
@@ -48,6 +55,20 @@ type Tell struct {
 // Letter is the message under a name of its own.
 func (t Tell) Letter(id string) td.Letter {
 	return td.Letter{ID: id, To: t.To, Topic: t.Type, Text: t.Text}
+}
+
+// check says what is wrong with it, or nil.
+func (t Tell) check() error {
+	switch t.Do {
+	case "":
+	case DoQuery, DoStop:
+		if len(t.To) == 0 {
+			return fmt.Errorf("%s wants the loops that it is about: to", t.Do)
+		}
+	default:
+		return fmt.Errorf("do is %q: it is %s or %s", clip(t.Do, 40), DoQuery, DoStop)
+	}
+	return t.Letter("").Check()
 }
 
 // maxTells bounds the messages of one answer.
@@ -116,7 +137,7 @@ func settle(s Spec, p Payload, r Result) (Result, error) {
 		return Result{}, fmt.Errorf("it tells %d things; %d are allowed", len(r.Tell), maxTells)
 	}
 	for _, m := range r.Tell {
-		if err := m.Letter("").Check(); err != nil {
+		if err := m.check(); err != nil {
 			return Result{}, fmt.Errorf("its tell: %w", err)
 		}
 	}
