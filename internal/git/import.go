@@ -93,6 +93,11 @@ func (im *Import) start(r *Repo) error {
 	return nil
 }
 
+// Crossed reports whether an import failed because another one is writing the same at this moment: that of a daemon that was killed, and that it outlived.
+func Crossed(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "cannot create keep file")
+}
+
 // Size is the number of bytes given to the import so far.
 func (im *Import) Size() int64 { return im.size }
 

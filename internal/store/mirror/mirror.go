@@ -233,6 +233,13 @@ func (m *Mirror) Flush(ctx context.Context, task td.TaskID) (string, error) {
 	}
 	defer m.give()
 	branch, err := m.sync(ctx, repo, task, true)
+	for tries := 0; git.Crossed(err) && tries < mostCrossed && ctx.Err() == nil; tries++ {
+		select {
+		case <-ctx.Done():
+		case <-time.After(crossedRest):
+			branch, err = m.sync(ctx, repo, task, true)
+		}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -242,6 +249,12 @@ func (m *Mirror) Flush(ctx context.Context, task td.TaskID) (string, error) {
 	}
 	return tip, err
 }
+
+// How often, and after what rest, an import is begun again that crossed another one.
+const (
+	mostCrossed = 20
+	crossedRest = 100 * time.Millisecond
+)
 
 // Hurry asks an open batch to end: somebody waits for what is in it.
 func (m *Mirror) Hurry() {
