@@ -116,7 +116,12 @@ func (p *place) whole(ctx context.Context) error {
 			return td.Errorf(td.Refused, "%s has the submodule %q, whose files a worktree of a task would lack", p.top, name).WithHint(inPlaceHint)
 		}
 	}
-	names, err := filters(ctx, p.top)
+	return p.plainFiles(ctx)
+}
+
+// plainFiles fails if a file that is checked out here goes through a filter.
+func (p *place) plainFiles(ctx context.Context) error {
+	names, err := filters(ctx, p.repo)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -124,7 +129,7 @@ func (p *place) whole(ctx context.Context) error {
 	for _, n := range names {
 		specs = append(specs, ":(top,attr:filter="+n+")")
 	}
-	out, err = run(ctx, p.call(false, append([]string{"ls-files", "-z", "--"}, specs...)...))
+	out, err := run(ctx, p.call(false, append([]string{"ls-files", "-z", "--"}, specs...)...))
 	if err != nil {
 		return err
 	}

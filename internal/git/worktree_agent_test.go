@@ -270,6 +270,9 @@ func TestMergeDriversDoNotRun(t *testing.T) {
 	user(t, trunk.Root, "config", "diff.trap.textconv", "touch "+mark+"; cat")
 	write(t, trunk.Root+"/.git/info/attributes", "* merge=trap filter=trap diff=trap\n")
 	write(t, w.Path+"/main.go", "package main\n\n// a\n// b\n// c\n// d\n// mine\n")
+	_, err := w.Commit(t.Context(), "mine")
+	refuses(t, err, td.Refused, "goes through a filter")
+	write(t, trunk.Root+"/.git/info/attributes", "* merge=trap diff=trap\n")
 	if _, err := w.Commit(t.Context(), "mine"); err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,9 @@ func (w Worktree) Commit(ctx context.Context, message string) (commit string, er
 	if err != nil {
 		return "", err
 	}
+	if err := p.with("GIT_INDEX_FILE=" + index).plainFiles(ctx); err != nil {
+		return "", err
+	}
 	parents, err := p.mergeHeads(ctx, head)
 	if err != nil {
 		return "", err
