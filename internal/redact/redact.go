@@ -1,8 +1,9 @@
 // Package redact takes secrets out of bytes: values it was told, and anything shaped like a key (G-9).
 //
-// The promise: what comes out contains no registered value of MinLength bytes or more, whole, in any
-// place, even one that only came together because something between its halves was taken out. Shapes
-// are a second net for secrets nobody registered; they are guesses and make no promise.
+// The promise: what comes out contains no registered value of MinLength bytes or more, whole, in any place, even one
+// that only came together because something between its halves was taken out; neither as it is nor in base64, in hex,
+// percent-encoded, or escaped as JSON and shells do it. Shapes are a second net for secrets nobody registered; they are
+// guesses and make no promise. Redacting a text again changes nothing.
 package redact
 
 import (
@@ -25,8 +26,8 @@ type Redactor struct {
 // known is an immutable set of values and the mark that replaces them.
 type known struct {
 	values [][]byte
+	finder *finder // of the values; nil when there are none
 	mark   []byte
-	odd    bool // JSON may write one of the values otherwise than it is
 	only   bool // shapes are let through
 }
 
@@ -44,14 +45,17 @@ func (r *Redactor) Add(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	had := r.get()
-	next := &known{values: slices.Clone(had.values), odd: had.odd}
+	next := &known{values: slices.Clone(had.values), mark: had.mark}
 	for _, v := range values {
 		b := []byte(strings.TrimSpace(v))
 		if len(b) >= MinLength && !slices.ContainsFunc(next.values, func(o []byte) bool { return bytes.Equal(o, b) }) {
-			next.values, next.odd = append(next.values, b), next.odd || odd(b)
+			next.values = append(next.values, b)
 		}
 	}
-	next.mark = markFor(next.values)
+	if len(next.values) > 0 {
+		next.finder = newFinder(next.values)
+		next.mark = markFor(next.finder.all())
+	}
 	r.known.Store(next)
 }
 
@@ -81,19 +85,16 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return out
 }
 
-func (k *known) clean(b []byte) ([]byte, bool) {
-	spans := k.spans(b)
-	if len(spans) == 0 {
-		return b, false
-	}
-	out := k.replace(b, spans)
-	for len(k.mark) == 0 { // with nothing in between, what is left may have come together anew
-		if spans = k.spans(out); len(spans) == 0 {
-			break
+// clean replaces secrets until there are none: what is left of a text may have come together anew, and may have a
+// shape that it had not before. Each round leaves less that is no mark.
+func (k *known) clean(b []byte) (out []byte, changed bool) {
+	for out = b; ; changed = true {
+		spans := slices.DeleteFunc(k.spans(out), func(s span) bool { return bytes.Equal(out[s.from:s.to], k.mark) })
+		if len(spans) == 0 {
+			return out, changed
 		}
 		out = k.replace(out, spans)
 	}
-	return out, true
 }
 
 func (k *known) replace(b []byte, spans []span) []byte {
@@ -112,18 +113,7 @@ type span struct{ from, to int }
 
 // spans are the secrets in b, sorted, those that touch joined.
 func (k *known) spans(b []byte) []span {
-	var found []span
-	for _, v := range k.values {
-		// Occurrences that overlap count: a value may repeat its own beginning.
-		for at := 0; ; at++ {
-			i := bytes.Index(b[at:], v)
-			if i < 0 {
-				break
-			}
-			at += i
-			found = append(found, span{at, at + len(v)})
-		}
-	}
+	found, _ := k.finder.find(b, 0)
 	if !k.only {
 		found = appendShapes(found, b)
 	}

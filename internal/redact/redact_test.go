@@ -115,12 +115,3 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkPlainText(b *testing.B) {
-	r := New("topsecretvalue")
-	text := bytes.Repeat([]byte("an ordinary line of a transcript, with words and 123 numbers\n"), 1000)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		r.Bytes(text)
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The keys below are put together here, so that no scanner takes this file for a leak.
@@ -43,6 +44,29 @@ func TestShapes(t *testing.T) {
 		"ado":              {"Server=db;Database=x;User Id=app;Password=hunter2;", "Server=db;Database=x;User Id=app;Password=[redacted];"},
 		"openssh key":      {"-----BEGIN OPENSSH PRIVATE KEY-----\nb3Bl\n-----END OPENSSH PRIVATE KEY-----", "[redacted]"},
 		"several in a row": {"ghp" + "_" + x(36) + " glpat" + "-" + x(20), "[redacted] [redacted]"},
+		"groq":             {"gsk" + "_" + x(52), "[redacted]"},
+		"xai":              {"key xai" + "-" + x(80), "key [redacted]"},
+		"perplexity":       {"pplx" + "-" + x(48), "[redacted]"},
+		"nvidia":           {"nvapi" + "-" + x(64), "[redacted]"},
+		"replicate":        {"r8" + "_" + x(37), "[redacted]"},
+		"docker":           {"docker login -p dckr" + "_pat_" + x(27), "docker login -p [redacted]"},
+		"shopify":          {"shpat" + "_" + strings.Repeat("0a", 16), "[redacted]"},
+		"vault":            {"hvs" + "." + x(24), "[redacted]"},
+		"vault batch":      {"VAULT=hvb" + "." + x(90), "VAULT=[redacted]"},
+		"telegram":         {"bot 123456789:AA" + x(33) + " says", "bot [redacted] says"},
+		"telegram address": {"https://api.telegram.org/bot", "https://api.telegram.org/bot"},
+		"discord":          {"M" + x(23) + ".GaBcDe." + x(38), "[redacted]"},
+		"discord webhook":  {"https://discord.com/api/webhooks/123456789/" + x(68), "https://discord.com/api/webhooks/123456789/[redacted]"},
+		"age":              {"AGE-SECRET-" + "KEY-1" + strings.Repeat("Q0", 29), "[redacted]"},
+		"linear":           {"lin_" + "api_" + x(40), "[redacted]"},
+		"terraform":        {x(14) + ".atlasv1." + x(60), "[redacted]"},
+		"tailscale":        {"tskey" + "-auth-" + x(12) + "-" + x(32), "[redacted]"},
+		"atlassian":        {"ATATT" + "3x" + x(180), "[redacted]"},
+		"rubygems":         {"rubygems" + "_" + strings.Repeat("0a", 24), "[redacted]"},
+		"supabase":         {"sbp" + "_" + strings.Repeat("0a", 20), "[redacted]"},
+		"databricks":       {"dapi" + strings.Repeat("0a", 16), "[redacted]"},
+		"slack rotating":   {"xoxe" + ".xoxp-1-" + x(40), "[redacted]"},
+		"second line":      {"plain\nghp" + "_" + x(36) + "\nplain", "plain\n[redacted]\nplain"},
 		"in JSON":          {`{"k":"ghp` + "_" + x(36) + `"}`, `{"k":"[redacted]"}`},
 		"in a variable":    {"TOKEN=ghp" + "_" + x(36), "TOKEN=[redacted]"},
 	} {
@@ -80,10 +104,54 @@ func TestShapesOfNoSecret(t *testing.T) {
 		"bearer":            "bearer of news",
 		"import":            `import "github.com/owner/repo_with_long_name"`,
 		"secret by name":    "secret_access_key: see the vault",
+		"go call chain":     "a.bcdefg.hijk and MessageHandlerOfTheQueue.handle.something()",
+		"time of day":       "12345678:AAA and 10:00:00",
+		"css classes":       "class=gsk_button xai-wrapper hvs.x shpat_x dapi_call npm_config_cache",
 		"environment names": "AWS_SECRET_ACCESS_KEY and ANTHROPIC_API_KEY must be set",
 	} {
 		if got := New().String(in); got != in {
 			t.Errorf("%s: %.200q became %.200q", name, in, got)
+		}
+	}
+}
+
+// assigned are values that are given to names of secrets.
+var assigned = []string{
+	"password=|hunter2|", "PASSWORD=|hunter2|", "DB_PASSWORD=|S3cret!pw|", `password: "|correct-horse-9|"`, "passwd:|s3cr3tpw|", "pwd = |hunter2|",
+	`"password": "|hunter2|"`, `{\"password\":\"|hunter2|\"}`, "curl --password |hunter2x| x", "--token=|abcd1234efgh|", `token := "|abcd1234efgh|"`,
+	"api_key=|0123456789abcdef|&x=1", "X-Api-Key: |0123456789abcdef|", "x-api-key:|a1b2c3d4e5|", `apiKey: '|a1b2c3d4e5|'`, "client_secret=|Zm9vYmFyYmF6cXV4Zm9v|",
+	"?access_token=|ya1b2c3d4e5|&y", "secret: |wJalrXUtnFEMIK7MDENG|", "SECRET_KEY_BASE=|0a1b2c3d4e5f|", "PGPASSWORD=|hunter2|", "dbPassword: |hunter2|", "password=|Tr0ub4dor&3|",
+}
+
+func TestAssignments(t *testing.T) {
+	for _, c := range assigned {
+		parts := strings.Split(c, "|")
+		if len(parts) != 3 {
+			continue
+		}
+		in := strings.Join(parts, "")
+		if strings.Contains(parts[1], "&") { // a value ends there
+			if got := New().String(in); strings.Contains(got, "Tr0ub4dor") {
+				t.Errorf("%q became %q", in, got)
+			}
+			continue
+		}
+		if got, want := New().String(in), parts[0]+"[redacted]"+parts[2]; got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+	for _, in := range []string{
+		"password = getPassword()", "password = getPassword2()", "password := os.Getenv(\"PASSWORD1\")", "password=${DB_PASSWORD1}", "password=$1",
+		"password: String,", "password: z.string().min(8)", "token: u64", "token = next(tokens)", "max_tokens: 16000", "tokens=123456", "token=12345678",
+		"the password: it must have 8 characters", "Password: ", "password=user.password", "password=self.config.db2.password", "password: {{ .Values.password1 }}",
+		"secret: /run/secrets/db1", "secret = vault://kv/data/db1", "password: <your-password-1>", "API_KEY=YOUR_API_KEY_1", "if token == token1abc {",
+		"std::token::Token2Kind", "token: https://example.com/oauth2/token", "pageToken=CAUQAA12", "nextPageToken: abc123def", "password-file=/run/x1y2z3",
+		"passwords=hunter2", "password: required", `"password": "string"`, "token=*******1", "password=[redacted]", "secretName: db-credentials",
+		"csrf_token: a1b2c3d4", "CancellationToken=source1token", "func (t *Token) String() string { return tokens[t1] }", "a --token-file x1y2z3w4",
+		"secret santa 2024", "token ring 802.5", "password manager v1.2.3", "// secret: see README2",
+	} {
+		if got := New().String(in); got != in {
+			t.Errorf("%q became %q", in, got)
 		}
 	}
 }
@@ -110,17 +178,32 @@ func TestJSON(t *testing.T) {
 // output is like that of a build: paths, hashes, words.
 var output = bytes.Repeat([]byte("ok  \tgithub.com/owner/repo/internal/pkg\t0.123s\tcoverage: 71.4% sha256:e3b0c44298fc1c149afbf4c8996fb924\nerror at https://example.com/a?b=c: basic check failed\n"), 1000)
 
-func BenchmarkCopy(b *testing.B) {
-	b.SetBytes(int64(len(output)))
-	for b.Loop() {
-		bytes.Clone(output)
+// against reports how many times as long as something simpler a benchmark took.
+func against(b *testing.B, name string, simple func()) {
+	const rounds = 200
+	start := time.Now()
+	for range rounds {
+		simple()
 	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/(float64(time.Since(start))/rounds), name)
 }
 
+// BenchmarkOutput prints how it compares with copying the text, and with looking for one value as it is.
 func BenchmarkOutput(b *testing.B) {
-	r := New("topsecretvalue")
-	b.SetBytes(int64(len(output)))
-	for b.Loop() {
-		r.Bytes(output)
+	const value = "topsecretvalue-of-a-usual-length-0123456789"
+	for name, text := range map[string][]byte{
+		"build": output,
+		"prose": bytes.Repeat([]byte("an ordinary line of a transcript, with words and 123 numbers\n"), 2000),
+		"json":  bytes.Repeat([]byte(`{"path":"internal\/redact","text":"one line\nanother \"line\"\n","n":12}`+"\n"), 2000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			r, into := New(value, "another-known-value"), make([]byte, len(text))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				r.Bytes(text)
+			}
+			against(b, "x-copy", func() { copy(into, text) })
+			against(b, "x-contains", func() { bytes.Contains(text, []byte(value)) })
+		})
 	}
 }

@@ -6,7 +6,8 @@ import "bytes"
 const maxHeld = 8 << 10
 
 // Stream takes secrets out of a text that comes in pieces. It lets whole lines through, so that a secret cut in two
-// by the pieces is found; a line that does not end is let through in parts of 8 KiB. The zero value knows shapes.
+// by the pieces is found; a line that does not end is let through in parts of 8 KiB. What may be the beginning of a
+// known value is held back, however it is written. The zero value knows shapes.
 type Stream struct {
 	Redactor *Redactor
 	Known    bool // look for registered values alone, and hold back no more than what may be the beginning of one
@@ -17,13 +18,6 @@ type Stream struct {
 // Write takes the next piece and returns what may be shown now.
 func (s *Stream) Write(piece []byte) []byte {
 	all := append(s.rest, piece...)
-	if s.Known {
-		k := s.Redactor.get().onlyValues()
-		cut := len(all) - k.begun(all)
-		out, _ := k.clean(all[:cut])
-		s.rest = bytes.Clone(all[cut:])
-		return out
-	}
 	if s.inKey {
 		end := keyEnd().FindIndex(all)
 		if end == nil {
@@ -32,47 +26,52 @@ func (s *Stream) Write(piece []byte) []byte {
 		}
 		all, s.inKey = all[end[1]:], false
 	}
-	cut := bytes.LastIndexByte(all, '\n') + 1
-	if cut == 0 && len(all) > maxHeld {
-		cut = len(all)
+	cut := len(all)
+	if !s.Known {
+		if line := bytes.LastIndexByte(all, '\n') + 1; line > 0 || len(all) <= maxHeld {
+			cut = line
+		}
 	}
+	cut = s.Redactor.get().safeCut(all, cut)
 	s.rest = bytes.Clone(all[cut:])
 	return s.show(all[:cut])
+}
+
+// safeCut is where b may be cut so that no value is cut in two: before what may be the beginning of one, and
+// after one that is there.
+func (k *known) safeCut(b []byte, cut int) int {
+	found, open := k.finder.find(b, 0)
+	cut = min(cut, open)
+	for _, s := range join(found) {
+		if s.from < cut && cut < s.to {
+			return s.to
+		}
+	}
+	return cut
 }
 
 // Close returns what was held back; the text has ended.
 func (s *Stream) Close() []byte {
 	rest := s.rest
 	s.rest = nil
-	switch {
-	case s.inKey:
+	if s.inKey {
 		return nil
-	case s.Known:
-		out, _ := s.Redactor.get().onlyValues().clean(rest)
-		return out
 	}
 	return s.show(rest)
 }
 
 func (s *Stream) show(text []byte) []byte {
+	if s.Known {
+		out, _ := s.Redactor.get().onlyValues().clean(text)
+		return out
+	}
 	if begins := keyBegin().FindAllIndex(text, -1); begins != nil {
 		s.inKey = !keyEnd().Match(text[begins[len(begins)-1][1]:])
 	}
 	return s.Redactor.Bytes(text)
 }
 
-// begun is how many bytes at the end of b may be the beginning of a value.
-func (k *known) begun(b []byte) int {
-	most := 0
-	for _, v := range k.values {
-		for n := min(len(v)-1, len(b)); n > most; n-- {
-			if bytes.HasSuffix(b, v[:n]) {
-				most = n
-			}
-		}
-	}
-	return most
-}
-
 // onlyValues knows no shapes.
-func (k *known) onlyValues() *known { return &known{values: k.values, mark: k.mark, only: true} }
+func (k *known) onlyValues() *known {
+	return &known{values: k.values, finder: k.finder, mark: k.mark, only: true}
+}

@@ -1,0 +1,179 @@
+package redact
+
+import (
+	"bytes"
+	"sort"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// view is a text with one level of escapes undone, and where each byte of it came from.
+type view struct {
+	text  []byte
+	jumps []jump
+	cut   int // where an escape begins that the text does not end; else the length of what was read
+}
+
+// jump says that from a place of the view on, bytes come one by one from a place of what was read.
+type jump struct{ at, from int }
+
+// source is where the byte at a place of the view came from.
+func (v *view) source(at int) int {
+	i := sort.Search(len(v.jumps), func(i int) bool { return v.jumps[i].at > at }) - 1
+	if i < 0 {
+		return at
+	}
+	return v.jumps[i].from + at - v.jumps[i].at
+}
+
+// end is where what was read ends that gave the view up to a place: an escape belongs to it as a whole.
+func (v *view) end(at int) int {
+	last := v.source(at - 1)
+	i := sort.Search(len(v.jumps), func(i int) bool { return v.jumps[i].at >= at })
+	for i < len(v.jumps) && v.jumps[i].from <= last {
+		i++
+	}
+	if i < len(v.jumps) && v.source(at) <= last {
+		return v.jumps[i].from
+	}
+	return max(v.source(at), last+1)
+}
+
+// escape reads what an escape stands for: nothing when it is none, and open when the text ends within it.
+type escape struct {
+	sign byte
+	read func(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool)
+}
+
+// escapes are undone one after the other, and what comes of one is read for the others again.
+var escapes = []escape{{'%', readPercent}, {'\\', readBackslash}}
+
+// maxDepth is how many levels of escapes are undone: a value in an address, in a JSON text, in a JSON string.
+const maxDepth = 3
+
+// undo is b without the escapes of one kind; nil when it has none.
+func (e escape) undo(b []byte) *view {
+	first := bytes.IndexByte(b, e.sign)
+	if first < 0 {
+		return nil
+	}
+	v := &view{cut: len(b)}
+	var into [utf8.UTFMax]byte
+	done := 0 // of b
+	for at := first; at >= 0; {
+		n, width, open := e.read(b[at:], &into)
+		if open {
+			v.text = append(v.text, b[done:at]...)
+			v.cut = at
+			return v
+		}
+		if width == 0 {
+			at = next(b, at+1, e.sign)
+			continue
+		}
+		v.text = append(v.text, b[done:at]...)
+		for i := range n {
+			v.jumps = append(v.jumps, jump{len(v.text), at})
+			v.text = append(v.text, into[i])
+		}
+		done = at + width
+		v.jumps = append(v.jumps, jump{len(v.text), done})
+		at = next(b, done, e.sign)
+	}
+	if len(v.jumps) == 0 {
+		return nil
+	}
+	v.text = append(v.text, b[done:]...)
+	return v
+}
+
+func next(b []byte, from int, sign byte) int {
+	if i := bytes.IndexByte(b[from:], sign); i >= 0 {
+		return from + i
+	}
+	return -1
+}
+
+func readPercent(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool) {
+	c, digits := readHex(b[1:], 2)
+	if digits == 2 {
+		into[0] = byte(c)
+		return 1, 3, false
+	}
+	return 0, 0, len(b) == 1+digits
+}
+
+// readBackslash reads escapes as JSON, C and shells have them.
+func readBackslash(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool) {
+	if len(b) == 1 {
+		return 0, 0, true
+	}
+	switch b[1] {
+	case 'x', 'u', 'U':
+		want := map[byte]int{'x': 2, 'u': 4, 'U': 8}[b[1]]
+		c, digits := readHex(b[2:], want)
+		switch {
+		case digits < want && len(b) == 2+digits:
+			return 0, 0, true
+		case digits < want:
+			into[0] = b[1]
+			return 1, 2, false
+		case want == 2:
+			into[0] = byte(c)
+			return 1, 4, false
+		case want == 4 && utf16.IsSurrogate(c):
+			return readSurrogates(b, c, into)
+		}
+		return utf8.EncodeRune(into[:], c), 2 + want, false
+	case 'n':
+		into[0] = '\n'
+	case 't':
+		into[0] = '\t'
+	case 'r':
+		into[0] = '\r'
+	case 'b':
+		into[0] = '\b'
+	case 'f':
+		into[0] = '\f'
+	default:
+		into[0] = b[1]
+	}
+	return 1, 2, false
+}
+
+// readSurrogates reads two escapes that are one character together.
+func readSurrogates(b []byte, first rune, into *[utf8.UTFMax]byte) (n, width int, open bool) {
+	rest := b[6:]
+	if len(rest) < 2 && bytes.HasPrefix([]byte(`\u`), rest) {
+		return 0, 0, true
+	}
+	second, digits := rune(0), 0
+	if bytes.HasPrefix(rest, []byte(`\u`)) {
+		second, digits = readHex(rest[2:], 4)
+		if digits < 4 && len(rest) == 2+digits {
+			return 0, 0, true
+		}
+	}
+	if c := utf16.DecodeRune(first, second); digits == 4 && c != utf8.RuneError {
+		return utf8.EncodeRune(into[:], c), 12, false
+	}
+	return utf8.EncodeRune(into[:], first), 6, false
+}
+
+func readHex(b []byte, want int) (c rune, digits int) {
+	for digits < want && digits < len(b) {
+		d := b[digits]
+		switch {
+		case '0' <= d && d <= '9':
+			d -= '0'
+		case 'a' <= d && d <= 'f':
+			d -= 'a' - 10
+		case 'A' <= d && d <= 'F':
+			d -= 'A' - 10
+		default:
+			return c, digits
+		}
+		c, digits = c<<4|rune(d), digits+1
+	}
+	return c, digits
+}
