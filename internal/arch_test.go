@@ -22,11 +22,12 @@ const module = "taskdaemon/internal/"
 // those of the first. A package that is not here fails the test: decide where it belongs.
 var floors = [][]string{
 	// 0: words
-	{"td", "failpoint", "redact", "typo", "words", "schema", "sse", "yamltree", "fence", "heap"},
+	{"td", "failpoint", "redact", "typo", "words", "schema", "sse", "yamltree", "fence", "heap", "beneath", "gitfile"},
 	{"frontmatter", "disk"}, // YAML inside Markdown; folders and files that last
 	// 1: single crafts, and contracts
 	{"window", "sigil"}, // the transcript applies what was decided, and knows what was said
-	{"td/statesdoc", "git", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy", "merge"},
+	{"td/statesdoc", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy", "merge"},
+	{"git"},            // every git is confined
 	{"query", "stats"}, // questions about what a transcript tells, and the journal
 	// 2: the store, what tools and models are, and the edges
 	{"store", "hook", "tool", "skill", "webfetch", "llm/anthropic", "llm/openai", "llm/rehearsal", "llm/cassette", "server", "client", "tui", "web", "channel"},
@@ -62,6 +63,9 @@ func floorOf(pkg string) int {
 	return slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, pkg) })
 }
 
+// startsGit are the files of package git that may start a program: to find git, and to start one over the network or in a test.
+var startsGit = []string{"run.go", "site.go", "standin.go"}
+
 // file is a source file with what it imports.
 type file struct {
 	pkg     string // relative to internal/, or cmd
@@ -81,6 +85,9 @@ func TestLayers(t *testing.T) {
 			if why := refuse(f, imp); why != "" {
 				t.Errorf("%s: imports %s: %s", f.path, imp, why)
 			}
+		}
+		if f.pkg == "git" && !f.test && slices.Contains(f.imports, "os/exec") && !slices.Contains(startsGit, filepath.Base(f.path)) {
+			t.Errorf("%s: imports os/exec: every git is made in run.go and started in standin.go", f.path)
 		}
 		if f.pkg != "git" && !f.test {
 			for _, at := range f.callers {

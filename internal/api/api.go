@@ -65,8 +65,10 @@ type AddTask struct {
 	Labels    []string `json:"labels,omitempty"`
 	MaxTurns  int      `json:"max_turns,omitempty"`
 	Budget    td.Money `json:"budget_micro_usd,omitempty" doc:"What it may cost with its subtasks, in millionths of a dollar, before a person is asked."`
-	Rehearsal string   `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
-	InPlace   bool     `json:"in_place,omitempty" doc:"Work in the folder itself, and not in a worktree of it."`
+	// TokenBudget bounds tokens as Budget bounds dollars.
+	TokenBudget td.Tokens `json:"token_budget,omitempty" doc:"How many tokens it may take with its subtasks before a person is asked."`
+	Rehearsal   string    `json:"rehearsal,omitempty" doc:"Script for the rehearsal model, as YAML."`
+	InPlace     bool      `json:"in_place,omitempty" doc:"Work in the folder itself, and not in a worktree of it."`
 	// Permissions is what it may do without asking.
 	Permissions td.PermissionMode `json:"permissions,omitempty" doc:"What it may do without asking: ask, accept-edits, auto or plan; the config's when not given."`
 	Permission  time.Duration     `json:"permission_limit,omitempty" doc:"How long a permission request stays open, in nanoseconds."`
@@ -89,7 +91,7 @@ type Command struct {
 	Request string         `json:"request,omitempty"`
 	Answer  string         `json:"answer,omitempty"`
 	By      string         `json:"by,omitempty"`
-	Rules   []string       `json:"rules,omitempty" doc:"With always and never: the rules to keep; none: the first that the request offers."`
+	Rules   []string       `json:"rules,omitempty" doc:"With always and never: which of the offered rules to keep; none: the first offer."`
 	Scope   td.RuleScope   `json:"scope,omitempty" doc:"Where they are kept: task, project or user; project when not given."`
 }
 

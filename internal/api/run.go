@@ -20,6 +20,7 @@ type StartRun struct {
 	Yes         bool              `json:"yes,omitempty" doc:"Grant permissions without asking."`
 	Permissions td.PermissionMode `json:"permissions,omitempty"`
 	Budget      td.Money          `json:"budget,omitempty" doc:"What each task may cost before a person is asked."`
+	TokenBudget td.Tokens         `json:"token_budget,omitempty" doc:"How many tokens each task may take before a person is asked."`
 	Rehearsal   string            `json:"rehearsal,omitempty" doc:"Script that is played instead of calling a model."`
 	InPlace     bool              `json:"in_place,omitempty" doc:"Work in the project's folder itself, and not in worktrees of it."`
 	Force       bool              `json:"force,omitempty" doc:"Take also what another clone of the project has claimed."`

@@ -219,7 +219,7 @@ func eventually[T any](t *testing.T, get func() []T) []T {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		if v := get(); len(v) > 0 {
 			return v

@@ -27,7 +27,8 @@ func newCostCmd(a *app) *cobra.Command {
 how the budgets of the day and the month stand. Days are those of the daemon's time zone.
 
 The causes "repeated" and "stopped" are calls whose answer was lost, by a crash or because a task was ended: they
-may have been billed, and count with the price of what was sent.`,
+may have been billed, and count with all that was reserved for them. Where a provider does not say what a call took, it
+is estimated. Calls that a cassette answers cost nothing.`,
 		Example: "  taskdaemon cost --by model --since 7d", Annotations: talks(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCost(cmd.Context(), o) },
 	}
@@ -77,8 +78,13 @@ func (a *app) printCost(c api.Cost) error {
 	rows := [][]string{{strings.ToUpper(string(c.By)), "CALLS", "TOKENS IN", "TOKENS OUT", "COST", ""}}
 	line := func(l api.CostLine) []string {
 		u, note := l.Usage, plainLine(l.Title, 50)
-		if l.Unpriced > 0 {
-			note = strings.TrimSpace(note + " (" + plural(l.Unpriced, "call") + " of unknown price)")
+		for _, c := range []struct {
+			n    int
+			what string
+		}{{l.Unpriced, "of unknown price"}, {l.Estimated, "estimated"}, {l.Unknown, "reserved, outcome unknown"}, {l.Replayed, "replayed"}} {
+			if c.n > 0 {
+				note = strings.TrimSpace(note + " (" + plural(c.n, "call") + " " + c.what + ")")
+			}
 		}
 		return []string{plainLine(l.Name, 60), fmt.Sprint(l.Calls), fmt.Sprint(u.Input + u.CacheRead + u.CacheWrite), fmt.Sprint(u.Output), money(l.Amount), note}
 	}
@@ -93,7 +99,11 @@ func (a *app) printCost(c api.Cost) error {
 		return err
 	}
 	if c.Open > 0 {
-		fmt.Fprintf(a.stdout, "\nset aside: %s for %s under way\n", money(c.Reserved), plural(c.Open, "call"))
+		aside := money(c.Reserved)
+		if c.ReservedTokens > 0 {
+			aside += " and " + td.Tokens(c.ReservedTokens).String()
+		}
+		fmt.Fprintf(a.stdout, "\nset aside: %s for %s under way\n", aside, plural(c.Open, "call"))
 	}
 	if len(c.Budgets) == 0 {
 		return nil
@@ -101,11 +111,19 @@ func (a *app) printCost(c api.Cost) error {
 	rows = [][]string{{"BUDGET", "", "LIMIT", "SPENT", "SET ASIDE", "LEFT", "USED"}}
 	for _, b := range c.Budgets {
 		rows = append(rows, []string{
-			string(b.Scope), b.Key, money(b.Limit), money(b.Spent), money(b.Reserved), money(b.Left()), a.used(b),
+			string(b.Scope), b.Key, amount(b.Scope, b.Limit), amount(b.Scope, b.Spent), amount(b.Scope, b.Reserved), amount(b.Scope, b.Left()), a.used(b),
 		})
 	}
 	fmt.Fprintln(a.stdout)
 	return table(a.stdout, rows)
+}
+
+// amount is an amount of the scope's unit.
+func amount(s td.Scope, m td.Money) string {
+	if s.InTokens() {
+		return td.Tokens(m).Short()
+	}
+	return money(m)
 }
 
 // used is how much of a budget is spent, in the colour that goes with it.
@@ -122,9 +140,9 @@ func (a *app) used(b td.Balance) string {
 
 func newCostRaiseCmd(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "raise <day|month> <dollars>", Short: "Raise the budget of this day or month", Args: args(cobra.ExactArgs(2), "day or month, and the new budget in dollars"),
-		Long: `Raise the budget of this day or month. Tasks that wait for it go on. The next day or month begins with the
-config's budget again. The budget of a task is raised by answering its request, or beforehand by task add --budget.`,
+		Use: "raise <day|month|day_tokens|month_tokens> <dollars|tokens>", Short: "Raise the budget of this day or month", Args: args(cobra.ExactArgs(2), "day or month, and the new budget in dollars; or day_tokens or month_tokens, and how many"),
+		Long: `Raise the budget of this day or month, in dollars or in tokens (200k, 5M). Tasks that wait for it go on. The next day or month begins with the
+config's budget again. The budget of a task is raised by answering its request, or beforehand by task add --budget or --token-budget.`,
 		Example: "  taskdaemon cost raise day 50", Annotations: talks(exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCostRaise(cmd.Context(), a, td.Scope(args[0]), args[1])
@@ -132,20 +150,24 @@ config's budget again. The budget of a task is raised by answering its request, 
 	}
 }
 
-func runCostRaise(ctx context.Context, a *app, scope td.Scope, dollars string) error {
-	amount, err := td.ParseDollars(dollars)
+func runCostRaise(ctx context.Context, a *app, scope td.Scope, text string) error {
+	if !scope.Everybodys() {
+		return td.Errorf(td.Invalid, "%s: it is the budget of the day or of the month that is raised here", plainLine(string(scope), 40)).
+			WithHint("taskdaemon cost raise day %s", plainLine(text, 20))
+	}
+	limit, err := scope.Parse(text)
 	if err != nil {
 		return err
 	}
-	if scope != td.OfDay && scope != td.OfMonth {
-		return td.Errorf(td.Invalid, "%s: it is the budget of the day or of the month that is raised here", plainLine(string(scope), 40)).
-			WithHint("taskdaemon cost raise day %s", plainLine(dollars, 20))
+	in := api.RaiseBudget{Scope: scope, Amount: limit, By: a.by()}
+	if scope.InTokens() {
+		in.Amount, in.Tokens = 0, td.Tokens(limit)
 	}
 	svc, err := a.service(ctx)
 	if err != nil {
 		return err
 	}
-	b, err := svc.RaiseBudget(ctx, api.RaiseBudget{Scope: scope, Amount: amount, By: a.by()})
+	b, err := svc.RaiseBudget(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -153,7 +175,7 @@ func runCostRaise(ctx context.Context, a *app, scope td.Scope, dollars string) e
 	if a.json {
 		return a.printJSON(b)
 	}
-	fmt.Fprintf(a.stdout, "The budget of the %s %s is %s; %s are left.\n", b.Scope, b.Key, money(b.Limit), money(b.Left()))
+	fmt.Fprintf(a.stdout, "The budget of the %s %s is %s; %s are left.\n", b.Scope.Base(), b.Key, amount(b.Scope, b.Limit), amount(b.Scope, b.Left()))
 	return nil
 }
 
@@ -162,12 +184,24 @@ func budgetWords(t td.Task) (rows []string) {
 	if t.Budget > 0 {
 		rows = append(rows, money(t.Budget)+" with its subtasks")
 	}
+	if t.TokenBudget > 0 {
+		rows = append(rows, t.TokenBudget.String()+" with its subtasks")
+	}
 	if lost := t.TreeSpent().Lost; lost > 0 {
-		rows = append(rows, money(lost)+" more may have been billed for calls whose answer was lost")
+		rows = append(rows, money(lost)+" more may have been billed for calls whose answer was lost: reserved, outcome unknown")
+	}
+	if t.Estimated > 0 {
+		rows = append(rows, plural(t.Estimated, "call")+" estimated: the provider did not say what was used")
+	}
+	if t.Replayed > 0 {
+		rows = append(rows, plural(t.Replayed, "call")+" replayed from a cassette, at no cost")
 	}
 	for _, r := range t.Reserved {
-		if r.Amount > 0 {
+		switch {
+		case r.Amount > 0:
 			rows = append(rows, money(r.Amount)+" are set aside for the call under way of "+r.Model)
+		case r.Tokens > 0:
+			rows = append(rows, td.Tokens(r.Tokens).String()+" are set aside for the call under way of "+r.Model)
 		}
 	}
 	for _, w := range t.Warned {

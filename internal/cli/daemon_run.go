@@ -51,10 +51,8 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	if err != nil {
 		return td.Errorf(td.Internal, "find this program: %w", err)
 	}
-	logs := telemetry.Options{
-		Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize),
-		Redact: daemon.Secrets(cfg, a.getenv).Bytes,
-	}
+	secrets := daemon.Secrets(cfg, a.getenv)
+	logs := telemetry.Options{Path: logPath(dir), Level: level, MaxSize: int64(cfg.Log.MaxSize), Redact: secrets.Bytes}
 	if ready == nil {
 		logs.Text = a.stderr
 	}
@@ -77,6 +75,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 		StateDir: dir, Config: cfg, Version: Version(), Self: self, Log: log, Getenv: a.getenv,
 		UserDir:   filepath.Dir(file),
 		Home:      home(),
+		Secrets:   secrets,
 		HookFuncs: daemon.HookFuncs(dir),
 		Ready:     func(st api.Status) { ready.tell(started{Pid: st.Pid}) },
 	})

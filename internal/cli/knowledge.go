@@ -3,11 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/memory"
@@ -46,8 +46,8 @@ func (o *knowledgeOptions) command(cmd *cobra.Command, run func(ctx context.Cont
 }
 
 // use lends the learnings, and the project's folder they cite files of.
-func (o knowledgeOptions) use(do func(s *memory.Store, tree *os.Root) error) error {
-	tree, err := os.OpenRoot(knowledge.Top(o.dir))
+func (o knowledgeOptions) use(do func(s *memory.Store, tree *beneath.Folder) error) error {
+	tree, err := beneath.OpenResolved(knowledge.Top(o.dir))
 	if err != nil {
 		return td.Errorf(td.Unavailable, "open project: %w", err)
 	}
@@ -72,7 +72,7 @@ since: no task is told it any more. Files that cannot be read are named.`,
 }
 
 func runKnowledgeList(ctx context.Context, o knowledgeOptions) error {
-	return o.use(func(s *memory.Store, tree *os.Root) error {
+	return o.use(func(s *memory.Store, tree *beneath.Folder) error {
 		all, problems, err := s.List(ctx)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func newKnowledgeSearchCmd(a *app) *cobra.Command {
 }
 
 func runKnowledgeSearch(ctx context.Context, o knowledgeOptions) error {
-	return o.use(func(s *memory.Store, tree *os.Root) error {
+	return o.use(func(s *memory.Store, tree *beneath.Folder) error {
 		found, err := s.Search(ctx, tree, strings.Join(o.words, " "), o.limit)
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func runKnowledgeAdd(ctx context.Context, o knowledgeOptions) error {
 	if len(missing) > 0 {
 		return td.Errorf(td.NotFound, "%s: no such file in the project", strings.Join(missing, ", "))
 	}
-	return o.use(func(s *memory.Store, _ *os.Root) error {
+	return o.use(func(s *memory.Store, _ *beneath.Folder) error {
 		l, merged, err := s.Add(ctx, memory.Learning{Title: o.words[0], Text: o.words[1], Tags: o.tags, Files: files})
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func newKnowledgeRmCmd(a *app) *cobra.Command {
 }
 
 func runKnowledgeRm(ctx context.Context, o knowledgeOptions) error {
-	return o.use(func(s *memory.Store, _ *os.Root) error {
+	return o.use(func(s *memory.Store, _ *beneath.Folder) error {
 		id, err := s.Remove(ctx, o.words[0])
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -237,6 +238,8 @@ type explained struct {
 	Writes  []string       `json:"writes,omitempty"`
 	Hosts   []string       `json:"hosts,omitempty"`
 	Always  []string       `json:"always,omitempty"` // what always would keep, the narrowest first
+	// Confined says what the sandbox holds the command to because it is allowed for that: read-only or workspace.
+	Confined policy.Confinement `json:"confined,omitempty"`
 }
 
 func runPolicyExplain(o explainOptions) error {
@@ -259,8 +262,11 @@ func runPolicyExplain(o explainOptions) error {
 	}
 	call := parseCall(o.args[0], o.dir)
 	call.Mode, call.Tainted = policy.Mode(mode), o.untrusted
+	if call.Sandboxed, err = a.confines(o.dir, td.PermissionMode(mode)); err != nil {
+		return err
+	}
 	d := p.Decide(call)
-	out := explained{Verdict: d.Verdict, Rule: d.Rule, Why: d.Why, Floor: d.Floor, Looks: d.Looks, Reads: d.Reads, Writes: d.Writes, Hosts: d.Hosts}
+	out := explained{Verdict: d.Verdict, Rule: d.Rule, Why: d.Why, Floor: d.Floor, Looks: d.Looks, Reads: d.Reads, Writes: d.Writes, Hosts: d.Hosts, Confined: d.Confined}
 	for _, f := range d.Offers {
 		out.Always = append(out.Always, strings.Join(append([]string{f.Rule}, f.With...), " and "))
 	}
@@ -272,7 +278,7 @@ func runPolicyExplain(o explainOptions) error {
 		name  string
 		words []string
 	}{
-		{"why", []string{out.Why}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
+		{"why", []string{out.Why}}, {"runs", []string{confinedWords[d.Confined]}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
 	} {
 		if text := strings.Join(line.words, ", "); text != "" && err == nil {
 			_, err = fmt.Fprintf(a.stdout, "  %s: %s\n", line.name, plainLine(text, 400))
@@ -281,10 +287,36 @@ func runPolicyExplain(o explainOptions) error {
 	return err
 }
 
+// confinedWords say what a command is held to.
+var confinedWords = map[policy.Confinement]string{
+	policy.HeldToLooking:   "in a sandbox with nothing to write and no network",
+	policy.HeldToWorkspace: "in a sandbox that holds it to the workspace, with no network",
+}
+
+// confines reports whether the daemon would hold commands in a workspace and a mode by a sandbox.
+func (a *app) confines(dir string, mode td.PermissionMode) (bool, error) {
+	c, file, err := a.loadConfig(nil)
+	if err != nil {
+		return false, err
+	}
+	state, err := a.stateDir()
+	if err != nil {
+		return false, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	return daemon.Confines(daemon.Options{UserDir: filepath.Dir(file), StateDir: state, Config: c, Getenv: os.Getenv, Self: self}, dir, mode), nil
+}
+
+// toolName is what may stand before the brackets of a call.
+var toolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
 // parseCall reads a tool call as a person types it.
 func parseCall(text, dir string) policy.Action {
 	tool, arg, ok := strings.Cut(strings.TrimSpace(text), "(")
-	if ok = ok && strings.HasSuffix(arg, ")") && !strings.ContainsAny(tool, " \t;|&<>$/"); !ok {
+	if ok = ok && strings.HasSuffix(arg, ")") && toolName.MatchString(tool); !ok {
 		if strings.HasPrefix(text, "mcp__") && !strings.ContainsAny(text, " \t") {
 			return policy.Action{Tool: text, Dir: dir}
 		}

@@ -72,7 +72,7 @@ func TestCreateAFeatureOnATerminal(t *testing.T) {
 	}
 	spec := filepath.Join(p.dir, "ws", ".taskdaemon", "prds", "remember-me", "spec.md")
 	got := create(said{"How long?", "two weeks"}, said{"Look at " + spec + ". Go on and write the plan? [Y/n]", "n"})
-	wantIn(t, "the terminal", got, "» me: two weeks", "✓ completed: the spec is written", "▸ Edit .taskdaemon/prds/remember-me/spec.md",
+	wantIn(t, "the terminal", got, "» "+socketUser()+": two weeks", "✓ completed: the spec is written", "▸ Edit .taskdaemon/prds/remember-me/spec.md",
 		"✓ completed: the spec is clear", "next: taskdaemon prd create remember-me")
 	wantIn(t, "the spec", p.must(t, "prd", "show", "remember-me", "--spec"), "Remember the name for two weeks, not longer.")
 	if out := p.must(t, "task", "list", "--plan", "--all"); strings.Contains(out, "Bake") {
@@ -80,7 +80,7 @@ func TestCreateAFeatureOnATerminal(t *testing.T) {
 	}
 
 	got = create(said{"taskdaemon task send t-", "with a cookie"}, said{"Go on and make tasks of it? [Y/n]", "y"})
-	wantIn(t, "the terminal", got, "» me: with a cookie", "✓ completed: the plan is good", "is ready, with 1 task")
+	wantIn(t, "the terminal", got, "» "+socketUser()+": with a cookie", "✓ completed: the plan is good", "is ready, with 1 task")
 	if strings.Contains(got, "How long?") || strings.Contains(got, "Review the spec") {
 		t.Errorf("what was done is done again: %s", got)
 	}

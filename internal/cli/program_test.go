@@ -209,7 +209,7 @@ func TestAttachOutlivesTheDaemon(t *testing.T) {
 	if err := attach.Wait(); err != nil {
 		t.Errorf("attach: %v: %s", err, talk.String())
 	}
-	wantIn(t, "attach", seen.String(), "» me: blue", "✓ completed")
+	wantIn(t, "attach", seen.String(), "» "+socketUser()+": blue", "✓ completed")
 	wantIn(t, "recover", p.must(t, "recover"), handle)
 }
 
@@ -257,7 +257,7 @@ func TestAnswerOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Errorf("attach: %v: %s", err, seen.String())
 	}
-	wantIn(t, "the terminal", seen.String(), "me: dark blue", "\x1b[32m✓ completed")
+	wantIn(t, "the terminal", seen.String(), socketUser()+": dark blue", "\x1b[32m✓ completed")
 }
 
 func TestSecondSignalDoesNotWait(t *testing.T) {
@@ -374,7 +374,7 @@ func (b *syncBuffer) waitCount(t *testing.T, text string, n int) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for strings.Count(b.String(), text) < n {
 		select {
 		case <-tick.C:

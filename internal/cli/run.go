@@ -22,6 +22,7 @@ type runOptions struct {
 	strategy string
 	rehearse string
 	budget   string
+	tokens   string
 	given    []string // flags that say what is wanted of the run
 	in       api.StartRun
 }
@@ -73,6 +74,7 @@ func (o *runOptions) wishes(cmd *cobra.Command) {
 	f.BoolVar(&o.in.InPlace, "in-place", false, "work in the project's folder itself, and not in worktrees of it")
 	f.StringVar((*string)(&o.in.Permissions), "permissions", "", "what tasks may do without asking: "+modeNames()+"; the config's when not given")
 	f.StringVar(&o.budget, "budget", "", "dollars each task may cost before a person is asked, instead of the config's")
+	f.StringVar(&o.tokens, "token-budget", "", "tokens each task may take before a person is asked (200k, 5M), instead of the config's")
 	f.BoolVar(&o.in.Force, "force", false, "take also tasks that another clone of the project has claimed")
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
 }
@@ -126,6 +128,11 @@ func (o *runOptions) read() (err error) {
 	if o.budget != "" {
 		if o.in.Budget, err = td.ParseDollars(o.budget); err != nil {
 			return fmt.Errorf("--budget: %w", err)
+		}
+	}
+	if o.tokens != "" {
+		if o.in.TokenBudget, err = td.ParseTokens(o.tokens); err != nil {
+			return fmt.Errorf("--token-budget: %w", err)
 		}
 	}
 	if o.rehearse != "" {

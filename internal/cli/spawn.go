@@ -20,6 +20,7 @@ import (
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/redact"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
 
@@ -192,6 +193,9 @@ func readStarted(r io.Reader) (started, error) {
 // keep out of it is taken out as soon as somebody comes by (ADR 11).
 func openErrFile(path string, secrets *redact.Redactor) (f *os.File, from int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		if errors.Is(err, syscall.EROFS) && sandbox.Confined() {
+			return nil, 0, td.Errorf(td.Refused, "a process of a run may not talk to the daemon (it runs in a sandbox)").WithHint("type it in a terminal of your own")
+		}
 		return nil, 0, td.Errorf(td.Storage, "make the log folder: %w", err).WithHint("taskdaemon --state DIR …")
 	}
 	flags := os.O_CREATE | os.O_RDWR | os.O_APPEND

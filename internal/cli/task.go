@@ -56,6 +56,11 @@ func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
 			fmt.Fprintf(w, "    %s\n", line)
 		}
 	}
+	if r.Diff != "" {
+		for _, line := range plainClip(r.Diff, 60, 20) {
+			fmt.Fprintf(w, "    %s\n", line)
+		}
+	}
 	for _, line := range howToAnswer(t, r) {
 		fmt.Fprintf(w, "  %s %s\n", s.dim("→"), a.typeable(line))
 	}

@@ -28,6 +28,7 @@ type taskAddOptions struct {
 	priority    int
 	rehearse    string
 	budget      string
+	tokens      string
 	wait        bool
 	attach      bool
 	quiet       bool
@@ -75,6 +76,7 @@ be part of one.`,
 	f.StringSliceVarP(&o.task.Labels, "label", "l", nil, "labels, for people")
 	f.IntVar(&o.task.MaxTurns, "max-turns", 0, "turns before it pauses and asks, instead of the config's")
 	f.StringVar(&o.budget, "budget", "", "dollars it may cost with its subtasks before a person is asked, instead of the config's")
+	f.StringVar(&o.tokens, "token-budget", "", "tokens it may take with its subtasks before a person is asked (200k, 5M), instead of the config's")
 	f.DurationVar(&o.task.Permission, "permission-limit", 0, "how long a permission request stays open, instead of the config's")
 	f.StringVar(&o.rehearse, "rehearse", "", "play this script instead of calling a model")
 	f.StringVar(&o.task.Key, "key", "", "the same key again adds nothing and returns the first task")
@@ -163,6 +165,11 @@ func (o taskAddOptions) request() (api.AddTask, error) {
 	if o.budget != "" {
 		if in.Budget, err = td.ParseDollars(o.budget); err != nil {
 			return in, fmt.Errorf("--budget: %w", err)
+		}
+	}
+	if o.tokens != "" {
+		if in.TokenBudget, err = td.ParseTokens(o.tokens); err != nil {
+			return in, fmt.Errorf("--token-budget: %w", err)
 		}
 	}
 	if o.rehearse != "" {

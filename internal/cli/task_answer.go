@@ -22,7 +22,7 @@ type taskAnswerOptions struct {
 
 // keepFlags are those of an answer that keeps a rule.
 func (o *taskAnswerOptions) keepFlags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&o.rules, "rule", nil, "rule to keep, instead of the first that is offered; may be repeated")
+	cmd.Flags().StringArrayVar(&o.rules, "rule", nil, "offered rule to keep, instead of the first one; may be repeated")
 	cmd.Flags().StringVar(&o.scope, "scope", "", "where to keep it: task, project or user; project when not given")
 }
 

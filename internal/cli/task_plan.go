@@ -21,7 +21,7 @@ type planFlags struct {
 }
 
 // runsAtOnce are the flags of task add that say how a task runs: a planned one runs when it is started.
-var runsAtOnce = []string{"yes", "permissions", "interactive", "model", "max-turns", "budget", "permission-limit", "rehearse", "wait", "attach", "quiet"}
+var runsAtOnce = []string{"yes", "permissions", "interactive", "model", "max-turns", "budget", "token-budget", "permission-limit", "rehearse", "wait", "attach", "quiet"}
 
 func (p *planFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()

@@ -96,6 +96,13 @@ func taskRows(a *app, t td.Task) [][]string {
 	if f := t.Retrying; f != nil {
 		add("retrying", "at %s (%s: %s)", f.RetryAt.Local().Format("15:04:05"), f.Class, f.Message)
 	}
+	if c := t.Resolving; c != nil && t.Worktree != nil {
+		who := "the agent was told to merge it"
+		if c.Later {
+			who = "it is resolved when the work is merged"
+		}
+		add("conflict", "with %.12s of %s in %s: %s", c.Onto, t.Worktree.Trunk, cmp.Or(strings.Join(c.Files, ", "), "some files"), who)
+	}
 	for _, s := range t.InFlight {
 		add("in flight", "%s %s since %s", s.Name, s.Key, age(now.Sub(s.At)))
 	}
@@ -189,7 +196,7 @@ func whatNext(t td.Task) string {
 		if len(t.Requests) > 0 {
 			return "" // what to answer is said with it
 		}
-		return fmt.Sprintf("taskdaemon cost raise %s %.2f", b.Budget.Scope, b.Budget.Raise().Dollars())
+		return fmt.Sprintf("taskdaemon cost raise %s %s", b.Budget.Scope, b.Budget.Scope.Typed(b.Budget.Raise()))
 	}
 	switch t.Status.State {
 	case td.Paused, td.Failed, td.Cancelled, td.Abandoned, td.Blocked:

@@ -118,8 +118,11 @@ type Drift struct {
 	Repeats      int
 }
 
-// Budget is what models may cost (G-8). Zero is no bound.
-type Budget struct{ Task, Tree, Day, Month td.Money }
+// Budget is what models may cost, in dollars and in tokens (G-8). Zero is no bound.
+type Budget struct {
+	Task, Tree, Day, Month                                         td.Money
+	TaskTokens, TreeTokens, DayTokens, MonthTokens, UnpricedTokens td.Tokens
+}
 
 // The modes of recovery.
 const (
@@ -184,7 +187,8 @@ const (
 // Sandbox is what the commands of tools may do (G-4).
 type Sandbox struct {
 	Mode, Profile, Network string
-	Write, Hide, Hosts     string // lists, separated by commas
+	Read, Write            string // lists, separated by commas, like the next
+	Hide, Hosts            string
 	Memory, FileSize, Free Size
 	Processes              int
 }
@@ -242,6 +246,7 @@ func Default() Config {
 			Shutdown:      30 * time.Second,
 			BackgroundJob: time.Hour,
 		},
+		Budget: Budget{UnpricedTokens: 5_000_000},
 		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1, Iterations: 10, Verifications: 3, Escalate: 2},
 		Retry: Retry{
 			Network:         []time.Duration{0, time.Second, 5 * time.Second},

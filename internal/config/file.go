@@ -101,8 +101,16 @@ type reader struct {
 	project *Project
 }
 
+// Mistake is what is wrong in a file, and where. Msg may quote the file.
+type Mistake struct {
+	Where string // file, and line and column if they are known
+	Msg   string
+}
+
+func (m *Mistake) Error() string { return m.Where + ": " + m.Msg }
+
 func (r *reader) fail(at *token.Token, format string, args ...any) error {
-	return td.Errorf(td.Invalid, "%s: %s", r.place(at), fmt.Sprintf(format, args...)).
+	return td.Errorf(td.Invalid, "%w", &Mistake{r.place(at), fmt.Sprintf(format, args...)}).
 		WithHint("edit %s, then: taskdaemon config check", r.path)
 }
 

@@ -119,7 +119,7 @@ var Keys = []Key{
 	{Name: "retry.rate_limited_wait", Doc: "Wait after a rate limit for which the provider names no time.", field: func(c *Config) any { return &c.Retry.RateLimitedWait }},
 
 	{
-		Name: "permissions.mode", Doc: "What tasks may do without asking: ask (nothing that changes something), accept-edits (edit files of the workspace), auto (also run commands that the sandbox holds to the workspace without a network), plan (nothing is changed).",
+		Name: "permissions.mode", Doc: "What tasks may do without asking: ask (nothing that changes something), accept-edits (edit files of the workspace, build and test in the sandbox), auto (also run commands that the sandbox holds to the workspace without a network), plan (nothing is changed).",
 		Enum: permissionModes(), field: func(c *Config) any { return &c.Permissions.Mode },
 	},
 	{
@@ -145,6 +145,11 @@ var Keys = []Key{
 	{Name: "budget.tree", Doc: "Dollars a task may cost with all its subtasks before a person is asked; 0 is no bound.", field: func(c *Config) any { return &c.Budget.Tree }},
 	{Name: "budget.day", Doc: "Dollars all tasks may cost in a day of the daemon's time zone; then they wait for the next day. 0 is no bound.", field: func(c *Config) any { return &c.Budget.Day }},
 	{Name: "budget.month", Doc: "Dollars all tasks may cost in a month; 0 is no bound.", field: func(c *Config) any { return &c.Budget.Month }},
+	{Name: "budget.task_tokens", Doc: "Tokens a task may take, sent and received, before a person is asked, not counting its subtasks: 200k, 5M; 0 is no bound.", field: func(c *Config) any { return &c.Budget.TaskTokens }},
+	{Name: "budget.tree_tokens", Doc: "Tokens a task may take with all its subtasks before a person is asked; 0 is no bound.", field: func(c *Config) any { return &c.Budget.TreeTokens }},
+	{Name: "budget.day_tokens", Doc: "Tokens all tasks may take in a day; then they wait for the next day. 0 is no bound.", field: func(c *Config) any { return &c.Budget.DayTokens }},
+	{Name: "budget.month_tokens", Doc: "Tokens all tasks may take in a month; 0 is no bound.", field: func(c *Config) any { return &c.Budget.MonthTokens }},
+	{Name: "budget.unpriced_tokens", Doc: "Tokens a task may take before a person is asked if its model has no known price and no other token budget holds; 0 is no bound. Rehearsals are free.", field: func(c *Config) any { return &c.Budget.UnpricedTokens }},
 
 	{
 		Name: "recovery.mode", Doc: "After a crash: auto goes on with everything, ask asks first.", Enum: []string{RecoverAuto, RecoverAsk},
@@ -204,7 +209,7 @@ var Keys = []Key{
 		Enum: []string{SandboxRequired, SandboxPreferred, SandboxOff}, field: func(c *Config) any { return &c.Sandbox.Mode },
 	},
 	{
-		Name: "sandbox.profile", Doc: "What commands may change: nothing, the workspace and the caches of builds, or whatever the user may.",
+		Name: "sandbox.profile", Doc: "What commands may change: nothing, the workspace and layers of their own over the caches of builds, or whatever the user may.",
 		Enum: []string{"read-only", "workspace-write", "full"}, field: func(c *Config) any { return &c.Sandbox.Profile },
 	},
 	{
@@ -212,6 +217,10 @@ var Keys = []Key{
 		Enum: []string{"off", "proxy", "full"}, field: func(c *Config) any { return &c.Sandbox.Network },
 	},
 	{Name: "sandbox.hosts", Doc: "Hosts that the proxy lets commands reach, separated by commas: *.github.com, proxy.golang.org. A private address must be named itself.", field: func(c *Config) any { return &c.Sandbox.Hosts }, check: checkHosts},
+	{
+		Name: "sandbox.read", Doc: "Files and folders of the home and of /etc that commands may read besides the built-in ones, separated by commas: ~/projects, ~/.config/go/env.",
+		field: func(c *Config) any { return &c.Sandbox.Read }, check: wholePaths(func(c *Config) string { return c.Sandbox.Read }),
+	},
 	{
 		Name: "sandbox.write", Doc: "Files and folders that commands may change, too, separated by commas; they win over what is hidden.",
 		field: func(c *Config) any { return &c.Sandbox.Write }, check: wholePaths(func(c *Config) string { return c.Sandbox.Write }),

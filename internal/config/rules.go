@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 )
 
@@ -52,6 +53,35 @@ type Rate struct {
 	Limit int           `yaml:"limit"`
 	Per   time.Duration `yaml:"per"`
 	Where string        `yaml:"-"`
+}
+
+// ReadProjectRules reads the project file of a workspace, whose path was resolved. Whoever wrote the repository decides what has
+// that name: a symbolic link is refused, since what is wrong with the file that it leads to would be told to the model.
+func ReadProjectRules(dir string) ([]Rule, error) {
+	path := filepath.Join(dir, ProjectFile)
+	folder, err := beneath.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, td.Errorf(td.Invalid, "read rules of %s: %w", dir, err)
+	}
+	defer folder.Close()
+	data, _, err := folder.Read(ProjectFile, MaxFileSize)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, beneath.ErrLink):
+		return nil, td.Errorf(td.Invalid, "%s is a symbolic link; rules must be in a file of the project", path).
+			WithHint("put the file itself there")
+	case errors.Is(err, beneath.ErrNotRegular):
+		return nil, td.Errorf(td.Invalid, "read rules: %s is not a file", path)
+	case errors.Is(err, beneath.ErrTooLarge):
+		return nil, td.Errorf(td.Invalid, "%s: larger than %s", path, Size(MaxFileSize))
+	case err != nil:
+		return nil, td.Errorf(td.Invalid, "read rules: %w", err).WithHint("chmod u+r %s", path)
+	}
+	return ParseRules(path, data)
 }
 
 // ReadRules reads a file that holds rules and nothing else. One that does not exist holds none.

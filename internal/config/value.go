@@ -84,6 +84,8 @@ func kindOf(ptr any) string {
 		return "size"
 	case *td.Money:
 		return "dollars"
+	case *td.Tokens:
+		return "tokens"
 	case *bool:
 		return "true or false"
 	default:
@@ -144,6 +146,12 @@ func (k Key) setScalar(c *Config, text string) error {
 			return err
 		}
 		*ptr = n
+	case *td.Tokens:
+		n, err := td.ParseTokens(text)
+		if err != nil {
+			return err
+		}
+		*ptr = n
 	case *Size:
 		n, err := parseSize(strings.TrimSpace(text))
 		if err != nil {
@@ -176,6 +184,8 @@ func format(ptr any) string {
 		return p.String()
 	case *td.Money:
 		return strconv.FormatFloat(p.Dollars(), 'f', -1, 64)
+	case *td.Tokens:
+		return p.Short()
 	case *[]time.Duration:
 		parts := make([]string, len(*p))
 		for i, d := range *p {

@@ -55,6 +55,12 @@ func keeping(a *td.Answer, r td.Request, in api.Command) error {
 	if len(a.Rules) == 0 && len(r.Offers) > 0 {
 		a.Rules = r.Offers[0].Rules
 	}
+	for _, rule := range in.Rules {
+		if !slices.ContainsFunc(r.Offers, func(o td.Offer) bool { return slices.Contains(o.Rules, rule) }) {
+			return td.Errorf(td.Invalid, "request %s does not offer the rule %s", r.Handle(), rule).
+				WithHint("taskdaemon task show %s; rules of your own: taskdaemon permissions add", r.Handle())
+		}
+	}
 	if len(a.Rules) == 0 {
 		return td.Errorf(td.Invalid, "no rule can be made of request %s", r.Handle()).WithHint("taskdaemon task answer %s yes", r.Handle())
 	}

@@ -83,7 +83,7 @@ func TestFirstOfFiftyAnswersCounts(t *testing.T) {
 			answers = append(answers, b.Answer)
 		}
 	}
-	if first < 0 || len(answers) != 1 || answers[0].By != fmt.Sprint("person", first) {
+	if first < 0 || len(answers) != 1 || answers[0].Origin != fmt.Sprint("person", first) || strings.HasPrefix(answers[0].By, "person") {
 		t.Fatalf("person %d was told that their answer counts; the answers are %+v", first, answers)
 	}
 	_, err = os.Stat(filepath.Join(task.Dir, "made"))
@@ -112,7 +112,9 @@ func TestAnswersThatMakeNoSense(t *testing.T) {
 		"another task's":  {api.Command{Request: string(other.Requests[0].ID), Answer: td.Yes}, "another task asks it"},
 		"no option":       {api.Command{Answer: "perhaps"}, "choose one of"},
 		"no scope":        {api.Command{Answer: td.Always, Scope: "planet"}, "it is one of"},
-		"broken rule":     {api.Command{Answer: td.Always, Rules: []string{"Bash("}}, "bracket"},
+		"broken rule":     {api.Command{Answer: td.Always, Rules: []string{"Bash("}}, "does not offer"},
+		"not offered":     {api.Command{Answer: td.Always, Rules: []string{"Bash"}}, "does not offer"},
+		"one of two":      {api.Command{Answer: td.Always, Rules: []string{"Bash(shuf -eo made)", "Bash(*)"}}, "does not offer"},
 		"rules with yes":  {api.Command{Answer: td.Yes, Rules: []string{"Bash"}}, "only always and never"},
 		"unknown request": {api.Command{Request: "q-zzzzzzzz", Answer: td.Yes}, "does not ask"},
 	} {

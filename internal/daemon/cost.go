@@ -30,7 +30,7 @@ func (d *Daemon) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
 	if err != nil {
 		return api.Cost{}, err
 	}
-	out.Reserved, out.Open = spent.Reserved, spent.Open
+	out.Reserved, out.ReservedTokens, out.Open = spent.Reserved, spent.Tokens, spent.Open
 	at := map[string]int{}
 	for _, s := range spent.Lines {
 		name, title := nameOf(out.By, s)
@@ -70,6 +70,11 @@ func nameOf(by api.CostBy, s store.SpendLine) (name, title string) {
 func add(to *api.CostLine, s store.SpendLine) {
 	to.Calls += s.Calls
 	to.Unpriced += s.Unpriced
+	to.Estimated += s.Estimated
+	to.Replayed += s.Replayed
+	if s.Cause == td.CauseRepeated || s.Cause == td.CauseStopped {
+		to.Unknown += s.Calls
+	}
 	to.Usage = to.Usage.Add(s.Usage)
 	to.Amount += s.Amount
 }
@@ -93,19 +98,23 @@ func (d *Daemon) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balanc
 	if err != nil {
 		return td.Balance{}, err
 	}
-	if in.Amount == now[0].Limit {
+	limit := in.Amount
+	if in.Scope.InTokens() {
+		limit = td.Money(in.Tokens)
+	}
+	if limit == now[0].Limit {
 		return now[0], nil // it was raised to this already
 	}
-	if in.Amount < now[0].Limit || in.Amount > td.MaxBudget {
-		return td.Balance{}, td.Errorf(td.Invalid, "raise the budget of the %s to %s: it is %s already", in.Scope, in.Amount, now[0].Limit)
+	if limit < now[0].Limit || limit > td.MaxBudget {
+		return td.Balance{}, td.Errorf(td.Invalid, "raise the budget of the %s to %s: it is %s already", in.Scope.Base(), in.Scope.Amount(limit), in.Scope.Amount(now[0].Limit))
 	}
-	raised := td.BudgetRaised{Cap: td.Cap{Scope: in.Scope, Key: caps[i].Key, Limit: in.Amount}, By: in.By}
+	raised := td.BudgetRaised{Cap: td.Cap{Scope: in.Scope, Key: caps[i].Key, Limit: limit}, By: in.By}
 	if err := d.own.append(ctx, raised); err != nil {
 		return td.Balance{}, fmt.Errorf("raise the budget: %w", err)
 	}
 	fpRaised.Hit()
 	d.wakeSpenders(ctx)
-	now[0].Limit, now[0].Warned, now[0].Asked = in.Amount, 0, false
+	now[0].Limit, now[0].Warned, now[0].Asked = limit, 0, false
 	return now[0], nil
 }
 
@@ -125,5 +134,8 @@ func (d *Daemon) wakeSpenders(ctx context.Context) {
 
 func budgets(c config.Config) engine.Budgets {
 	b := c.Budget
-	return engine.Budgets{Task: b.Task, Tree: b.Tree, Day: b.Day, Month: b.Month}
+	return engine.Budgets{
+		Task: b.Task, Tree: b.Tree, Day: b.Day, Month: b.Month,
+		TaskTokens: b.TaskTokens, TreeTokens: b.TreeTokens, DayTokens: b.DayTokens, MonthTokens: b.MonthTokens, Unpriced: b.UnpricedTokens,
+	}
 }

@@ -21,11 +21,13 @@ import (
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/gateway"
 	"taskdaemon/internal/policy"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
@@ -61,6 +63,8 @@ type Options struct {
 	Getenv   func(string) string // os.Getenv when nil
 	UserDir  string              // the user's config folder, where their own AGENTS.md may lie
 	Home     string              // the user's home
+	// Secrets takes secrets out of all that the daemon writes, tells and answers; nil: Secrets of the config.
+	Secrets *redact.Redactor
 	// HookFuncs are the functions that hooks of the config may name.
 	HookFuncs map[string]hook.Func
 }
@@ -122,6 +126,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+	if o.Secrets == nil {
+		o.Secrets = Secrets(o.Config, o.Getenv)
+	}
+	if err := mayRunGit(o.Config.Sandbox.Mode, git.Confined); err != nil {
+		return err
+	}
 	d := &Daemon{o: o, started: time.Now().UTC(), stop: make(chan struct{})}
 	// What runs on while the daemon shuts down must not die with the signal that asks for it.
 	work := context.WithoutCancel(ctx)
@@ -166,7 +176,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.journal = clean.New(journal, secretsOf(d.o))
+	d.journal = clean.New(journal, d.o.Secrets)
 	fpOpened.Hit()
 	if err := d.wire(ctx, holder); err != nil {
 		return errors.Join(err, d.model.close(), d.journal.Close())
@@ -213,7 +223,8 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.o.Config.Sandbox.Mode != config.SandboxOff {
 		sandbox.MakeCaches(d.o.Getenv)
 	}
-	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), secretsOf(d.o))
+	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), d.o.Secrets)
+	git.CheckoutsIn(CheckoutsDir(d.o.StateDir))
 	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: d.worktrees, Checkouts: CheckoutsDir(d.o.StateDir), Log: d.o.Log, Journal: removals{d}, Using: sandbox.Using}
 	d.trunks, d.forecasts = newTrunks(d), newForecasts(d)
 	d.projects, d.runs = newProjects(d), newRuns(d)
@@ -272,6 +283,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("server", func(ctx context.Context) error {
 		return server.Serve(ctx, server.Options{
 			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx); begin() },
+			Screen: screen(d.o.Secrets),
 			Inside: func(pid int) string { return sandbox.Inside(d.spool.Dir, pid) },
 		})
 	})

@@ -63,7 +63,7 @@ func start(t *testing.T, dir string, change func(*config.Config)) *live {
 	case <-ready:
 	case err := <-l.ended:
 		t.Fatalf("start: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the daemon does not get ready")
 	}
 	t.Cleanup(func() { _ = l.stop() })

@@ -14,7 +14,7 @@ import (
 func TestPausesAreTold(t *testing.T) {
 	d := bare(t, t.TempDir(), newJournal())
 	task := begun(t, d, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	heard := "" // event, live, pause
 	for item, err := range d.Events(ctx, api.EventQuery{Refs: []string{string(task.ID)}, Follow: true, Live: true, Pauses: true}) {

@@ -58,7 +58,7 @@ func forkSpec(source td.Task, in api.Fork) td.Spec {
 		Title: oneLine("fork: "+s.Title, 80), Prompt: cmp.Or(strings.TrimSpace(in.Prompt), s.Prompt), Mode: s.Mode, Tier: s.Tier,
 		Model: cmp.Or(in.Model, source.ModelOverride, s.Model), Validator: s.Validator, Yes: s.Yes, Priority: s.Priority,
 		Labels: s.Labels, MaxTurns: s.MaxTurns, CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
-		PermissionLimit: s.PermissionLimit, Budget: s.Budget, Permissions: cmp.Or(source.PermissionsOverride, s.Permissions),
+		PermissionLimit: s.PermissionLimit, Budget: s.Budget, TokenBudget: s.TokenBudget, Permissions: cmp.Or(source.PermissionsOverride, s.Permissions),
 		Inherited: slices.Concat(s.Inherited, source.Rules), Tainted: source.Untrusted, Tools: s.Tools, Rehearsal: s.Rehearsal,
 	}
 }

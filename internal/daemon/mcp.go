@@ -16,7 +16,7 @@ import (
 // newPool makes the clients of the MCP servers in the config. It starts none of them.
 func newPool(o Options) (*mcp.Pool, error) {
 	servers := serversOf(o)
-	opts := mcp.Options{Servers: servers, Log: o.Log, Mark: o.StateDir}
+	opts := mcp.Options{Servers: servers, Log: o.Log, Mark: o.StateDir, Secrets: o.Secrets}
 	pool, err := mcp.New(opts)
 	for i := 0; err != nil && i < len(servers); i++ { // which one it is
 		opts.Servers = servers[:i+1]

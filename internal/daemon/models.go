@@ -51,10 +51,10 @@ func newModel(o Options) (*stage, *gateway.Gateway, error) {
 	s := &stage{Model: gate}
 	switch c.Cassette.Mode {
 	case config.CassetteRecord:
-		s.tape, err = cassette.Record(gate, c.Cassette.Path, secretsOf(o))
+		s.tape, err = cassette.Record(gate, c.Cassette.Path, o.Secrets)
 		s.Model = s.tape
 	case config.CassetteReplay:
-		s.Model, err = cassette.Replay(c.Cassette.Path, secretsOf(o))
+		s.Model, err = cassette.Replay(c.Cassette.Path, o.Secrets)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -88,7 +88,7 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 		return s, nil
 	}
 	s, err := graph.Open(ctx, graph.Options{
-		Root: root, Index: graph.IndexPath(p.indexes(), root), Secrets: secretsOf(p.o), Log: p.o.Log,
+		Root: root, Index: graph.IndexPath(p.indexes(), root), Secrets: p.o.Secrets, Log: p.o.Log,
 	})
 	if err != nil {
 		return nil, err

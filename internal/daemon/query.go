@@ -101,7 +101,11 @@ func (d *Daemon) ask(ctx context.Context, t td.Task, facts query.Facts, in api.Q
 	}
 	lost := td.Queried{
 		ID: string(key), Question: in.Question, By: in.By, Day: price.Day, Lost: true,
-		Side: td.SideResult{Model: price.Model, Cost: price.Input, Unpriced: price.Unpriced},
+		Side: td.SideResult{
+			Model: price.Model, Cost: price.Amount, Unpriced: price.Unpriced,
+			Usage: td.Usage{Input: price.InputTokens, Output: price.Tokens - price.InputTokens},
+		},
+		Tokens: price.Tokens,
 	}
 	evidence, err := json.Marshal(asking{t.ID, lost})
 	if err != nil {
@@ -118,7 +122,10 @@ func (d *Daemon) ask(ctx context.Context, t td.Task, facts query.Facts, in api.Q
 	fpQueryAnswered.Hit()
 	done := lost
 	if err == nil {
-		done.Side, done.Lost = said, false
+		done.Side, done.Lost, done.Tokens = said, false, 0
+		if price.Tokens > 0 && !said.Replayed {
+			done.Tokens = said.Usage.Tokens()
+		}
 	}
 	// What it cost is booked, also if nobody waits for the answer any more.
 	if berr := d.bookQuery(context.WithoutCancel(ctx), t, key, done); berr != nil {
@@ -163,7 +170,7 @@ func (d *Daemon) affords(ctx context.Context, price *td.Reserve) error {
 		return err
 	}
 	for _, b := range balances {
-		if err := b.Short(price.Amount); err != nil {
+		if err := b.Short(b.Of(price.Amount, price.Tokens)); err != nil {
 			return fmt.Errorf("ask the small model: %w", err)
 		}
 	}

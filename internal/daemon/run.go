@@ -141,7 +141,7 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 	if err != nil {
 		return nil, err
 	}
-	trunk, err := d.trunkFor(ctx, spec.Dir, in.InPlace)
+	trunk, err := d.trunkFor(ctx, spec.Dir, in.InPlace, feature.Slug)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}
@@ -165,7 +165,7 @@ func specOf(root string, p graph.Task, in td.GraphOrder) td.Spec {
 	spec := td.Spec{
 		ID: p.ID, Handle: p.Handle, Kind: p.Kind, Title: p.Title, Prompt: promptOf(p), Dir: root, Project: root, Mode: td.Autonomous,
 		Tier: p.Tier, Model: in.Model, Validator: p.Validator, Priority: p.Priority, Labels: p.Labels, Yes: in.Yes, Permissions: in.Permissions,
-		Budget: in.Budget, Rehearsal: in.Rehearsal, CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
+		Budget: in.Budget, TokenBudget: in.TokenBudget, Rehearsal: in.Rehearsal, CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
 	}
 	if spec.Tier == "" {
 		spec.Tier = td.Worker

@@ -72,6 +72,8 @@ func checkRun(ctx context.Context, in api.StartRun) error {
 		return td.Errorf(td.Invalid, "permission mode %q: it is one of %v", in.Permissions, td.PermissionModes)
 	case in.Budget < 0 || in.Budget > td.MaxBudget:
 		return td.Errorf(td.Invalid, "a budget of %s: it is between $0 and %s", in.Budget, td.MaxBudget)
+	case in.TokenBudget < 0 || in.TokenBudget > td.MaxTokenBudget:
+		return td.Errorf(td.Invalid, "a budget of %s: it is between 0 and %s", in.TokenBudget, td.MaxTokenBudget)
 	}
 	if in.Rehearsal != "" {
 		if _, err := rehearsal.Parse([]byte(in.Rehearsal)); err != nil {
@@ -111,7 +113,7 @@ func (r *runs) order(ctx context.Context, s *graph.Store, scope td.TaskID, in ap
 	order := td.GraphOrder{
 		Run: in.Run, Key: cmp.Or(in.Key, string(td.NewRequestID())), Project: s.Root(), Target: scope, By: in.By, Parallel: max(1, in.Parallel),
 		Limit: in.Limit, Strategy: cmp.Or(in.Strategy, td.CostOptimized), Verify: in.Verify, Model: in.Model, Yes: in.Yes,
-		Permissions: in.Permissions, Budget: in.Budget, Rehearsal: in.Rehearsal, InPlace: in.InPlace, Force: in.Force,
+		Permissions: in.Permissions, Budget: in.Budget, TokenBudget: in.TokenBudget, Rehearsal: in.Rehearsal, InPlace: in.InPlace, Force: in.Force,
 	}
 	if in.Run == "" {
 		order.Run = td.NewGraphRunName()

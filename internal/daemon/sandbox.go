@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/engine"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/sandbox/proxy"
@@ -25,9 +27,13 @@ import (
 // ProxySocket is where the proxy of commands without a network of their own listens.
 func ProxySocket(stateDir string) string { return filepath.Join(stateDir, "run", "proxy") }
 
-// runRefs are the references of the branches that tasks' own worktrees are on: all that commands in these may write. Which
+// runRefs are the references of the branches that tasks' own worktrees are on, each in a folder of its task: all that its commands may write. Which
 // these are goes by the path, which a command cannot change, and not by what a worktree says of itself.
-const runRefs = "refs/heads/taskdaemon/run"
+const runRefs = "refs/heads/taskdaemon/run/"
+
+// ofProject is what commands in a task's worktree may read of the folder of the project that it lies in: its skills, and what programs look
+// for in the folders above. The rest is the person's checkout, with whatever they keep in it besides what is committed.
+var ofProject = []string{".taskdaemon/skills", ".claude/skills", "node_modules", ".venv", "venv"}
 
 // profiles is what the commands of tools may do in each workspace; nil where the sandbox is off.
 func profiles(o Options) func(workspace string) *sandbox.Profile {
@@ -42,18 +48,21 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		Required: c.Mode == config.SandboxRequired,
 		Proxy:    ProxySocket(o.StateDir),
 		Limits:   sandbox.Limits{Memory: int64(c.Memory), Processes: c.Processes, FileSize: int64(c.FileSize), Free: int64(c.Free)},
-		Write:    append(sandbox.Caches(o.Getenv), paths(c.Write, home)...),
+		Write:    paths(c.Write, home),
+		Cache:    sandbox.Caches(o.Getenv),
+		Blank:    sandbox.Blanks(o.Getenv),
+		See:      append(sandbox.Readable(o.Getenv), paths(c.Read, home)...),
 		Hide:     append(sandbox.Hidden(o.Getenv), paths(c.Hide, home)...),
 	}
 	base.Hide = append(base.Hide, o.StateDir)
-	if filepath.IsAbs(home) {
-		base.See = append(base.See, home)
+	if filepath.IsAbs(o.Self) {
+		base.See = append(base.See, o.Self)
 	}
 	if o.UserDir != "" {
-		// Skills lie there, too, and are for commands to use.
 		base.Hide = append(base.Hide, filepath.Join(o.UserDir, "config.yaml"), filepath.Join(o.UserDir, "hooks"),
 			filepath.Join(o.UserDir, "permissions.yaml"), filepath.Join(o.UserDir, "permissions.yaml.lock"))
-		base.Seal, base.See = append(base.Seal, o.UserDir), append(base.See, o.UserDir)
+		base.Seal = append(base.Seal, o.UserDir)
+		base.See = append(base.See, filepath.Join(o.UserDir, "skills")) // for commands to use
 	}
 	if base.Limits.Memory == 0 {
 		base.Limits.Memory = threeQuarters()
@@ -64,13 +73,43 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
 		p.Seal = append(p.Seal, filepath.Join(workspace, td.WorktreeFolder)) // in it others work
 		if top, name := filepath.Split(workspace); filepath.Base(top) == td.WorktreeFolder && strings.HasPrefix(name, string(td.TaskHandle)+"-") {
-			p.Refs = []string{runRefs}
+			p.Refs = []string{runRefs + name}
+			p.See = slices.Clone(base.See)
+			for _, name := range ofProject {
+				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Clean(top)), name))
+			}
 		}
 		if root, ok := graph.Find(workspace); ok {
 			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 		}
 		return &p
 	}
+}
+
+// Enforced reports whether this machine can enforce the whole sandbox. It is tried once, when somebody asks.
+func Enforced(o Options) func() bool {
+	return sync.OnceValue(func() bool {
+		found, err := sandbox.Check(context.Background(), o.Self)
+		return err == nil && !slices.ContainsFunc(found, func(f sandbox.Finding) bool { return !f.OK })
+	})
+}
+
+// Confines reports whether a task's commands in a workspace and a mode can be held by the sandbox, as the engine asks it.
+func Confines(o Options, workspace string, mode td.PermissionMode) bool {
+	profile := profiles(o)
+	return profile != nil && engine.Confines(engine.UnderMode(profile(workspace), mode), Enforced(o))
+}
+
+// mayRunGit refuses to go on where the whole sandbox is wanted and the daemon's own git cannot have it.
+func mayRunGit(mode string, confined func() error) error {
+	if mode != config.SandboxRequired {
+		return nil
+	}
+	if err := confined(); err != nil {
+		return td.Errorf(td.Refused, "sandbox.mode is %s, and the daemon's own git cannot be confined on this machine: %w", mode, err).
+			WithHint("taskdaemon sandbox check says what is missing; sandbox.mode: %s goes on with what there is", config.SandboxPreferred)
+	}
+	return nil
 }
 
 // Temps are the folders that a command in a workspace has for itself, whatever else is in them on this machine.

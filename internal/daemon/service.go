@@ -98,7 +98,7 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	if key == "" {
 		key = string(spec.ID)
 	}
-	trunk, err := d.trunkFor(ctx, spec.Dir, in.InPlace)
+	trunk, err := d.trunkFor(ctx, spec.Dir, in.InPlace, "")
 	if err != nil {
 		return td.Task{}, fmt.Errorf("add task: %w", err)
 	}
@@ -187,7 +187,7 @@ func newSpec(in api.AddTask) (td.Spec, error) {
 		Title: in.Title, Prompt: in.Prompt, Dir: dir, Mode: in.Mode, Tier: in.Tier, Model: in.Model,
 		Validator: in.Validator, Yes: in.Yes, Permissions: in.Permissions, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
 		CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By,
-		PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget,
+		PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget, TokenBudget: in.TokenBudget,
 	}
 	if s.Title = oneLine(s.Title, 80); s.Title == "" {
 		s.Title = oneLine(prompt, 60)
@@ -210,6 +210,8 @@ func newSpec(in api.AddTask) (td.Spec, error) {
 		return td.Spec{}, td.Errorf(td.Invalid, "tier %q: it is small, worker or expert", s.Tier)
 	case s.Budget < 0 || s.Budget > td.MaxBudget:
 		return td.Spec{}, td.Errorf(td.Invalid, "a budget of %s: it is between $0 and %s", s.Budget, td.MaxBudget)
+	case s.TokenBudget < 0 || s.TokenBudget > td.MaxTokenBudget:
+		return td.Spec{}, td.Errorf(td.Invalid, "a budget of %s: it is between 0 and %s", s.TokenBudget, td.MaxTokenBudget)
 	case s.Permissions != "" && !slices.Contains(td.PermissionModes, s.Permissions):
 		return td.Spec{}, td.Errorf(td.Invalid, "permission mode %q: it is one of %v", s.Permissions, td.PermissionModes)
 	case s.MaxTurns < 0:

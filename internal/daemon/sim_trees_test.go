@@ -143,7 +143,7 @@ func (l *life) ordered(id td.TaskID) {
 
 // leftBehind notes that a conflict with what was merged is left to the agent, or to the merge of its work.
 func (l *life) leftBehind(id td.TaskID, b td.FellBehind) {
-	if o := l.trees; o != nil && b.Commit == "" {
+	if o := l.trees; o != nil && b.Commit == "" && !b.Resolved {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		delete(o.due, id)

@@ -160,7 +160,7 @@ func (l *Log) intend(ctx context.Context, bodies []td.Body) error {
 func intents(s Step) []td.Body {
 	bodies := append([]td.Body{}, s.With...)
 	// A call that is made again may be paid for again: what it may cost is set aside once more.
-	if !s.Again || s.Intent.Reserve != nil && s.Intent.Reserve.Amount > 0 {
+	if !s.Again || s.Intent.Reserve != nil && (s.Intent.Reserve.Amount > 0 || s.Intent.Reserve.Tokens > 0) {
 		bodies = append(bodies, td.StepIntended{Intent: s.Intent})
 	}
 	return bodies

@@ -20,9 +20,12 @@ var (
 	fpBudgetShort  = failpoint.New("engine.budget.before_stop")
 )
 
-// Budgets bound what models may cost (G-8). Zero is no bound.
+// Budgets bound what models may cost, in dollars and in tokens (G-8). Zero is no bound.
 type Budgets struct {
-	Task, Tree, Day, Month td.Money
+	Task, Tree, Day, Month                         td.Money
+	TaskTokens, TreeTokens, DayTokens, MonthTokens td.Tokens
+	// Unpriced bounds the tokens of a task with its subtasks where a model has no price and no other token budget holds.
+	Unpriced td.Tokens
 	// Zone is where days begin; nil: the daemon's.
 	Zone *time.Location
 }
@@ -38,11 +41,15 @@ func (b Budgets) day(now time.Time) string {
 // Caps are the bounds of everything at this time.
 func (b Budgets) Caps(now time.Time) (caps []td.Cap) {
 	day := b.day(now)
-	if b.Day > 0 {
-		caps = append(caps, td.Cap{Scope: td.OfDay, Key: day, Limit: b.Day})
-	}
-	if b.Month > 0 {
-		caps = append(caps, td.Cap{Scope: td.OfMonth, Key: td.Month(day), Limit: b.Month})
+	for _, c := range []td.Cap{
+		{Scope: td.OfDay, Key: day, Limit: b.Day},
+		{Scope: td.OfMonth, Key: td.Month(day), Limit: b.Month},
+		{Scope: td.OfDayTokens, Key: day, Limit: td.Money(b.DayTokens)},
+		{Scope: td.OfMonthTokens, Key: td.Month(day), Limit: td.Money(b.MonthTokens)},
+	} {
+		if c.Limit > 0 {
+			caps = append(caps, c)
+		}
 	}
 	return caps
 }
@@ -59,6 +66,15 @@ func (b Budgets) Of(t td.Task, now time.Time) (caps []td.Cap) {
 	if tree > 0 {
 		caps = append(caps, td.Cap{Scope: td.OfTree, Key: string(t.Tree()), Limit: tree})
 	}
+	tokens := b.TreeTokens
+	if t.TokenBudget > 0 {
+		tokens = t.TokenBudget
+	} else if b.TaskTokens > 0 {
+		caps = append(caps, td.Cap{Scope: td.OfTaskTokens, Key: string(t.ID), Limit: td.Money(b.TaskTokens)})
+	}
+	if tokens > 0 {
+		caps = append(caps, td.Cap{Scope: td.OfTreeTokens, Key: string(t.Tree()), Limit: td.Money(tokens)})
+	}
 	return append(caps, b.Caps(now)...)
 }
 
@@ -68,21 +84,42 @@ func (r *run) reserve(model string, sent, answer int, why td.Cause) *td.Reserve 
 }
 
 func (e *Engine) reserveFor(t td.Task, now time.Time, model string, sent, answer int, why td.Cause) *td.Reserve {
-	out := &td.Reserve{Cause: why, Day: e.Budgets.day(now)}
+	out := &td.Reserve{Cause: why, Day: e.Budgets.day(now), Held: true}
+	if e.Replay {
+		return out // nobody is paid
+	}
+	rehearsed := strings.HasPrefix(model, llm.Rehearsal+"/")
+	if !rehearsed {
+		out.Tokens, out.InputTokens = int64(sent)+int64(answer), int64(sent)
+	}
 	for _, u := range []td.Usage{{Input: int64(sent)}, {CacheWrite: int64(sent)}} {
 		input, priced := e.Prices.Cost(model, u)
 		if !priced {
-			out.Unpriced = !strings.HasPrefix(model, llm.Rehearsal+"/")
+			if out.Unpriced = !rehearsed; out.Unpriced {
+				out.Caps = e.Budgets.unpriced(t, now)
+			}
 			return out
 		}
 		u.Output = int64(answer)
 		whole, _ := e.Prices.Cost(model, u)
 		out.Input, out.Amount = max(out.Input, input), max(out.Amount, whole)
 	}
-	if out.Amount > 0 {
+	if out.Amount > 0 { // a rehearsal that was given a price counts like what it rehearses
+		out.Tokens, out.InputTokens = int64(sent)+int64(answer), int64(sent)
+	}
+	if out.Amount > 0 || out.Tokens > 0 {
 		out.Caps = e.Budgets.Of(t, now)
 	}
 	return out
+}
+
+// unpriced are the bounds of a call whose price nobody knows: all token budgets there are, or the one for such tasks.
+func (b Budgets) unpriced(t td.Task, now time.Time) []td.Cap {
+	caps := slices.DeleteFunc(b.Of(t, now), func(c td.Cap) bool { return !c.Scope.InTokens() })
+	if len(caps) == 0 && b.Unpriced > 0 {
+		caps = []td.Cap{{Scope: td.OfUnpriced, Key: string(t.Tree()), Limit: td.Money(b.Unpriced)}}
+	}
+	return caps
 }
 
 // reserveTurn is reserve for the next answer of the conversation.
@@ -118,8 +155,7 @@ func (e *Engine) ReserveAside(t td.Task, prompt string, answer int, why td.Cause
 
 // warnBudget tells people, before a call, how much of a budget is spent: once for each share of it, whoever
 // finds it out first.
-func (r *run) warnBudget(ctx context.Context) error {
-	caps := r.Budgets.Of(r.log.Task(), r.log.Now())
+func (r *run) warnBudget(ctx context.Context, caps []td.Cap) error {
 	if len(caps) == 0 {
 		return nil
 	}
@@ -170,10 +206,15 @@ func (r *run) outOfBudget(ctx context.Context, short *td.Shortage) error {
 
 // toRaise is the request to raise a budget.
 func toRaise(short *td.Shortage, what, no string) td.Request {
+	detail := fmt.Sprintf("yes raises it to %s, an amount like %s to that; %s", short.Scope.Amount(short.Raise()), short.Scope.Typed(2*short.Raise()), no)
+	if short.Scope == td.OfUnpriced {
+		detail += "\nits model has no known price, so its tokens are counted; to set another bound: task add --token-budget, or budget.unpriced_tokens in the config; " +
+			"with a price (prices in the config) dollars are counted instead"
+	}
 	return td.Request{
 		Kind: td.AskQuestion, About: td.AboutBudget, Options: []string{td.Yes, td.No}, Budget: short,
-		Prompt: fmt.Sprintf("%s: %s. Raise it to %s?", what, short, short.Raise()),
-		Detail: fmt.Sprintf("yes raises it to %s, an amount like %.2f to that; %s", short.Raise(), 2*short.Raise().Dollars(), no),
+		Prompt: fmt.Sprintf("%s: %s. Raise it to %s?", what, short, short.Scope.Amount(short.Raise())),
+		Detail: detail,
 	}
 }
 
@@ -197,8 +238,8 @@ func (r *run) askForAll(ctx context.Context, short *td.Shortage) error {
 	if !b.Askable() {
 		return r.blockOnBudget(ctx, short)
 	}
-	req, err := r.prompted(ctx, toRaise(short, fmt.Sprintf("All tasks together are at the end of the %s's budget", short.Scope),
-		fmt.Sprintf("no lets all that need more wait for the next %s", short.Scope)))
+	req, err := r.prompted(ctx, toRaise(short, fmt.Sprintf("All tasks together are at the end of the %s's budget", short.Scope.Base()),
+		fmt.Sprintf("no lets all that need more wait for the next %s", short.Scope.Base())))
 	if err != nil {
 		return err
 	}
@@ -243,13 +284,21 @@ func (r *run) raised(ctx context.Context, evs []td.Event) {
 
 // room says why a task that waited for a budget may go on, or nothing.
 func (e *Engine) room(ctx context.Context, t td.Task) (string, error) {
-	balances, err := e.Journal.Balances(ctx, e.Budgets.Of(t, e.Now())...)
+	was := t.Status.Blocked.Budget
+	caps := e.Budgets.Of(t, e.Now())
+	if was.Scope == td.OfUnpriced {
+		caps = append(caps, was.Cap)
+	}
+	balances, err := e.Journal.Balances(ctx, caps...)
 	if err != nil {
 		return "", err
 	}
-	was := t.Status.Blocked.Budget
 	for _, b := range balances {
-		short := td.ShortageOf(b.Short(was.Want))
+		want := was.Want
+		if b.Scope.InTokens() != was.Scope.InTokens() {
+			want = 0 // how much it is of the other unit, the next call says
+		}
+		short := td.ShortageOf(b.Short(want))
 		switch {
 		case short == nil:
 		case was.Passes() && !short.Passes():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -280,7 +281,7 @@ func TestBudgetIsTakenByOthers(t *testing.T) {
 		})
 }
 
-// A call that is cut short and made again is booked for what was sent, once for each time.
+// A call that is cut short may have cost all that was set aside for it: that is what is booked.
 func TestBudgetOfARepeatedCall(t *testing.T) {
 	hang := func(ctx context.Context) (llm.Response, error) {
 		<-ctx.Done()
@@ -297,23 +298,27 @@ func TestBudgetOfARepeatedCall(t *testing.T) {
 		}
 		b.post(id, td.Command{Type: td.CmdCancel})
 		task := b.until(id, td.Cancelled)
-		if task.Lost != reserved[0].Input || task.Cost != 0 || len(task.Reserved) != 0 {
-			t.Errorf("lost %s, cost %s, reserved %+v; %s were sent", task.Lost, task.Cost, task.Reserved, reserved[0].Input)
+		if task.Lost != reserved[0].Amount || task.Cost != 0 || len(task.Reserved) != 0 {
+			t.Errorf("lost %s, cost %s, reserved %+v; %s were set aside", task.Lost, task.Cost, task.Reserved, reserved[0].Amount)
+		}
+		spent, err := b.journal.Spending(b.t.Context(), "")
+		if err != nil || len(spent.Lines) != 1 || spent.Lines[0].Cause != td.CauseStopped || spent.Lines[0].Tokens != reserved[0].Tokens || reserved[0].Tokens <= 100 {
+			t.Errorf("the ledger has %+v, %v", spent, err)
 		}
 	})
 }
 
 // A model without a price is called, and its calls are counted as what they are.
 func TestBudgetWithoutAPrice(t *testing.T) {
-	play(t, []any{looks()}, func(_ *td.Spec, o *Options) { o.Budgets = Budgets{Task: 1, Zone: time.UTC} },
+	play(t, []any{looks()}, func(_ *td.Spec, o *Options) { o.Budgets = Budgets{Task: 1, Zone: time.UTC, Unpriced: 1e6} },
 		func(b *bench, id td.TaskID) {
 			b.until(id, td.Completed)
 			in := intents(b, id)[0]
-			if in.Reserve == nil || !in.Reserve.Unpriced || in.Reserve.Amount != 0 {
+			if in.Reserve == nil || !in.Reserve.Unpriced || in.Reserve.Amount != 0 || in.Reserve.Tokens <= 100 || len(in.Reserve.Caps) != 1 || in.Reserve.Caps[0].Scope != td.OfUnpriced {
 				t.Errorf("the intent reserves %+v", in.Reserve)
 			}
 			spent, err := b.journal.Spending(b.t.Context(), "")
-			if err != nil || len(spent.Lines) != 1 || spent.Lines[0].Unpriced != 1 || spent.Lines[0].Calls != 2 {
+			if err != nil || len(spent.Lines) != 1 || spent.Lines[0].Unpriced != 2 || spent.Lines[0].Calls != 2 {
 				t.Errorf("the ledger has %+v, %v", spent, err)
 			}
 		})
@@ -334,4 +339,110 @@ func TestBudgetRefusalKeepsWhatHappened(t *testing.T) {
 				t.Errorf("booked %v, want %v", b.bookings(), want)
 			}
 		})
+}
+
+// took is an answer that says what it took.
+func took(r llm.Response, in, out int64) llm.Response {
+	r.Usage = td.Usage{Input: in, Output: out}
+	return r
+}
+
+// A model without a price is bounded by tokens: by the task's own, else by those of the config, else by those for such models.
+func TestTokenBudgetAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		task    td.Tokens
+		budgets Budgets
+		scope   td.Scope
+	}{
+		"its own":          {task: 30_000, budgets: Budgets{TaskTokens: 1e6, Unpriced: 1}, scope: td.OfTreeTokens},
+		"of tasks":         {budgets: Budgets{TaskTokens: 30_000, Unpriced: 1}, scope: td.OfTaskTokens},
+		"of trees":         {budgets: Budgets{TreeTokens: 30_000, Unpriced: 1}, scope: td.OfTreeTokens},
+		"without a price":  {budgets: Budgets{Task: 1, Unpriced: 30_000}, scope: td.OfUnpriced},
+		"although a month": {budgets: Budgets{Unpriced: 30_000, Month: 1}, scope: td.OfUnpriced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			look := took(calls("Look", `{}`), 12_000, 1000)
+			play(t, []any{look, look, look, took(calls("Complete", `{"summary":"done"}`), 10, 10)}, func(s *td.Spec, o *Options) {
+				s.TokenBudget, o.Budgets = c.task, c.budgets
+				o.Budgets.Zone = time.UTC
+			}, func(b *bench, id td.TaskID) {
+				task := b.until(id, td.Waiting)
+				if len(task.Requests) != 1 || task.Requests[0].Budget == nil {
+					t.Fatalf("it asks %+v", task.Requests)
+				}
+				q := task.Requests[0]
+				if q.Budget.Scope != c.scope || q.Budget.Spent != 26_000 || q.Budget.Limit != 30_000 || !strings.Contains(q.Prompt, "26k tokens are spent") || !strings.Contains(q.Detail, "an amount like") {
+					t.Errorf("the shortage is %+v, %s (%s)", q.Budget, q.Prompt, q.Detail)
+				}
+				if n := len(b.model.requests); n != 2 {
+					t.Errorf("%d calls were made", n)
+				}
+				if w := b.warnings(id); !slices.Equal(w, []string{string(c.scope) + " 75"}) && !slices.Equal(w, []string{string(c.scope) + " 50", string(c.scope) + " 75"}) {
+					t.Errorf("warned of %v", w)
+				}
+				b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: q.ID, Choice: "200k"}})
+				b.until(id, td.Completed)
+				if got := b.balance(td.Cap{Scope: c.scope, Key: string(id)}); got.Limit != 200_000 || got.Spent != 39_020 {
+					t.Errorf("the balance is %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// A provider that says nothing of what a call took does not make it free: it is estimated, and says so.
+func TestUsageIsEstimated(t *testing.T) {
+	words := llm.Response{Message: td.Message{Role: td.Assistant, Blocks: []td.Block{
+		{Type: td.TextBlock, Text: strings.Repeat("many words of an answer ", 200)},
+	}}, StopReason: td.EndTurn}
+	cut := words
+	cut.Usage, cut.Cut = td.Usage{Input: 5000, Output: 1}, true
+	for name, c := range map[string]struct {
+		answer    llm.Response
+		estimated bool
+	}{"silent": {words, true}, "cut off": {cut, true}, "told": {took(words, 5000, 900), false}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, []any{c.answer}, func(_ *td.Spec, o *Options) {
+				priced(t, o, Budgets{})
+				o.Prices, _ = llm.ParsePrices([]byte(`{"worker-model": {"input": 100, "output": 1000}}`))
+			}, func(b *bench, id td.TaskID) {
+				b.until(id, td.Completed)
+				for ev, err := range b.journal.Read(b.t.Context(), id, 0) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					e, is := ev.Body.(td.StepEnded)
+					if !is || e.Model == nil {
+						continue
+					}
+					if m := e.Model; m.Estimated != c.estimated || m.Usage.Output < 500 || m.Usage.Input < 500 || m.Cost < 500_000 {
+						t.Errorf("estimated %v, %+v, %s", m.Estimated, m.Usage, m.Cost)
+					}
+					break
+				}
+			})
+		})
+	}
+}
+
+// What a cassette answers is set aside for by nobody, and costs nothing.
+func TestReplayedCallsAreFree(t *testing.T) {
+	played := func(r llm.Response) llm.Response {
+		r = took(r, 1e6, 1e6)
+		r.Replayed = true
+		return r
+	}
+	play(t, []any{played(calls("Look", `{}`)), played(calls("Complete", `{"summary":"done"}`))}, func(_ *td.Spec, o *Options) {
+		priced(t, o, Budgets{Task: 1, TaskTokens: 1})
+		o.Replay = true
+	}, func(b *bench, id td.TaskID) {
+		task := b.until(id, td.Completed)
+		spent, err := b.journal.Spending(b.t.Context(), "")
+		if err != nil || len(spent.Lines) != 1 || spent.Lines[0].Replayed != 2 || spent.Lines[0].Amount != 0 || spent.Lines[0].Tokens != 0 || spent.Lines[0].Usage != (td.Usage{}) {
+			t.Errorf("the ledger has %+v, %v", spent, err)
+		}
+		if task.Cost != 0 || task.Replayed != 2 || task.Unpriced != 0 {
+			t.Errorf("it cost %s, %d replayed, %d unpriced", task.Cost, task.Replayed, task.Unpriced)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/window"
 )
 
 // choose is the model for a call that failed like this so far: the one wanted, the one that stands in for it
@@ -61,13 +62,42 @@ func gaveUp(failed []td.ModelFailure) td.FailedData {
 	return out
 }
 
-// cost is the price of an answer, by the name the model was asked for and then by the one that answered.
-// Unpriced is set when nobody knows.
-func (e *Engine) cost(asked string, resp llm.Response) (cost td.Money, unpriced bool) {
+// bill is what an answer cost.
+type bill struct {
+	cost      td.Money
+	unpriced  bool // nobody knows the price
+	estimated bool // the provider did not say what it took, or not all
+}
+
+// billed says what an answer cost, by the name the model was asked for and then by the one that answered. What the
+// provider does not say of its usage is estimated, so that nobody takes it for nothing: the input by what was sent, the
+// output by what came.
+func (e *Engine) billed(asked string, resp *llm.Response, sent int) (out bill) {
+	if resp.Replayed {
+		return out
+	}
+	if !strings.HasPrefix(asked, llm.Rehearsal+"/") {
+		out.estimated = estimate(resp, sent)
+	}
 	for _, name := range []string{asked, resp.Model} {
 		if cost, ok := e.Prices.Cost(name, resp.Usage); ok {
-			return cost, false
+			out.cost = cost
+			return out
 		}
 	}
-	return 0, resp.Usage != td.Usage{}
+	out.unpriced = resp.Usage != td.Usage{}
+	return out
+}
+
+// estimate fills in what the usage of an answer lacks, and reports whether it did.
+func estimate(resp *llm.Response, sent int) bool {
+	u, was := &resp.Usage, resp.Usage
+	if u.Input <= 0 && u.CacheRead <= 0 && u.CacheWrite <= 0 {
+		u.Input = int64(sent)
+	}
+	// Of a stream that was cut off the end of the usage is missing, too.
+	if u.Output <= 0 || resp.Cut {
+		u.Output = max(u.Output, int64(window.MessageTokens(resp.Message)))
+	}
+	return *u != was
 }

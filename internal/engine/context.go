@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/knowledge"
@@ -145,16 +145,26 @@ func (r *run) describeEnvironment(ctx context.Context, t td.Task) string {
 // maxInstructions bounds each AGENTS.md or CLAUDE.md: it is paid for in every call.
 const maxInstructions = 64 << 10
 
+var instructionFiles = []string{"AGENTS.md", "CLAUDE.md"}
+
 type instruction struct{ name, text string }
 
-// instructions are the AGENTS.md and CLAUDE.md files that hold for the workspace, nearest first, the
-// user's own last.
+// instructions are the AGENTS.md and CLAUDE.md files that hold for the workspace, nearest first, the user's own last. They
+// must be files, and no part of their path a symbolic link: the model is shown them without anybody judging where it leads.
 func (r *run) instructions(dir string) []instruction {
 	var found []instruction
-	read := func(root *os.Root, dir string) {
+	read := func(root *beneath.Folder, dir string) {
 		var beside string
-		for _, name := range []string{"AGENTS.md", "CLAUDE.md"} {
-			text, cut, err := readHead(root, filepath.Join(dir, name), maxInstructions)
+		for _, name := range instructionFiles {
+			path := filepath.Join(root.Name(), dir, name)
+			raw, _, cut, err := root.Head(filepath.Join(dir, name), maxInstructions)
+			text := strings.ToValidUTF8(string(raw), "\uFFFD")
+			if errors.Is(err, beneath.ErrLink) {
+				if to, _ := os.Readlink(path); slices.Contains(instructionFiles, filepath.Clean(to)) {
+					continue // another name of the file beside it, which is read
+				}
+				text, err = fmt.Sprintf("[%s is a symbolic link and was not read for you. Read it if you need it.]", path), nil
+			}
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				continue
@@ -165,7 +175,6 @@ func (r *run) instructions(dir string) []instruction {
 				continue // the same thing under two names
 			}
 			beside = text
-			path := filepath.Join(root.Name(), dir, name)
 			if cut {
 				r.Log.Warn("instructions are cut", "file", path, "limit", maxInstructions)
 				text += fmt.Sprintf("\n\n[%s is longer than %d bytes: the rest was left out. Read it if you need it.]", path, maxInstructions)
@@ -174,7 +183,7 @@ func (r *run) instructions(dir string) []instruction {
 		}
 	}
 	top := knowledge.Top(dir)
-	if root, err := os.OpenRoot(top); err == nil {
+	if root, err := beneath.Open(top); err == nil {
 		inside, err := filepath.Rel(top, dir)
 		for d := inside; err == nil; d = filepath.Dir(d) {
 			read(root, d)
@@ -184,34 +193,12 @@ func (r *run) instructions(dir string) []instruction {
 		}
 		_ = root.Close()
 	}
-	if root, err := os.OpenRoot(r.UserDir); r.UserDir != "" && err == nil {
+	if r.UserDir == "" {
+		return found
+	}
+	if root, err := beneath.OpenResolved(r.UserDir); err == nil {
 		read(root, ".")
 		_ = root.Close()
 	}
 	return found
-}
-
-var errNotRegular = errors.New("it is not a regular file")
-
-// readHead reads the beginning of a file, and says whether there is more. It is found within root only, so that a symlink cannot lead to
-// what the model must not see, and opened without waiting, so that a pipe cannot hold the run up.
-func readHead(root *os.Root, path string, limit int64) (text string, cut bool, _ error) {
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", false, err
-	}
-	defer func() { _ = f.Close() }()
-	if st, err := f.Stat(); err != nil {
-		return "", false, err
-	} else if !st.Mode().IsRegular() {
-		return "", false, errNotRegular
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return "", false, err
-	}
-	if cut = int64(len(raw)) > limit; cut {
-		raw = raw[:limit]
-	}
-	return strings.ToValidUTF8(string(raw), "\uFFFD"), cut, nil
 }

@@ -47,7 +47,9 @@ type Options struct {
 	Spool   tool.Spool
 	// Sandbox is what the commands of tools may do in a workspace; nil: whatever the user may.
 	Sandbox func(workspace string) *sandbox.Profile
-	Models  map[td.Tier]string
+	// Enforced reports whether this machine can enforce the whole of a sandbox; nil: it cannot.
+	Enforced func() bool
+	Models   map[td.Tier]string
 	// Choose says which model to call in place of one that is down, and why; nil: always the one wanted.
 	Choose func(model string) (use, why string)
 	// Chain is the models to use, in this order, when the waits of one are used up; nil: none.
@@ -93,6 +95,8 @@ type Options struct {
 	// Hooks are the hooks of the config; nil: none. HookDir is where those that are commands have their folders.
 	Hooks   *hook.Set
 	HookDir string
+	// Replay says that answers come from a cassette: nothing is set aside for them.
+	Replay bool
 	// Redact takes secrets out of what hooks and commands say before anybody acts on it or sees it.
 	Redact *redact.Redactor
 	// Live tells viewers what is on its way; it must not block.
@@ -387,8 +391,10 @@ func (r *run) next(ctx context.Context) error {
 	if r.shots.remade && !t.Open() {
 		return r.tellRemade(ctx)
 	}
-	if r.log.Look().Behind != "" && !t.Open() {
-		return r.rebase(ctx)
+	if !t.Open() {
+		if caught, err := r.catchUp(ctx); err != nil || caught {
+			return err
+		}
 	}
 	if !t.Open() && t.Context != nil {
 		if turned, err := r.turned(ctx); err != nil || turned {

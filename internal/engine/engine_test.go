@@ -40,7 +40,9 @@ func (s *script) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta))
 	n := len(s.requests) - 1
 	s.mu.Unlock()
 	if n >= len(s.plays) {
-		return calls("Complete", `{"summary":"the script ended"}`), nil
+		end := calls("Complete", `{"summary":"the script ended"}`)
+		end.Usage = td.Usage{Input: 1, Output: 1} // next to nothing, but said
+		return end, nil
 	}
 	switch p := s.plays[n].(type) {
 	case llm.Response:
@@ -145,6 +147,16 @@ func (b *bench) tools() []tool.Tool {
 				b.looked.Add(1)
 				return td.ToolResult{Content: "looked"}, nil
 			}}, nil
+		}},
+		{Name: "Echo", Prepare: func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+			var say struct{ Say, Fail string }
+			err := json.Unmarshal(in, &say)
+			return tool.Call{Effect: td.Pure, Run: func(context.Context) (td.ToolResult, error) {
+				if say.Fail != "" {
+					return td.ToolResult{}, errors.New(say.Fail)
+				}
+				return td.ToolResult{Content: say.Say}, nil
+			}}, err
 		}},
 		{Name: "Hang", Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
 			return tool.Call{Effect: td.Pure, Run: func(ctx context.Context) (td.ToolResult, error) {

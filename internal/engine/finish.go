@@ -271,9 +271,12 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
 	_, err := r.log.Do(step, durable.Step{
 		Intent: td.Intent{Key: v.Key, Kind: td.ValidatorStep, Name: task.Validator, Effect: td.Pure, Attempt: attempt, Wants: wants},
 		Run: r.leased(v.Key, wants, func(ctx context.Context) (td.Outcome, error) {
+			if err := r.root.Intact(); err != nil { // what passes elsewhere proves nothing
+				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil
+			}
 			p, err := r.Spool.Start(ctx, name, sandbox.Command{
 				Shell: task.Validator, Dir: task.Dir, Timeout: validatorLimit, Task: task.ID, Run: task.Run, Step: v.Key,
-				Profile: r.sandbox(),
+				Profile: r.heldTo(r.validatorHeld(task)),
 			})
 			if err != nil {
 				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil

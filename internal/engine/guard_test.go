@@ -128,10 +128,10 @@ func TestAlwaysHolds(t *testing.T) {
 		o.Guard, o.More = g, with(command("shuf -eo x"))
 	}, func(b *bench, id td.TaskID) {
 		req := b.until(id, td.Waiting).Requests[0]
-		if want := []string{"yes", "no", "always", "never"}; !slices.Equal(req.Options, want) || len(req.Offers) == 0 || req.Offers[0].Rules[0] != "Bash(shuf *)" {
+		if want := []string{"yes", "no", "always", "never"}; !slices.Equal(req.Options, want) || len(req.Offers) == 0 || req.Offers[0].Rules[0] != "Bash(shuf -eo x)" {
 			t.Fatalf("asked %+v", req)
 		}
-		b.post(id, allowed(req, td.Always, td.TaskScope, "Bash(shuf *)"))
+		b.post(id, allowed(req, td.Always, td.TaskScope, "Bash(shuf -eo x)"))
 		task := b.until(id, td.Completed)
 		if len(task.Rules) != 1 || task.Rules[0].By != "ada" || len(g.kept) > 0 {
 			t.Errorf("rules %+v, written down %+v", task.Rules, g.kept)
@@ -140,7 +140,7 @@ func TestAlwaysHolds(t *testing.T) {
 	play(t, []any{calls("Bash", "{}"), calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
 		o.Guard, o.More = g, with(command("shuf -eo x"))
 	}, func(b *bench, id td.TaskID) {
-		b.post(id, allowed(b.until(id, td.Waiting).Requests[0], td.Never, td.ProjectScope, "Bash(shuf *)"))
+		b.post(id, allowed(b.until(id, td.Waiting).Requests[0], td.Never, td.ProjectScope, "Bash(shuf -eo x)"))
 		for b.task(id).Turns < 2 {
 			b.until(id, td.Waiting)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,11 +64,16 @@ func (r *run) step(ctx context.Context) (context.Context, func()) {
 
 // askHook asks one hook as a durable step, unless its answer is recorded.
 func askHook[P hook.Payload](ctx context.Context, r *run, key td.StepKey, s hook.Spec, p P) (hook.Result, error) {
-	a := &asking{r: r, spec: s, payload: p, key: hookKey(key, s)}
+	a := &asking{r: r, spec: s, key: hookKey(key, s)}
 	known := r.log.Transcript().Hook(a.key)
 	if known.Result != nil {
 		return readResult(s, known.Result), nil
 	}
+	p, err := heard(r, p)
+	if err != nil {
+		return hook.Result{}, err
+	}
+	a.payload = p
 	a.attempt = known.Attempts
 	if prior := known.InFlight; prior != nil {
 		a.attempt = prior.Attempt
@@ -80,7 +86,6 @@ func askHook[P hook.Payload](ctx context.Context, r *run, key td.StepKey, s hook
 		}
 	}
 	var out td.Outcome
-	var err error
 	if s.Command != "" {
 		out, err = a.command(ctx, known.InFlight)
 	} else {
@@ -90,6 +95,23 @@ func askHook[P hook.Payload](ctx context.Context, r *run, key td.StepKey, s hook
 		return hook.Result{}, err
 	}
 	return readResult(s, out.Hook), nil
+}
+
+// heard is a payload without known secrets in any of its fields: hooks write to files and to addresses (G-9).
+func heard[P hook.Payload](r *run, p P) (P, error) {
+	raw, err := hook.Encode(p)
+	if err != nil {
+		return p, err
+	}
+	clean := r.Redact.Known(raw)
+	if bytes.Equal(clean, raw) {
+		return p, nil
+	}
+	out, err := hook.Decode[P](clean)
+	if err != nil {
+		return p, fmt.Errorf("take secrets out of what a hook is told: %w", err)
+	}
+	return out, nil
 }
 
 // hookKey is the step of asking one hook on an occasion.

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -444,4 +447,53 @@ func TestHookSecretsAreTakenOut(t *testing.T) {
 			t.Error("the changed input is not recorded as it ran")
 		}
 	})
+}
+
+// Hooks write to files and to addresses: they hear of no secret, known or by its shape, in any field of what they are
+// told, and in no encoding.
+func TestHooksHearNoSecrets(t *testing.T) {
+	const secret = "hunter2hunter2/x"
+	key := "ghp" + "_abcdefghijklmnopqrst0123456789"
+	forms := []string{secret, base64.StdEncoding.EncodeToString([]byte("a:" + secret)), hex.EncodeToString([]byte(secret)), url.QueryEscape(secret)}
+	var mu sync.Mutex
+	heard, posts := "", 0
+	set := hooked(t, func(_ context.Context, p hook.Payload, _ hook.Firing) (hook.Result, error) {
+		raw, err := hook.Encode(p)
+		mu.Lock()
+		defer mu.Unlock()
+		heard += string(raw)
+		if p.Point() == hook.PostToolUse {
+			posts++
+		}
+		return hook.Result{}, err
+	}, hook.PreToolUse, hook.PostToolUse, hook.LoopIteration, hook.PreContextAssembly, hook.PostContextAssembly)
+	say := func(field string) string {
+		raw, err := json.Marshal(map[string]string{field: "got " + strings.Join(forms, " and ")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	// The model itself does not know the key: only the result of the tool holds it.
+	play(t, []any{calls("Echo", say("say")), calls("Echo", say("fail")), calls("Echo", `{"say":"\u0067hp_abcdefghijklmnopqrst0123456789"}`)},
+		func(s *td.Spec, o *Options) {
+			o.Hooks, o.Redact, s.Title = set, redact.New(secret), "with "+secret
+		}, func(b *bench, id td.TaskID) {
+			b.until(id, td.Completed)
+			mu.Lock()
+			defer mu.Unlock()
+			if posts < 3 || !strings.Contains(heard, "got [redacted]") {
+				t.Errorf("%d results were told: %s", posts, heard)
+			}
+			for _, form := range forms {
+				if strings.Contains(heard, form) {
+					t.Errorf("hooks heard %q", form)
+				}
+			}
+			for _, line := range strings.Split(heard, `"tool_response"`)[1:] {
+				if answer, _, _ := strings.Cut(line, "}"); strings.Contains(answer, key) {
+					t.Errorf("hooks heard the key in a result: %s", answer)
+				}
+			}
+		})
 }

@@ -10,6 +10,7 @@ import (
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/merge"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -23,8 +24,9 @@ var (
 	fpWithdrawn = failpoint.New("engine.merge.withdrawn")
 )
 
-// mergeResource is what a step has leased while it merges: one at a time, in the order of their coming.
-func mergeResource(w td.Worktree) string { return td.MergeResource + w.Repo + ":" + w.Into }
+// mergeResource is what a step has leased while it merges: one at a time for a trunk, in the order of their coming, whatever branch the work is
+// merged into first.
+func mergeResource(w td.Worktree) string { return td.MergeResource + w.Repo + ":" + w.Trunk }
 
 // integrate brings the work of a task that has a worktree into the integration branch (T-7): committed on its own
 // branch, merged when its turn in the queue comes, and the trunk after it. What stands in the way goes back to the agent.
@@ -122,13 +124,8 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 	}
 	step, done := r.step(ctx)
 	defer done()
-	checks, attempt, stale := 0, 0, ""
-	if in := n.call.Merge.Intent; in != nil {
-		attempt = in.Attempt
-		if r.inFlight(key) {
-			attempt++
-		}
-	}
+	checks, stale := 0, ""
+	attempt := r.attempt(key, n.call.Merge.Intent)
 	_, err := r.keyed(step, td.Intent{Key: key, Kind: td.MergeStep, Name: w.Into, Wants: wants}, func(ctx context.Context) (*td.ToolResult, error) {
 		merged, err := r.Worktrees.Merged(ctx, w, own.Commit)
 		if err != nil || merged == nil {
@@ -166,9 +163,21 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 		return err
 	}
 	if err == nil && stale != "" {
-		return r.log.Append(ctx, td.FellBehind{Commit: stale, By: td.ByTaskdaemon})
+		return r.log.Append(ctx, td.FellBehind{Commit: stale, By: td.ByTaskdaemon, Resolved: true})
 	}
 	return err
+}
+
+// attempt is which try of a step this is.
+func (r *run) attempt(key td.StepKey, last *td.Intent) int {
+	switch {
+	case last == nil:
+		return 0
+	case r.inFlight(key):
+		return last.Attempt + 1
+	default:
+		return last.Attempt
+	}
 }
 
 func mergedOutcome(m td.Merged) (td.Outcome, error) {
@@ -201,7 +210,7 @@ func (r *run) waiting(ctx context.Context, own td.Task) ([]merge.Work, error) {
 	resource := mergeResource(*own.Worktree)
 	var found []td.Task
 	for _, t := range blocked {
-		if t.ID != own.ID && t.Place != nil && t.Offered != "" && slices.ContainsFunc(t.Place.Wants, func(w td.Want) bool { return w.Resource == resource }) {
+		if t.ID != own.ID && t.Place != nil && t.Offered != "" && t.Worktree.Into == own.Worktree.Into && slices.ContainsFunc(t.Place.Wants, func(w td.Want) bool { return w.Resource == resource }) {
 			found = append(found, t)
 		}
 	}
@@ -232,19 +241,28 @@ func (r *run) checkMerged(ctx context.Context, w td.Worktree, commit string, key
 	if err != nil {
 		return "", err
 	}
-	commands := []string{}
+	type check struct {
+		command string
+		held    policy.Confinement
+	}
+	var checks []check
 	if setup != "" {
-		commands = append(commands, setup)
+		checks = append(checks, check{setup, policy.Unconfined})
 	}
 	for _, work := range of {
-		commands = append(commands, work.Check)
+		held := policy.HeldToWorkspace // who may run the validator of another task freely is that task's to know
+		if task := r.log.Task(); work.Task == task.ID {
+			held = r.validatorHeld(task)
+		}
+		checks = append(checks, check{work.Check, held})
 	}
-	for i, command := range commands {
+	for i, c := range checks {
+		command := c.command
 		if why := r.barred(r.log.Task(), dir, command); why != "" {
 			return fmt.Sprintf("`%s` may not be run: %s", command, why), nil
 		}
 		step := td.StepKey(fmt.Sprintf("%s.c%d.%d", key, nth, i))
-		out, err := r.command(ctx, step, command, dir, validatorLimit)
+		out, err := r.command(ctx, step, command, dir, validatorLimit, c.held)
 		r.forget(step) // also if it was stopped: it is begun anew under another name
 		if err != nil {
 			return "", err
@@ -269,13 +287,17 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 	wants := []td.Want{{Resource: mergeResource(w)}} // who merges meanwhile would find the trunk's checkout half-moved
 	step, done := r.step(ctx)
 	defer done()
+	checks, attempt := 0, r.attempt(key, n.call.Follow.Intent)
 	_, err = r.keyed(step, td.Intent{Key: key, Kind: td.FollowStep, Name: w.Trunk, Wants: wants},
 		func(context.Context) (*td.ToolResult, error) { return nil, nil }, //nolint:nilnil // a trunk that has followed follows no further
 		r.leased(key, wants, func(ctx context.Context) (td.Outcome, error) {
 			if !may {
-				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s stays, as a person wants it; the work is on %s: git merge --ff-only %s", w.Trunk, w.Into, w.Into)}}, nil
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s stays, as a person wants it; the work is on %s: git merge %s", w.Trunk, w.Into, w.Into)}}, nil
 			}
-			why, err := r.Worktrees.Follow(ctx, w)
+			why, err := r.Worktrees.Follow(ctx, w, workOf(r.log.Task()), func(ctx context.Context, commit string, of []merge.Work) (string, error) {
+				checks++
+				return r.checkMerged(ctx, w, commit, key.Try(attempt), checks, of)
+			})
 			if err != nil {
 				return gitFailed(ctx, err)
 			}
@@ -297,18 +319,50 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 
 // mayFollow reports whether the trunk may follow, and whether a person has yet to say so. They are asked once.
 func (r *run) mayFollow(ctx context.Context, w td.Worktree, follow transcript.Check) (may, waits bool, err error) {
-	asks, err := r.Worktrees.Asks(ctx, w)
-	if err != nil || !asks {
+	wanted, lacks, err := r.Worktrees.Asks(ctx, w)
+	if err != nil || !wanted && lacks == "" {
 		return err == nil, false, err
 	}
 	if a := follow.Asked; a.Settled() {
-		return a.Answer != nil && a.Answer.Choice == td.Yes, false, nil
+		if a.Answer == nil || a.Answer.Choice != td.Yes && a.Answer.Choice != td.Always {
+			return false, false, nil
+		}
+		return true, false, r.keepRules(ctx, a, policy.Allow)
 	}
-	return false, true, r.ask(ctx, td.Request{
+	req := td.Request{
 		ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutTrunk, Step: follow.Key, Options: []string{td.Yes, td.No},
-		Prompt: fmt.Sprintf("The work is merged into %s. May %s follow? %s: it does, where your folder has no changes in the way · %s: it stays, and you merge: git merge --ff-only %s",
-			w.Into, w.Trunk, td.Yes, td.No, w.Into),
-	})
+		Prompt: fmt.Sprintf("The work is merged into %s. May %s follow? %s: it does, where your folder has no changes in the way · %s: it stays, and you merge: %s",
+			w.Into, w.Trunk, td.Yes, td.No, mergeByHand(w, lacks)),
+	}
+	if lacks != "" {
+		req.Detail = fmt.Sprintf("The commits %s: taskdaemon runs no program of yours on its own commits.", lacks)
+	}
+	if !wanted {
+		d, err := r.decideTrunk()
+		if err != nil || d.Verdict != policy.Ask {
+			return d.Verdict == policy.Allow, false, err
+		}
+		req.Kind, req.Tool, req.Options = td.AskPermission, policy.Trunk, []string{td.Yes, td.No, td.Always}
+		req.Offers = []td.Offer{{Rules: []string{policy.Trunk}, Words: "branches of yours to follow without hooks and signatures"}}
+	}
+	return false, true, r.ask(ctx, req)
+}
+
+// decideTrunk says what the rules say of a branch that follows without what the person's own commits go through.
+func (r *run) decideTrunk() (policy.Decision, error) {
+	p, err := r.policy(r.log.Task(), r.root.Dir())
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	return p.Decide(policy.Action{Tool: policy.Trunk, Mode: policy.ModeAsk}), nil
+}
+
+// mergeByHand is what a person types where the trunk does not follow. A merge commit of theirs is signed and passes their hooks.
+func mergeByHand(w td.Worktree, lacks string) string {
+	if lacks != "" {
+		return "git merge --no-ff " + w.Into
+	}
+	return "git merge --ff-only " + w.Into
 }
 
 // withdraw takes back what the task offered to be merged, because it is to be cancelled, so that no other takes it along. If that is too

@@ -130,10 +130,10 @@ func (r *run) nextCall(ctx context.Context) (*call, error) {
 		return nil, err
 	}
 	if c.answer == "" {
-		if err := r.warnBudget(ctx); err != nil {
+		c.reserve = r.reserveTurn(c.req)
+		if err := r.warnBudget(ctx, c.reserve.Caps); err != nil {
 			return nil, err
 		}
-		c.reserve = r.reserveTurn(c.req)
 	}
 	c.key = script.ModelKey()
 	c.again = script.Model.InFlight && script.Model.Intent.Name == c.req.Model
@@ -253,7 +253,8 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.
 		return td.Outcome{Failure: r.failure(req.Model, err, r.log.Transcript().Model.Failures, r.log.Now())}, nil
 	}
 	fpAnswered.Hit()
-	cost, unpriced := r.cost(req.Model, resp)
+	script := r.log.Transcript()
+	paid := r.billed(req.Model, &resp, script.Scale.Of(script.Estimate()))
 	prefix := r.prefix(*req, resp)
 	return td.Outcome{Model: &td.ModelResult{
 		Prefix:     prefix,
@@ -261,8 +262,10 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.
 		StopReason: resp.StopReason,
 		Model:      resp.Model,
 		Usage:      resp.Usage,
-		Cost:       cost,
-		Unpriced:   unpriced,
+		Cost:       paid.cost,
+		Unpriced:   paid.unpriced,
+		Estimated:  paid.estimated,
+		Replayed:   resp.Replayed,
 		FirstToken: resp.FirstToken,
 		Cut:        resp.Cut,
 	}}, nil

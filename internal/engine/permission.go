@@ -49,6 +49,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
 			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: choices(d), Offers: offers(d),
 			Detail: strings.TrimSpace(call.Title + "\n" + d.Why), Limit: limit, InputHash: inputHash(c), Bound: call.Bound,
+			Diff: diffOf(call),
 		})
 		switch {
 		case err != nil:
@@ -74,6 +75,14 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 		return false, "", r.deny(ctx, c, "request "+a.Request.Handle(), why)
 	}
 	return true, "request " + a.Request.Handle(), r.keepRules(ctx, a, policy.Allow)
+}
+
+// diffOf is what a call would change in a file.
+func diffOf(call tool.Call) string {
+	if call.Diff == nil {
+		return ""
+	}
+	return call.Diff()
 }
 
 // choices are what may be answered.

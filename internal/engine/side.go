@@ -56,8 +56,11 @@ func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, ma
 		}, func(llm.Delta) {})
 		if err == nil {
 			fpSideAnswered.Hit()
-			cost, unpriced := e.cost(model, resp)
-			return td.SideResult{Text: resp.Message.Text(), Model: resp.Model, Usage: resp.Usage, Cost: cost, Unpriced: unpriced}, nil
+			paid := e.billed(model, &resp, window.Tokens(system+prompt))
+			return td.SideResult{
+				Text: resp.Message.Text(), Model: resp.Model, Usage: resp.Usage,
+				Cost: paid.cost, Unpriced: paid.unpriced, Estimated: paid.estimated, Replayed: resp.Replayed,
+			}, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return td.SideResult{}, cause

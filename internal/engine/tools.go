@@ -145,6 +145,7 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	if d.Verdict != policy.Allow || often != "" || refused(c) {
 		return durable.Step{}, false // useOne has it denied or asked about
 	}
+	env.Sandbox = func() *sandbox.Profile { return r.heldTo(d.Confined) }
 	in := intent(c, call, 0, "")
 	in.Wants = wants
 	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
@@ -210,8 +211,9 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		if err := r.granted(ctx, c, rule); err != nil {
 			return err
 		}
-		d.Rule = rule
+		d.Rule, d.Confined = rule, policy.Unconfined
 	}
+	env.Sandbox = func() *sandbox.Profile { return r.heldTo(d.Confined) }
 	if !d.Looks {
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: d.Rule})
 	}
@@ -374,7 +376,6 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 		Emit:    func(out []byte) { r.live(step, api.LiveOutput, out) },
 		Now:     r.Now,
 		Timeout: limit,
-		Sandbox: r.sandbox,
 		Secrets: r.Redact,
 		Ask: func(ctx context.Context, prompt string, maxTokens int) (td.SideResult, error) {
 			return r.Aside(ctx, r.log.Task(), digestSystem, prompt, maxTokens)
@@ -386,14 +387,38 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 // sandbox does not hold to the workspace: it is required, and there is no network but the proxy's.
 func (r *run) sandbox() *sandbox.Profile { return r.sandboxIn(r.log.Task().Dir) }
 
+// heldTo is what a command may do that was allowed because a sandbox holds it: that much, or it does not run.
+func (r *run) heldTo(held policy.Confinement) *sandbox.Profile { return heldTo(r.sandbox(), held) }
+
+func heldTo(p *sandbox.Profile, held policy.Confinement) *sandbox.Profile {
+	if p == nil || held == policy.Unconfined {
+		return p
+	}
+	p.Required, p.Network = true, sandbox.NetworkOff
+	switch {
+	case held == policy.HeldToLooking:
+		p.Files, p.Write = sandbox.ReadOnly, nil
+	case p.Files == sandbox.Full:
+		p.Files = sandbox.WorkspaceWrite
+	}
+	return p
+}
+
 // sandboxIn is what commands on behalf of the task may do in a folder.
 func (r *run) sandboxIn(dir string) *sandbox.Profile {
 	if r.Sandbox == nil {
 		return nil
 	}
-	t := r.log.Task()
-	p := r.Sandbox(dir)
-	if p != nil && p.Files != sandbox.Full && r.mode(t) == td.AutoMode {
+	return UnderMode(r.Sandbox(dir), r.mode(r.log.Task()))
+}
+
+// UnderMode makes of a profile what commands may do in a mode.
+func UnderMode(p *sandbox.Profile, mode td.PermissionMode) *sandbox.Profile {
+	switch {
+	case p == nil:
+	case mode == td.PlanMode: // whatever the rules say, nothing is changed
+		p.Files, p.Write, p.Network, p.Required = sandbox.ReadOnly, nil, sandbox.NetworkOff, true
+	case mode == td.AutoMode && p.Files != sandbox.Full:
 		p.Required = true
 		if p.Network == sandbox.NetworkFull {
 			p.Network = sandbox.NetworkOff
@@ -402,11 +427,15 @@ func (r *run) sandboxIn(dir string) *sandbox.Profile {
 	return p
 }
 
-// confined reports whether a command would be held to the workspace.
-func (r *run) confined() bool {
-	p := r.sandbox()
-	return p != nil && p.Required && p.Files != sandbox.Full && p.Network != sandbox.NetworkFull
+// Confines reports whether commands with a profile can be held to the workspace, or to less, without a network. Enforced
+// says whether this machine can; a profile that is required is refused where it cannot.
+func Confines(p *sandbox.Profile, enforced func() bool) bool {
+	return p != nil && p.Files != sandbox.Full && (p.Required || enforced != nil && enforced())
 }
+
+// confined reports whether a command can be held to the workspace, or to less, without a network. What is allowed for
+// that reason runs with heldTo.
+func (r *run) confined() bool { return Confines(r.sandbox(), r.Enforced) }
 
 // live shows viewers what comes of a step, before it is recorded.
 func (r *run) live(step td.StepKey, kind api.LiveKind, text []byte) {

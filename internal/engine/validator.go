@@ -96,18 +96,38 @@ func (r *run) keepAgreed(ctx context.Context, a *transcript.Asked, task td.Task)
 	return err
 }
 
-// decideValidator says what the rules say of the task's validator: what may be run as a command of the agent's may be
-// run as this. What the task has read since does not count: it did not write the text.
+// decideValidator says what the rules say of the task's validator: a rule that speaks of validators decides; else it runs
+// where a sandbox holds it to the workspace, like a build. What the task has read since does not count: it did not write
+// the text.
 func (r *run) decideValidator(task td.Task) (policy.Decision, error) {
 	p, err := r.policy(task, r.root.Dir())
 	if err != nil {
 		return policy.Decision{}, err
 	}
-	d := p.Decide(policy.Action{
-		Tool: "Bash", Command: task.Validator, Dir: r.root.Dir(), Mode: policy.Mode(r.mode(task)), Sandboxed: r.confined(),
-	})
-	if d.Verdict == policy.Allow {
+	d := p.Decide(policy.Action{Tool: policy.Validator, Bound: policy.ValidatorBound(task.Validator), Mode: policy.ModeAsk})
+	if d.Verdict != policy.Ask || !d.Unruled {
 		return d, nil
 	}
-	return p.Decide(policy.Action{Tool: policy.Validator, Bound: policy.ValidatorBound(task.Validator), Mode: policy.ModeAsk}), nil
+	mode := policy.Mode(r.mode(task))
+	if mode == policy.ModeAcceptEdits {
+		mode = policy.ModeAuto
+	}
+	as := p.Decide(policy.Action{Tool: "Bash", Command: task.Validator, Dir: r.root.Dir(), Mode: mode, Sandboxed: r.confined()})
+	if as.Verdict == policy.Allow {
+		return as, nil
+	}
+	return d, nil
+}
+
+// validatorHeld is what the validator is held to. Every attempt asks anew, also one after a crash: where nothing allows it
+// any more, it is held.
+func (r *run) validatorHeld(task td.Task) policy.Confinement {
+	if !planned(task) || task.Yes {
+		return policy.Unconfined
+	}
+	d, err := r.decideValidator(task)
+	if err != nil || d.Verdict != policy.Allow {
+		return policy.HeldToWorkspace
+	}
+	return d.Confined
 }

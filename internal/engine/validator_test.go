@@ -68,6 +68,7 @@ func TestForeignValidator(t *testing.T) {
 		"every one is":           {plays: twice, rules: []policy.Rule{{Verdict: policy.Allow, Match: "Validator"}}, want: td.Completed, ran: 2},
 		"none is":                {plays: refused, rules: []policy.Rule{{Verdict: policy.Deny, Match: "Validator"}}, want: td.Failed},
 		"the agent may run it":   {plays: twice, rules: []policy.Rule{{Verdict: policy.Allow, Match: "Bash(sh ./deploy.sh *)"}}, want: td.Completed, ran: 2},
+		"they are asked about":   {plays: refused, rules: []policy.Rule{{Verdict: policy.Ask, Match: "Validator"}, {Verdict: policy.Allow, Match: "Bash(sh ./deploy.sh *)"}}, answer: allowed(td.Request{}, td.No, ""), want: td.Failed},
 		"yes to all":             {plays: twice, yes: true, want: td.Completed, ran: 2},
 		"a hook agrees":          {plays: twice, hook: hook.Result{Permission: hook.Allow}, want: td.Completed, ran: 2},
 		"a hook does not":        {plays: refused, hook: hook.Result{Blocked: true, Reason: "not here"}, want: td.Failed},

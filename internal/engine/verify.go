@@ -222,7 +222,7 @@ func (r *run) verifierSpec(ctx context.Context, t td.Task, claim string, id td.T
 	}
 	return td.Spec{
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask, Mode: td.Autonomous,
-		Parent: t.ID, Root: t.Tree(), Budget: t.Budget, Depth: t.Depth + 1, Dir: dir, Source: t.Home(), Priority: t.Priority, Yes: t.Yes,
+		Parent: t.ID, Root: t.Tree(), Budget: t.Budget, TokenBudget: t.TokenBudget, Depth: t.Depth + 1, Dir: dir, Source: t.Home(), Priority: t.Priority, Yes: t.Yes,
 		PermissionLimit: t.PermissionLimit, Permissions: cmp.Or(t.PermissionsOverride, t.Permissions),
 		Inherited: append(slices.Concat(t.Inherited, t.Rules, local), keepOut(top)), Tainted: t.Untrusted, Rehearsal: t.Rehearsal, CreatedBy: "task " + t.Handle,
 		Title: clip("verify: "+t.Title, 80), Prompt: r.verifierPrompt(ctx, t, claim, top),

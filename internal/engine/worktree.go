@@ -11,6 +11,7 @@ import (
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/merge"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
@@ -42,6 +43,11 @@ type Worktrees interface {
 	Rebase(ctx context.Context, w td.Worktree, onto string) (changed, conflicts []string, err error)
 	// Rebased reports whether the branch builds on the commit.
 	Rebased(ctx context.Context, w td.Worktree, onto string) (bool, error)
+	// Holds reports whether the branch holds a commit, and Follows whether a commit of the trunk builds on another.
+	Holds(ctx context.Context, w td.Worktree, commit string) (bool, error)
+	Follows(ctx context.Context, w td.Worktree, commit, earlier string) (bool, error)
+	// Merging reports whether the agent is in the midst of a merge, or of something like it, in the worktree.
+	Merging(ctx context.Context, w td.Worktree) (bool, error)
 	// Resolves reports whether the agent is to resolve conflicts with the trunk before a person is asked.
 	Resolves(w td.Worktree) bool
 	// Merge merges the work of a task, and of others that wait, into the integration branch.
@@ -52,11 +58,12 @@ type Worktrees interface {
 	Withdraw(ctx context.Context, w td.Worktree, commit string) (*td.Merged, error)
 	// Checkout makes a throw-away checkout of a commit in the folder of that name, and says where it is.
 	Checkout(ctx context.Context, w td.Worktree, commit, name string) (string, error)
-	// Asks reports whether the trunk is to follow only if a person agrees.
-	Asks(ctx context.Context, w td.Worktree) (bool, error)
+	// Asks reports whether the trunk is to follow only if a person agrees: because they want to be asked, or because the commits
+	// lack something that theirs go through.
+	Asks(ctx context.Context, w td.Worktree) (wanted bool, lacks string, err error)
 	// Follow lets the trunk follow the integration branch, if the person wants that and it can be done without touching what
-	// is theirs; else it says why not.
-	Follow(ctx context.Context, w td.Worktree) (why string, err error)
+	// is theirs; else it says why not. What the trunk has got meanwhile is brought in first, and has to pass the work's checks.
+	Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (why string, err error)
 }
 
 // keyed does a step that can be found done. One that an earlier life left in flight is looked for first.
@@ -183,7 +190,7 @@ func (r *run) setUp(ctx context.Context, w td.Worktree) error {
 	out, err := r.log.Do(ctx, durable.Step{
 		Intent: td.Intent{Key: td.SetupKey, Kind: td.PlaceStep, Name: command, Effect: td.Pure, Attempt: attempt},
 		Run: func(ctx context.Context) (td.Outcome, error) {
-			out, err := r.command(ctx, td.SetupKey.Try(attempt), command, w.Path, setupLimit)
+			out, err := r.command(ctx, td.SetupKey.Try(attempt), command, w.Path, setupLimit, policy.Unconfined)
 			fpSetUp.Hit()
 			return out, err
 		},
@@ -197,10 +204,10 @@ func (r *run) setUp(ctx context.Context, w td.Worktree) error {
 }
 
 // command runs a command of taskdaemon's own on behalf of the task, in the sandbox and under the shim like any other.
-func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, limit time.Duration) (td.Outcome, error) {
+func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, limit time.Duration, held policy.Confinement) (td.Outcome, error) {
 	task := r.log.Task()
 	p, err := r.Spool.Start(ctx, tool.SpoolName(task.ID, key), sandbox.Command{
-		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Profile: r.sandboxIn(dir),
+		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Profile: heldTo(r.sandboxIn(dir), held),
 	})
 	if err != nil {
 		return toolError(fmt.Sprintf("it could not be started: %v", err)), nil
@@ -218,6 +225,41 @@ func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, li
 		return toolError(fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))), nil
 	}
 	return td.Outcome{Tool: &td.ToolResult{Content: tool.Output(res), Exit: &res.Exit}}, nil
+}
+
+// catchUp brings the branch onto what the trunk has by now, unless a conflict with that was left to the agent or to the merge, or the agent has a
+// merge open: then it waits. It reports whether it did anything.
+func (r *run) catchUp(ctx context.Context) (bool, error) {
+	task := r.log.Look()
+	if task.Worktree == nil || task.Behind == "" && task.Resolving == nil {
+		return false, nil
+	}
+	if task.Resolving != nil {
+		settled, err := r.resolved(ctx, *task)
+		if err != nil || !settled {
+			return false, err
+		}
+		return true, r.log.Append(ctx, td.FellBehind{Commit: task.Behind, By: td.ByTaskdaemon, Resolved: true})
+	}
+	if merging, err := r.Worktrees.Merging(ctx, *task.Worktree); err != nil || merging {
+		return false, err
+	}
+	return true, r.rebase(ctx)
+}
+
+// resolved reports whether a conflict is no more: the agent has brought in what conflicted, or the trunk has dropped it.
+func (r *run) resolved(ctx context.Context, task td.Task) (bool, error) {
+	left := task.Resolving
+	if task.Behind != "" {
+		follows, err := r.Worktrees.Follows(ctx, *task.Worktree, task.Behind, left.Onto)
+		if err != nil || !follows {
+			return err == nil, err
+		}
+	}
+	if left.Later {
+		return false, nil
+	}
+	return r.Worktrees.Holds(ctx, *task.Worktree, left.Onto)
 }
 
 // rebase brings the task's branch onto what the trunk has by now (K-3): what is not committed is committed first, so that
@@ -257,13 +299,13 @@ func (r *run) rebase(ctx context.Context) error {
 	}
 	if len(conflicts) > 0 && r.Worktrees.Resolves(w) {
 		fpClashed.Hit() // it is found again after a crash, and counts once
-		if bodies := td.Resolve(r.log.Task()); bodies != nil {
+		if bodies := td.Resolve(r.log.Task(), conflicts); bodies != nil {
 			return r.log.Append(ctx, bodies...)
 		}
 	}
 	if out.Tool.IsError {
 		return r.ask(ctx, td.Request{
-			ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutRebase, Options: []string{td.RebaseAgent, td.RebaseRetry, td.RebaseSkip},
+			ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutRebase, Options: []string{td.RebaseAgent, td.RebaseRetry, td.RebaseSkip}, Files: conflicts,
 			Prompt: fmt.Sprintf("%s has commits that the branch of this task cannot be brought onto: %s. Its worktree is as it was. "+
 				"%s: the agent resolves it · %s: try again, after you have · %s: leave it for when the work is merged",
 				w.Trunk, out.Tool.Content, td.RebaseAgent, td.RebaseRetry, td.RebaseSkip),

@@ -127,7 +127,7 @@ func (p *place) settle(ctx context.Context) error {
 
 // indexIs reports whether the index holds exactly what a commit does.
 func (p *place) indexIs(ctx context.Context, commit string) (bool, error) {
-	_, err := p.run(ctx, "diff-index", "--cached", "--quiet", "--ignore-submodules=none", commit, "--")
+	_, err := p.run(ctx, "diff-index", "--cached", "--quiet", notInside, commit, "--")
 	if exitCode(err) == 1 {
 		return false, nil
 	}

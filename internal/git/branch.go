@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -16,14 +17,10 @@ const (
 // maxSlug keeps names of branches readable.
 const maxSlug = 40
 
-// BranchName is the branch of a run: taskdaemon/run/<handle>-<words of the title>. It is ASCII in lower case, so that no two
-// differ only in what some file systems do not tell apart.
+// BranchName is the branch of a run: taskdaemon/run/<handle>/<words of the title>. It is ASCII in lower case, so that no two
+// differ only in what some file systems do not tell apart. Each task has a folder of its own among the references, and can write there alone.
 func BranchName(handle, title string) string {
-	name := slug(handle)
-	if words := slug(title); words != "" {
-		name += "-" + words
-	}
-	return runBranches + strings.Trim(name, "-")
+	return runBranches + cmp.Or(slug(handle), "task") + "/" + cmp.Or(slug(title), "work")
 }
 
 // slug is the letters and digits of a text, in lower case, with a dash for what is between them.
@@ -55,11 +52,11 @@ func clash(ctx context.Context, repo string, refs ...string) error {
 		return err
 	}
 	fold := func(s string) string { return s }
-	ignore, err := line(ctx, call{dir: repo, args: []string{"config", "--type=bool", "--get", "core.ignoreCase"}})
-	if err != nil && exitCode(err) != 1 {
+	said, err := configs.of(ctx, siteOf(call{dir: repo}))
+	if err != nil {
 		return err
 	}
-	if ignore == "true" {
+	if said.isTrue("core.ignorecase") {
 		fold = strings.ToLower
 	}
 	for other := range strings.Lines(string(out)) {

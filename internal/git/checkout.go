@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -27,6 +30,32 @@ const CheckoutBranch = "taskdaemon/checkout"
 
 // Draft is the end of the name under which a checkout is made, beside its place.
 const Draft = ".making"
+
+// borrowers are the folders in which repositories of ours lie that borrow the objects of others.
+var borrowers folders
+
+type folders struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (f *folders) add(dir string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if dir = real(dir); !slices.Contains(f.list, dir) {
+		f.list = append(f.list, dir)
+	}
+}
+
+func (f *folders) have(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.list, func(dir string) bool { return covers(path, dir) })
+}
+
+// CheckoutsIn says where the checkouts lie that were made by Checkout: they may go on borrowing objects. Nobody else may be able to make a
+// repository there.
+func CheckoutsIn(dir string) { borrowers.add(dir) }
 
 // Checkout makes the folder into a checkout of exactly tree, which the checkout around dir must hold: tracked and
 // untracked files, not ignored ones. Conflict when it holds something else by now.
@@ -59,6 +88,7 @@ func CheckoutCommit(ctx context.Context, dir, commit, into string) error {
 
 // whole makes a folder beside its place and moves it there when it is whole.
 func whole(into string, fill func(at string) error) error {
+	CheckoutsIn(filepath.Dir(into))
 	switch _, err := os.Lstat(into); {
 	case err == nil:
 		return nil
@@ -111,7 +141,7 @@ func fill(ctx context.Context, dir, tree, at string) error {
 		return err
 	}
 	lent, objects := filepath.Join(w.common, "objects"), filepath.Join(at, ".git", "objects")
-	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(lent))
+	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+gitfile.QuoteAlternate(lent))
 	switch holds, err := w.writeTree(ctx, false); {
 	case err != nil:
 		return err
@@ -157,16 +187,19 @@ func reset(ctx context.Context, at, commit string) error {
 	return err
 }
 
+// mostShallow is how many bytes a list may have of the commits where a history is cut off: a line each.
+const mostShallow = 64 << 20
+
 // borrow lets the repository at have the objects of another, and end where that one's history is cut off.
 func borrow(common, lent, at string) error {
 	info := filepath.Join(at, ".git", "objects", "info")
 	if err := os.MkdirAll(info, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(info, "alternates"), []byte(quoteAlternate(lent)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(info, "alternates"), []byte(gitfile.QuoteAlternate(lent)+"\n"), 0o600); err != nil {
 		return err
 	}
-	shallow, err := os.ReadFile(filepath.Join(common, "shallow"))
+	shallow, err := gitfile.Read(filepath.Join(common, "shallow"), mostShallow)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

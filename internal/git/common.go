@@ -1,9 +1,12 @@
 package git
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"taskdaemon/internal/gitfile"
 )
 
 // CommonDir is the folder that all worktrees of the repository around dir share, or empty where there is
@@ -26,37 +29,14 @@ func CommonDir(dir string) string {
 	}
 }
 
-// maxPointer is longer than any path that git writes into a file that points elsewhere.
-const maxPointer = 16 << 10
+// textOf is what a short file of git's says, without the spaces around it; empty when there is none.
+func textOf(file string) string { return strings.TrimSpace(gitfile.Text(file)) }
 
 // commonOf follows the .git file of a linked worktree or a submodule.
 func commonOf(file string) string {
-	own, is := strings.CutPrefix(pointer(file), "gitdir:")
-	if !is {
+	own := gitfile.Gitdir(file)
+	if own == "" {
 		return ""
 	}
-	own = beside(filepath.Dir(file), strings.TrimSpace(own))
-	if common := pointer(filepath.Join(own, "commondir")); common != "" {
-		return beside(own, common)
-	}
-	return own // a submodule has no other worktrees
-}
-
-func pointer(file string) string {
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxPointer {
-		return ""
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(raw))
-}
-
-func beside(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
+	return cmp.Or(gitfile.Common(own), own) // a submodule has no other worktrees
 }

@@ -27,11 +27,7 @@ func Describe(ctx context.Context, dir string) (Info, error) {
 	if err != nil || top == "" {
 		return Info{}, err
 	}
-	off, err := unfiltered(ctx, dir)
-	if err != nil {
-		return Info{}, err
-	}
-	out, err := run(ctx, call{dir: dir, env: off, args: []string{"status", "--porcelain=v2", "--branch", "-z"}})
+	out, err := run(ctx, call{dir: dir, args: []string{"status", "--porcelain=v2", "--branch", "-z", notInside}})
 	if err != nil {
 		return Info{}, err
 	}

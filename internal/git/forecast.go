@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -102,17 +103,13 @@ func (f *Forecast) try(ctx context.Context, pairs []pair) ([][]string, error) {
 		}
 		in.WriteString(p.one + " " + p.other + "\n")
 	}
-	env, err := unfiltered(ctx, f.repo)
-	if err != nil {
-		return nil, err
-	}
 	objects, err := line(ctx, call{dir: f.repo, args: []string{"rev-parse", "--path-format=absolute", "--git-path", "objects"}})
 	if err != nil {
 		return nil, err
 	}
-	temp, err := os.MkdirTemp("", "taskdaemon-git-")
+	temp, err := scratch()
 	if err != nil {
-		return nil, td.Errorf(td.Storage, "make temporary folder: %w", err)
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	if err := os.Mkdir(filepath.Join(temp, "objects"), 0o700); err != nil {
@@ -120,7 +117,7 @@ func (f *Forecast) try(ctx context.Context, pairs []pair) ([][]string, error) {
 	}
 	out, err := run(ctx, call{
 		dir: f.repo, set: []string{"core.compression=0", "core.fsync=none"}, stdin: strings.NewReader(in.String()),
-		env:  append(env, "GIT_OBJECT_DIRECTORY="+filepath.Join(temp, "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(objects)),
+		env:  []string{"GIT_OBJECT_DIRECTORY=" + filepath.Join(temp, "objects"), "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + gitfile.QuoteAlternate(objects)},
 		args: []string{"merge-tree", "--write-tree", "--stdin", "--name-only", "--no-messages", "--allow-unrelated-histories"},
 	})
 	if err != nil {

@@ -167,11 +167,11 @@ func FuzzBranchName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, handle, title string) {
 		name := BranchName(handle, title)
 		for _, r := range strings.TrimPrefix(name, runBranches) {
-			if !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') {
+			if !(r == '-' || r == '/' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') {
 				t.Errorf("%q", name)
 			}
 		}
-		if len(name) > len(runBranches)+2*maxSlug+1 || strings.HasSuffix(name, "-") {
+		if len(name) > len(runBranches)+2*maxSlug+1 || strings.HasSuffix(name, "-") || strings.Count(name, "/") != 3 {
 			t.Errorf("%q", name)
 		}
 	})

@@ -1,12 +1,15 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -58,11 +61,17 @@ func FastForward(ctx context.Context, dir, branch, to string) error {
 	return seat.advance(ctx, from, to)
 }
 
-// seatOf is the checkout that has a branch checked out, nil when there is none.
+// seatOf is the checkout that has a branch checked out, nil when there is none. A branch that a checkout is about to come back to, when its rebase
+// or bisection ends, is Refused: git would set it to where it was, or to what it made of that.
 func seatOf(ctx context.Context, root, common, ref string) (*place, error) {
 	all, err := listings(ctx, common, root)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range all {
+		if err := r.returnsTo(cmp.Or(r.admin, common), ref); err != nil {
+			return nil, err
+		}
 	}
 	for _, r := range all {
 		switch {
@@ -73,17 +82,26 @@ func seatOf(ctx context.Context, root, common, ref string) (*place, error) {
 		case r.gone:
 			continue
 		}
-		off, err := unfiltered(ctx, root)
-		if err != nil {
-			return nil, err
-		}
-		p := &place{repo: root, top: r.path, git: r.admin, common: common, ref: ref, env: off}
-		if r.admin == "" {
-			p.git = common
-		}
-		return p, nil
+		return &place{repo: root, top: r.path, git: cmp.Or(r.admin, common), common: common, ref: ref}, nil
 	}
 	return nil, nil
+}
+
+// returnsTo is Refused if the checkout is in the midst of something at whose end git sets the branch, or checks it out. own is the checkout's folder of git.
+func (r listing) returnsTo(own, ref string) error {
+	for _, u := range []struct{ file, what, hint string }{
+		{"rebase-merge/head-name", "a rebase of %s", rebaseHint},
+		{"rebase-apply/head-name", "a rebase of %s", rebaseHint},
+		{"rebase-merge/update-refs", "a rebase that moves %s, too", rebaseHint},
+		{"BISECT_START", "a bisection of %s", "git -C %s bisect reset"},
+	} {
+		for line := range strings.Lines(gitfile.Text(filepath.Join(own, u.file))) {
+			if line = strings.TrimSpace(line); line == ref || line == shortRef(ref) {
+				return td.Errorf(td.Refused, "%s is in the midst of "+u.what, r.path, shortRef(ref)).WithHint(u.hint, r.path)
+			}
+		}
+	}
+	return nil
 }
 
 // clean fails unless the files of the checkout can go from one commit to the other without a loss.
@@ -94,10 +112,10 @@ func (p *place) clean(ctx context.Context, from, to string) error {
 	if err := p.atRest(ctx); err != nil {
 		return err
 	}
-	switch sparse, err := line(ctx, call{dir: p.top, args: []string{"config", "--type=bool", "--get", "core.sparseCheckout"}}); {
-	case err != nil && exitCode(err) != 1:
+	switch said, err := configs.of(ctx, siteOf(p.call(false))); {
+	case err != nil:
 		return err
-	case sparse == "true":
+	case said.isTrue("core.sparsecheckout"):
 		return td.Errorf(td.Refused, "%s is a sparse checkout", p.top)
 	}
 	changed, err := p.changes(ctx, false)

@@ -46,6 +46,35 @@ func TestFastForwardSparesWhatIsTheUsers(t *testing.T) {
 			rival(t, root)
 			user(t, root, "merge", "-q", "--no-commit", "--no-ff", "side")
 		}},
+		"a rebase": {td.Refused, "a rebase of main", func(t *testing.T, root string) {
+			userFails(t, root, "rebase", "-q", "--root", "--exec", "false")
+		}},
+		"a rebase by mails": {td.Refused, "a rebase of main", func(t *testing.T, root string) {
+			user(t, root, "switch", "-q", "--orphan", "other")
+			write(t, root+"/pkg/a.go", "other")
+			user(t, root, "add", ".")
+			user(t, root, "commit", "-qm", "other")
+			user(t, root, "switch", "-q", "main")
+			userFails(t, root, "rebase", "-q", "--apply", "other")
+		}},
+		"a bisection": {td.Refused, "a bisection of main", func(t *testing.T, root string) {
+			user(t, root, "commit", "-q", "--allow-empty", "-m", "one")
+			user(t, root, "commit", "-q", "--allow-empty", "-m", "two")
+			user(t, root, "branch", "later")
+			user(t, root, "reset", "-q", "--hard", "HEAD~2")
+			user(t, root, "bisect", "start", "later", "main")
+		}},
+		"a rebase elsewhere": {td.Refused, "a rebase of main", func(t *testing.T, root string) {
+			elsewhere := t.TempDir() + "/elsewhere"
+			user(t, root, "switch", "-q", "--detach")
+			user(t, root, "worktree", "add", "-q", elsewhere, "main")
+			userFails(t, elsewhere, "rebase", "-q", "--root", "--exec", "false")
+		}},
+		"a rebase that moves it": {td.Refused, "a rebase that moves main, too", func(t *testing.T, root string) {
+			user(t, root, "switch", "-q", "-c", "top")
+			user(t, root, "commit", "-q", "--allow-empty", "-m", "top")
+			userFails(t, root, "rebase", "-q", "--update-refs", "--root", "--exec", "false")
+		}},
 		"a commit of their own": {td.Conflict, "does not descend", func(t *testing.T, root string) { user(t, root, "commit", "-q", "--allow-empty", "-m", "mine") }},
 	} {
 		t.Run(name, func(t *testing.T) {

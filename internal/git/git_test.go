@@ -10,7 +10,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// testGit names a program that a test's child process runs in git's place.
+const testGit = "TASKDAEMON_TEST_GIT"
+
+func TestMain(m *testing.M) {
+	standIn = os.Getenv(testGit)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		launcher.Close()
+		os.Exit(code)
+	}))
+}
 
 // user runs git as a person would in their own checkout.
 func user(t testing.TB, dir string, args ...string) string {
@@ -22,6 +31,16 @@ func user(t testing.TB, dir string, args ...string) string {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
 	return strings.TrimRight(string(out), "\n")
+}
+
+// userFails is a git that stops in the midst of what it does.
+func userFails(t testing.TB, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Ann", "-c", "user.email=ann@example.org"}, args...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Fatalf("git %v ended well: %s", args, out)
+	}
 }
 
 func write(t testing.TB, path, content string) {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -84,6 +85,9 @@ func locateGraph(ctx context.Context, dir string, o GraphOptions) (*Graph, error
 		return nil, err
 	}
 	if top == "" {
+		if err := disowned(dir); err != nil {
+			return nil, err
+		}
 		return nil, td.Errorf(td.NotFound, "%s: %s", dir, notRepository)
 	}
 	common, err := line(ctx, call{dir: top, args: []string{"rev-parse", "--path-format=absolute", "--git-common-dir"}})
@@ -109,8 +113,12 @@ func locateGraph(ctx context.Context, dir string, o GraphOptions) (*Graph, error
 // mainTop is the top of the main checkout of a repository that linked is a linked worktree of.
 func mainTop(ctx context.Context, linked, common string) (string, error) {
 	guess := filepath.Dir(common)
-	if at, err := line(ctx, call{dir: linked, args: []string{"config", "--file", filepath.Join(common, "config"), "core.worktree"}}); err == nil {
-		guess = beside(common, at) // a submodule
+	said, err := configs.of(ctx, siteOf(call{dir: linked}))
+	if err != nil {
+		return "", err
+	}
+	if at, ok := said.get("core.worktree"); ok {
+		guess = gitfile.Beside(common, at) // a submodule
 	}
 	if CommonDir(guess) != "" && sameFile(CommonDir(guess), common) {
 		if top, err := topOf(ctx, guess); err == nil && top != "" && sameFile(top, guess) {
@@ -127,7 +135,7 @@ func (g *Graph) fit(ctx context.Context) error {
 		return td.Errorf(td.Conflict, "%s is no longer a worktree of this repository", g.dir).WithHint("taskdaemon init")
 	}
 	on, err := g.line(ctx, "symbolic-ref", "--quiet", "HEAD")
-	if td.IsKind(err, td.Interrupted) {
+	if td.IsKind(err, td.Interrupted) || td.IsKind(err, td.Unavailable) {
 		return err
 	}
 	if on != graphRef {

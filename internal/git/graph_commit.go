@@ -160,8 +160,10 @@ func (g *Graph) take(ctx context.Context, root *os.Root, name string, was entry)
 	return e, err
 }
 
-// gone reports whether an error says that there is no such file, nor a folder it could be in.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+// gone reports whether an error says that there is no such file, nor a folder it could be in: a link that leads to itself is none.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+}
 
 var errLink = errors.New("a symbolic link is above it")
 
@@ -184,9 +186,13 @@ func lstat(root *os.Root, name string) (fs.FileInfo, error) {
 
 // identity is the user's, as far as git knows it.
 func identity(ctx context.Context, dir string) []string {
+	said, err := configs.of(ctx, siteOf(call{dir: dir}))
+	if err != nil {
+		return nil
+	}
 	ask := func(key string) string {
-		v, err := line(ctx, call{dir: dir, args: []string{"config", "--includes", "--get", key}})
-		if err != nil || strings.Trim(v, " .,:;<>\"\\'\n") == "" || strings.ContainsRune(v, 0) { // git would refuse it
+		v, _ := said.get(key)
+		if strings.Trim(v, " .,:;<>\"\\'\n") == "" || strings.ContainsRune(v, 0) { // git would refuse it
 			return ""
 		}
 		return v

@@ -40,13 +40,28 @@ func FuzzParseWorktrees(f *testing.F) {
 	})
 }
 
-func FuzzOwnSetting(f *testing.F) {
-	f.Add("global\x00core.sshcommand\x00local\x00core.askpass\x00")
-	f.Add("system\x00credential.helper\x00")
-	f.Add("worktree")
+// Whatever a config says, what is stated again is read by git as just those settings, and as no others.
+func FuzzSettings(f *testing.F) {
+	f.Add("core.filemode\nfalse\x00filter.x.clean\n./evil\x00user.name\nAnn \"A\" \\ B\x00core.bare\x00")
+	f.Add("user.email\na]\n[filter \"x\"]\nclean=./evil\x00extensions.objectformat\nsha1\x00extensions.partialclone\norigin\x00")
+	f.Add("user.name")
 	f.Fuzz(func(t *testing.T, s string) {
-		if key := ownSetting(s); !strings.Contains(s, key) {
-			t.Errorf("%q is not in %q", key, s)
+		list := parseSettings(s)
+		said := &settings{local: list}
+		text := said.text()
+		var want []setting
+		for _, one := range list {
+			if isStated(one.key) && !strings.Contains(one.key[strings.IndexByte(one.key, '.')+1:], ".") {
+				want = append(want, one)
+			}
+		}
+		if got := strings.Count(text, "\n["); len(want) > 0 && got != len(want)-1 {
+			t.Errorf("%d sections for %d settings:\n%s", got+1, len(want), text)
+		}
+		for l := range strings.Lines(text) {
+			if section := strings.HasPrefix(l, "["); section == strings.HasPrefix(l, "\t") {
+				t.Errorf("a line of its own: %q", l)
+			}
 		}
 	})
 }

@@ -91,7 +91,7 @@ func TestGraphRunsNothingOfTheRepository(t *testing.T) {
 	}
 }
 
-// A setting that would run a program while git speaks with a remote is refused, whoever included it.
+// A setting that would run a program while git speaks with a remote is refused; one that the repository includes from elsewhere has no part in it.
 func TestSyncRefusesProgramsOfTheRepository(t *testing.T) {
 	bare := bareRemote(t)
 	for _, key := range []string{
@@ -102,6 +102,10 @@ func TestSyncRefusesProgramsOfTheRepository(t *testing.T) {
 		mark := filepath.Join(t.TempDir(), "ran")
 		user(t, g.Root(), "config", "--file", ".git/more", key, "sh -c 'touch "+mark+"'")
 		user(t, g.Root(), "config", "include.path", "more")
+		if _, err := g.Sync(t.Context()); err != nil {
+			t.Errorf("%s, included: %v", key, err)
+		}
+		user(t, g.Root(), "config", key, "sh -c 'touch "+mark+"'")
 		if _, err := g.Sync(t.Context()); !td.IsKind(err, td.Refused) {
 			t.Errorf("%s: %v", key, err)
 		}

@@ -217,7 +217,7 @@ exit $rc
 		if err := os.Symlink(script, bin+"/git"); err != nil {
 			t.Fatal(err)
 		}
-		return "PATH=" + bin + ":" + os.Getenv("PATH"), bin + "/count"
+		return testGit + "=" + bin + "/git", bin + "/count"
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -20,26 +21,17 @@ var (
 func (g *Graph) linked() string { return linked(g.dir, g.common) }
 
 func linked(dir, common string) string {
-	own := leadsTo(filepath.Join(dir, ".git"))
+	own := gitfile.Gitdir(filepath.Join(dir, ".git"))
 	if own == "" || !sameFile(filepath.Dir(own), filepath.Join(common, "worktrees")) {
 		return ""
 	}
-	if back := pointer(filepath.Join(own, "gitdir")); back == "" || !sameFile(beside(own, back), filepath.Join(dir, ".git")) {
+	if back := gitfile.Back(own); back == "" || !sameFile(back, filepath.Join(dir, ".git")) {
 		return ""
 	}
-	if pointer(filepath.Join(own, "locked")) == "initializing" {
+	if textOf(filepath.Join(own, "locked")) == "initializing" {
 		return "" // git was stopped before it was ready
 	}
 	return own
-}
-
-// leadsTo is the folder that the .git file of a linked worktree names.
-func leadsTo(file string) string {
-	own, is := strings.CutPrefix(pointer(file), "gitdir:")
-	if !is {
-		return ""
-	}
-	return beside(filepath.Dir(file), strings.TrimSpace(own))
 }
 
 // link makes the folder a worktree of the branch.
@@ -72,17 +64,17 @@ func (g *Graph) link(ctx context.Context) error {
 
 // relink makes folder and repository know each other again after both were moved or copied.
 func (g *Graph) relink(ctx context.Context) (bool, error) {
-	own := leadsTo(filepath.Join(g.dir, ".git"))
+	own := gitfile.Gitdir(filepath.Join(g.dir, ".git"))
 	admin := filepath.Join(g.common, "worktrees", filepath.Base(own))
-	if own == "" || pointer(filepath.Join(admin, "locked")) == "initializing" {
+	if own == "" || textOf(filepath.Join(admin, "locked")) == "initializing" {
 		return false, nil
 	}
 	on, err := line(ctx, call{dir: g.root, env: []string{"GIT_DIR=" + admin}, args: []string{"symbolic-ref", "--quiet", "HEAD"}})
 	if td.IsKind(err, td.Interrupted) {
 		return false, err
 	}
-	back := pointer(filepath.Join(admin, "gitdir"))
-	if on != graphRef || back == "" || sameFile(leadsTo(beside(admin, back)), admin) && !sameFile(beside(admin, back), filepath.Join(g.dir, ".git")) {
+	back := gitfile.Back(admin)
+	if on != graphRef || back == "" || sameFile(gitfile.Gitdir(back), admin) && !sameFile(back, filepath.Join(g.dir, ".git")) {
 		return false, nil // of another branch, or the branch lives elsewhere
 	}
 	for file, content := range map[string]string{
@@ -111,7 +103,6 @@ type checkedOut struct {
 	path   string
 	branch string // full name, empty when HEAD is detached
 	head   string
-	gone   bool // git says that it may be forgotten
 	locked bool
 }
 
@@ -134,8 +125,6 @@ func parseWorktrees(out string) []checkedOut {
 			last.head = value
 		case "locked":
 			last.locked = true
-		case "prunable":
-			last.gone = true
 		}
 	}
 	return all
@@ -153,7 +142,7 @@ func (g *Graph) elsewhere(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		if c.branch != graphRef || c.gone || c.path == g.dir {
+		if c.branch != graphRef || c.path == g.dir {
 			continue
 		}
 		if sameFile(c.path, g.root) {
@@ -176,8 +165,7 @@ func (g *Graph) forget(ctx context.Context) error {
 		return td.Errorf(td.Internal, "list worktrees: %w", err)
 	}
 	for _, admin := range admins {
-		back := pointer(filepath.Join(admin, "gitdir"))
-		ours := back != "" && beside(admin, back) == filepath.Join(g.dir, ".git")
+		ours := gitfile.Back(admin) == filepath.Join(g.dir, ".git")
 		if !ours {
 			on, err := line(ctx, call{dir: g.root, env: []string{"GIT_DIR=" + admin}, args: []string{"symbolic-ref", "--quiet", "HEAD"}})
 			if td.IsKind(err, td.Interrupted) {

@@ -3,10 +3,8 @@ package git
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -219,7 +217,7 @@ func (g *Graph) mergeContent(ctx context.Context, name string, base, one, other 
 	if base == nil {
 		return nil, false, nil
 	}
-	temp, err := os.MkdirTemp("", "taskdaemon-git-")
+	temp, err := scratch()
 	if err != nil {
 		return nil, false, td.Errorf(td.Storage, "merge %s: %w", name, err)
 	}
@@ -234,12 +232,4 @@ func (g *Graph) mergeContent(ctx context.Context, name string, base, one, other 
 		return nil, false, nil // they contradict each other, or are no text
 	}
 	return whole, err == nil, err
-}
-
-// exitCode is what git ended with, zero when it did not run to its end.
-func exitCode(err error) int {
-	if exit, is := errors.AsType[*exec.ExitError](err); is && !td.IsKind(err, td.Interrupted) {
-		return exit.ExitCode()
-	}
-	return 0
 }

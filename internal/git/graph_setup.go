@@ -166,14 +166,21 @@ func driverCommand(self string) string {
 
 // configure gives the repository a setting unless it has it.
 func (g *Graph) configure(ctx context.Context, key, value string) error {
-	was, err := line(ctx, call{dir: g.root, args: []string{"config", "--local", "--get-all", key}})
-	if err != nil && exitCode(err) != 1 {
+	file := filepath.Join(g.common, "config")
+	list, err := fileSettings(ctx, file)
+	if err != nil {
 		return err
 	}
-	if was == value {
+	var was []string
+	for _, one := range list {
+		if one.key == key {
+			was = append(was, one.value)
+		}
+	}
+	if slices.Equal(was, []string{value}) {
 		return nil
 	}
-	_, err = run(ctx, call{dir: g.root, keep: true, args: []string{"config", "--local", "--replace-all", key, value}})
+	_, err = runIn(ctx, call{dir: "/", own: true, keep: true, args: []string{"config", "--file", file, "--replace-all", key, value}}, site{write: []string{g.common}})
 	return err
 }
 
@@ -183,7 +190,11 @@ func (g *Graph) branch(ctx context.Context) error {
 	if err != nil || head != "" {
 		return err
 	}
-	remote, err := g.remoteNamed(ctx)
+	said, err := configs.of(ctx, siteOf(g.call(false)))
+	if err != nil {
+		return err
+	}
+	remote, err := remoteNamed(said)
 	if err != nil {
 		return err
 	}

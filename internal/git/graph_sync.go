@@ -1,8 +1,9 @@
 package git
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -63,7 +64,7 @@ func (g *Graph) Sync(ctx context.Context) (SyncReport, error) {
 			return rep, err
 		}
 	}
-	return rep, td.Errorf(td.Conflict, "push %s to %s: others pushed %d times in between", graphBranch, remote, syncTries).
+	return rep, td.Errorf(td.Conflict, "push %s to %s: others pushed %d times in between", graphBranch, remote.name, syncTries).
 		WithHint("taskdaemon sync")
 }
 
@@ -122,30 +123,47 @@ func (g *Graph) count(ctx context.Context, from, to string) (int, error) {
 
 var remoteName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_][\pL\pN_./@+-]*$`) })
 
-// remote is the name of the remote to share the graph with.
-func (g *Graph) remote(ctx context.Context) (string, error) {
-	name, err := g.remoteNamed(ctx)
+// remote is where the graph is shared.
+type remote struct {
+	name string
+	url  string // to fetch from
+	push string
+}
+
+// peer is the repository of one of the remote's addresses if that is on this machine, else nil.
+func (g *Graph) peer(r remote, url string) (*peer, error) {
+	path, err := localRemote(g.root, url)
+	if err != nil || path == "" {
+		return nil, err
+	}
+	return peerAt(r.name, path)
+}
+
+// remote is the remote to share the graph with.
+func (g *Graph) remote(ctx context.Context) (remote, error) {
+	said, err := configs.of(ctx, siteOf(g.call(false)))
 	if err != nil {
-		return "", err
+		return remote{}, err
 	}
-	switch _, err := g.line(ctx, "config", "--get-all", "remote."+name+".url"); {
-	case exitCode(err) == 1:
-		return "", td.Errorf(td.NotFound, "the repository has no remote %q to share the graph with", name).
-			WithHint("git remote add %s <url>, or git config taskdaemon.remote <name of another>", name)
-	case err != nil:
-		return "", err
+	r := remote{}
+	if r.name, err = remoteNamed(said); err != nil {
+		return remote{}, err
 	}
-	return name, g.plainRemote(ctx)
+	r.url = said.first("remote." + r.name + ".url")
+	if r.url == "" {
+		return remote{}, td.Errorf(td.NotFound, "the repository has no remote %q to share the graph with", r.name).
+			WithHint("git remote add %s <url>, or git config taskdaemon.remote <name of another>", r.name)
+	}
+	r.push = cmp.Or(said.first("remote."+r.name+".pushurl"), r.url)
+	return r, said.plainRemote()
 }
 
 // remoteNamed is the name of the remote, whether there is one or not.
-func (g *Graph) remoteNamed(ctx context.Context) (string, error) {
-	name, err := g.line(ctx, "config", "--get", "taskdaemon.remote")
+func remoteNamed(said *settings) (string, error) {
+	name, ok := said.get("taskdaemon.remote")
 	switch {
-	case exitCode(err) == 1:
+	case !ok:
 		return "origin", nil
-	case err != nil:
-		return "", err
 	case !remoteName().MatchString(name):
 		return "", td.Errorf(td.Invalid, "the setting taskdaemon.remote is no name of a remote: %.100q", name).
 			WithHint("git config taskdaemon.remote origin")
@@ -154,57 +172,100 @@ func (g *Graph) remoteNamed(ctx context.Context) (string, error) {
 }
 
 // programSettings make git run a program of the setting's choice when it speaks with a remote.
-const programSettings = `^(core\.(sshcommand|gitproxy|askpass|alternaterefscommand)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs))$`
+var programSettings = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(core\.(sshcommand|gitproxy|askpass|alternaterefscommand)|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs))$`)
+})
 
-// plainRemote refuses settings of the repository itself that name programs: an agent that works in the repository
-// might have written them. The user's personal ones hold.
-func (g *Graph) plainRemote(ctx context.Context) error {
-	out, err := g.run(ctx, false, "config", "--includes", "--show-scope", "--null", "--name-only", "--get-regexp", programSettings)
-	if exitCode(err) == 1 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if key := ownSetting(string(out)); key != "" {
-		return td.Errorf(td.Refused, "the repository's own setting %s names a program to run", key).
-			WithHint("if it is yours: git config --global %s <value>, then git config --unset-all %s", key, key)
+// plainRemote refuses settings of the repository itself that name programs: whoever wrote the repository may have written them, and without
+// them the remote may not be reached. The person's own hold.
+func (s *settings) plainRemote() error {
+	for _, one := range s.local {
+		if programSettings().MatchString(one.key) {
+			return td.Errorf(td.Refused, "the repository's own setting %s names a program to run", one.key).
+				WithHint("if it is yours: git config --global %s <value>, then git config --unset-all %s", one.key, one.key)
+		}
 	}
 	return nil
 }
 
-// ownSetting is the first of the settings that `git config --show-scope --null --name-only` lists that is neither the
-// user's nor the machine's.
-func ownSetting(out string) string {
-	fields := strings.Split(out, "\x00")
-	for i := 0; i+1 < len(fields); i += 2 {
-		if scope := fields[i]; scope != "system" && scope != "global" {
-			return fields[i+1]
-		}
+// fetch gets the remote's branch and returns its commit, empty when there is none.
+func (g *Graph) fetch(ctx context.Context, r remote) (string, error) {
+	track := trackingRef(r.name)
+	at, err := g.tip(ctx, track)
+	if err != nil {
+		return "", err
 	}
-	return ""
+	var got string
+	p, err := g.peer(r, r.url)
+	switch {
+	case err != nil:
+		return "", err
+	case p != nil:
+		got, err = g.fetchFrom(ctx, p, at)
+	default:
+		got, err = g.fetchFar(ctx, r, at)
+	}
+	if err != nil || got == "" || got == at {
+		return got, err
+	}
+	return got, g.moveRef(ctx, track, got, at)
 }
 
-// fetch gets the remote's branch and returns its commit, empty when there is none.
-func (g *Graph) fetch(ctx context.Context, remote string) (string, error) {
-	track := trackingRef(remote)
-	_, err := g.far(ctx, remote, "fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--no-filter",
-		"--refmap=", "--upload-pack=git-upload-pack", remote, "+"+graphRef+":"+track)
+// fetchFar is fetch over the network.
+func (g *Graph) fetchFar(ctx context.Context, r remote, at string) (string, error) {
+	head, err := g.tip(ctx, graphRef)
+	if err != nil {
+		return "", err
+	}
+	b, err := g.bridge(ctx, r.url, at, head)
+	if err != nil {
+		return "", err
+	}
+	defer b.remove()
+	_, err = b.run(ctx, r.name, "fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--no-filter",
+		"--refmap=", "--upload-pack=git-upload-pack", "--end-of-options", b.url, "+"+graphRef+":"+bridgeGot)
 	if err != nil && strings.Contains(err.Error(), "couldn't find remote ref") {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	return g.tip(ctx, track)
+	return textOf(filepath.Join(b.dir, bridgeGot)), nil
 }
 
 func trackingRef(remote string) string { return "refs/remotes/" + remote + "/" + graphBranch }
 
 // push sends a commit to the remote's branch. It is not done when the branch has something that the commit has not.
-func (g *Graph) push(ctx context.Context, remote, commit string) (done bool, err error) {
-	out, err := g.far(ctx, remote, "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no",
-		"--receive-pack=git-receive-pack", remote, commit+":"+graphRef)
+func (g *Graph) push(ctx context.Context, r remote, commit string) (done bool, err error) {
+	p, err := g.peer(r, r.push)
+	switch {
+	case err != nil:
+		return false, err
+	case p != nil:
+		done, err = g.pushTo(ctx, p, commit)
+	default:
+		done, err = g.pushFar(ctx, r, commit)
+	}
+	if err != nil || !done {
+		return done, err
+	}
+	track := trackingRef(r.name)
+	at, err := g.tip(ctx, track)
+	if err == nil && at != commit {
+		err = g.moveRef(ctx, track, commit, at)
+	}
+	return true, err
+}
+
+// pushFar is push over the network.
+func (g *Graph) pushFar(ctx context.Context, r remote, commit string) (done bool, err error) {
+	b, err := g.bridge(ctx, r.push, commit)
+	if err != nil {
+		return false, err
+	}
+	defer b.remove()
+	out, err := b.run(ctx, r.name, "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no",
+		"--receive-pack=git-receive-pack", "--end-of-options", b.url, commit+":"+graphRef)
 	if err == nil {
 		return true, nil
 	}
@@ -213,11 +274,11 @@ func (g *Graph) push(ctx context.Context, remote, commit string) (done bool, err
 		return false, nil
 	}
 	if strings.Contains(verdict, "[remote rejected]") {
-		refused := td.Errorf(td.Refused, "push %s to %s: it said %.500q", graphBranch, remote, verdict)
+		refused := td.Errorf(td.Refused, "push %s to %s: it said %.500q", graphBranch, r.name, verdict)
 		if strings.Contains(verdict, "checked out") {
 			return false, refused.WithHint("share the graph through a bare repository: git init --bare")
 		}
-		return false, refused.WithHint("ask who keeps %s why", remote)
+		return false, refused.WithHint("ask who keeps %s why", r.name)
 	}
 	return false, err
 }
@@ -263,19 +324,3 @@ var farSigns = []struct {
 }
 
 const offlineHint = "everything is committed here; taskdaemon sync when the remote can be reached"
-
-// far runs a git that speaks with a remote.
-func (g *Graph) far(ctx context.Context, remote string, args ...string) ([]byte, error) {
-	c := g.call(true, args...)
-	c.far = true
-	out, err := run(ctx, c)
-	if err == nil || td.IsKind(err, td.Interrupted) {
-		return out, err
-	}
-	for _, s := range farSigns {
-		if strings.Contains(err.Error(), s.words) {
-			return out, &td.Error{Kind: s.kind, Hint: s.hint, Err: fmt.Errorf("reach %s: %s: %w", remote, s.why, err)}
-		}
-	}
-	return out, err
-}

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -391,6 +395,10 @@ func TestHoldKeepsWritersOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, g := cloneOf(t, bare), cloneOf(t, bare)
+	far := served(t, bare)
+	for _, one := range []*Graph{other, g} {
+		user(t, one.Root(), "remote", "set-url", "origin", far)
+	}
 	var mu sync.Mutex
 	hold := func(context.Context) (func(), error) {
 		mu.Lock()
@@ -444,7 +452,56 @@ func TestHoldKeepsWritersOff(t *testing.T) {
 	}
 }
 
-// A clone that has only a part of the history, or of the files, takes part like any other.
+// served offers a repository over the network, and returns its address.
+func served(t *testing.T, bare string) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	cmd := exec.Command("git", "daemon", "--reuseaddr", "--listen=127.0.0.1", fmt.Sprintf("--port=%d", port), "--export-all",
+		"--enable=receive-pack", "--base-path="+filepath.Dir(bare), filepath.Dir(bare))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	for until := time.Now().Add(10 * time.Second); ; {
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("git daemon does not listen: %v", err)
+		}
+		runtime.Gosched()
+	}
+	return fmt.Sprintf("git://127.0.0.1:%d/%s", port, filepath.Base(bare))
+}
+
+// A clone that lacks files, and would fetch them when they are needed, is told apart from one that is damaged: nothing is fetched unasked.
+func TestSetupInACloneWithoutBlobs(t *testing.T) {
+	t.Parallel()
+	bare := bareRemote(t)
+	user(t, bare, "config", "uploadpack.allowFilter", "true")
+	a := cloneOf(t, bare)
+	write(t, a.Dir()+"/"+GraphFile, "1\n")
+	share(t, a)
+	dir := t.TempDir() + "/clone"
+	user(t, "/", "clone", "-q", "--filter=blob:none", "file://"+bare, dir)
+	_, _, err := SetupGraph(t.Context(), dir, graphOptions)
+	if !td.IsKind(err, td.Refused) || !strings.Contains(td.HintOf(err), "git fetch --refetch") {
+		t.Errorf("%v, hint %q", err, td.HintOf(err))
+	}
+}
+
+// A clone that has only a part of the history takes part like any other.
 func TestSyncInPartialClones(t *testing.T) {
 	t.Parallel()
 	bare := bareRemote(t)
@@ -454,9 +511,14 @@ func TestSyncInPartialClones(t *testing.T) {
 	write(t, a.Dir()+"/x.md", "x")
 	share(t, a)
 	want := "1\n"
-	for n, how := range [][]string{{"--depth=1"}, {"--single-branch"}, {"--filter=blob:none"}, {"--depth=1", "--no-single-branch"}} {
+	far := served(t, bare)
+	for n, how := range [][]string{{"--depth=1"}, {"--single-branch"}, {"--depth=1", "--no-single-branch"}, {"--depth=1", "far"}, {"far"}} {
 		dir := t.TempDir() + "/clone"
-		user(t, "/", append(append([]string{"clone", "-q"}, how...), "file://"+bare, dir)...)
+		from := "file://" + bare
+		if at := slices.Index(how, "far"); at >= 0 {
+			from, how = far, slices.Delete(how, at, at+1)
+		}
+		user(t, "/", append(append([]string{"clone", "-q"}, how...), from, dir)...)
 		g := setup(t, dir)
 		line := fmt.Sprintf("2%d\n", n)
 		appendTo(t, g.Dir()+"/"+GraphFile, line)
@@ -496,7 +558,9 @@ func blobIn(t *testing.T, dir, content string) string {
 // mktree makes a tree of lines as git ls-tree prints them.
 func mktree(t *testing.T, dir, lines string) string {
 	t.Helper()
-	out, err := run(t.Context(), call{dir: dir, env: []string{"GIT_DIR=" + dir}, args: []string{"mktree", "--missing"}, stdin: strings.NewReader(lines)})
+	cmd := exec.Command("git", "mktree", "--missing")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(lines)
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

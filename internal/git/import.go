@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ type File struct {
 // crash before Done, moves none.
 type Import struct {
 	ctx  context.Context
-	cmd  *exec.Cmd
+	git  *process
 	in   io.WriteCloser
 	buf  *bufio.Writer
 	said *tail
@@ -78,18 +77,18 @@ func (im *Import) start(r *Repo) error {
 	// Large bodies are streamed to disk, not held in memory and compared with their neighbours. What is small, nearly all there is, is packed by
 	// its likeness to what was there before; to squeeze it hard as well takes a sixth more of the processor and saves next to nothing of the disk.
 	c.set = []string{"core.bigFileThreshold=1m", "fastimport.unpackLimit=" + strconv.Itoa(unpackLimit), "core.compression=1"}
-	cmd, err := command(im.ctx, c)
+	p, err := command(im.ctx, c)
 	if err != nil {
 		return err
 	}
-	cmd.Stderr = im.said
-	if im.in, err = cmd.StdinPipe(); err != nil {
+	p.stderr = im.said
+	if im.in, err = p.inPipe(); err != nil {
 		return fmt.Errorf("start import: %w", err)
 	}
-	if err := start(cmd, c); err != nil {
+	if err := p.start(); err != nil {
 		return failure(im.ctx, c.args, err, "")
 	}
-	im.cmd, im.buf = cmd, bufio.NewWriterSize(im.in, 64<<10)
+	im.git, im.buf = p, bufio.NewWriterSize(im.in, 64<<10)
 	return nil
 }
 
@@ -161,7 +160,7 @@ func (im *Import) Done() (tips map[string]string, err error) {
 		return nil, im.broken(err)
 	}
 	im.over = true
-	if err := im.cmd.Wait(); err != nil {
+	if err := im.git.wait(); err != nil {
 		return nil, failure(im.ctx, []string{"fast-import"}, err, im.said.String())
 	}
 	raw, err := os.ReadFile(im.marks)
@@ -194,9 +193,9 @@ func (im *Import) Abort() {
 	}
 	defer im.clean()
 	im.over = true
-	_ = im.cmd.Cancel()
+	im.git.kill()
 	_ = im.in.Close()
-	_ = im.cmd.Wait()
+	_ = im.git.wait()
 }
 
 func (im *Import) clean() { _ = os.Remove(im.marks) }
@@ -206,7 +205,7 @@ func (im *Import) broken(err error) error {
 	im.over = true
 	defer im.clean()
 	_ = im.in.Close()
-	if werr := im.cmd.Wait(); werr != nil {
+	if werr := im.git.wait(); werr != nil {
 		err = werr
 	}
 	return failure(im.ctx, []string{"fast-import"}, err, im.said.String())

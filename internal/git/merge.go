@@ -17,11 +17,7 @@ type Merged struct {
 // MergeTree merges two commits without a checkout: nothing but objects is written. Commands that settings name for merging are not
 // run; their files are merged as text. Conflict when the two have no history in common.
 func MergeTree(ctx context.Context, repo, ours, theirs string) (Merged, error) {
-	off, err := unfiltered(ctx, repo)
-	if err != nil {
-		return Merged{}, err
-	}
-	return mergeTree(ctx, call{dir: repo, keep: true, env: off}, ours, theirs)
+	return mergeTree(ctx, call{dir: repo, keep: true}, ours, theirs)
 }
 
 func mergeTree(ctx context.Context, c call, ours, theirs string) (Merged, error) {

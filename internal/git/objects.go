@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
 	"strconv"
 	"strings"
 
@@ -19,7 +18,7 @@ const maxObject = 64 << 20
 // sees what was there when it was made.
 type Objects struct {
 	ctx  context.Context
-	cmd  *exec.Cmd
+	git  *process
 	in   io.WriteCloser
 	out  *bufio.Reader
 	said *tail
@@ -28,20 +27,20 @@ type Objects struct {
 // Objects starts a reader. Close ends it.
 func (r *Repo) Objects(ctx context.Context) (*Objects, error) {
 	c := r.call(false, "cat-file", "--batch")
-	cmd, err := command(ctx, c)
+	p, err := command(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	o := &Objects{ctx: ctx, cmd: cmd, said: &tail{max: 4 << 10}}
-	cmd.Stderr = o.said
-	if o.in, err = cmd.StdinPipe(); err != nil {
+	o := &Objects{ctx: ctx, git: p, said: &tail{max: 4 << 10}}
+	p.stderr = o.said
+	if o.in, err = p.inPipe(); err != nil {
 		return nil, fmt.Errorf("start reader: %w", err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, err := p.outPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start reader: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := p.start(); err != nil {
 		return nil, failure(ctx, c.args, err, "")
 	}
 	o.out = bufio.NewReader(out)
@@ -98,6 +97,6 @@ func readObject(r *bufio.Reader) ([]byte, string, error) {
 // Close ends the reader.
 func (o *Objects) Close() {
 	_ = o.in.Close()
-	_ = o.cmd.Cancel()
-	_ = o.cmd.Wait()
+	o.git.kill()
+	_ = o.git.wait()
 }

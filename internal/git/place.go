@@ -10,6 +10,9 @@ import (
 	"taskdaemon/internal/td"
 )
 
+// notInside keeps git from looking for changes in repositories inside a checkout: it would do so with the settings of those.
+const notInside = "--ignore-submodules=dirty"
+
 // modeLink is the mode of a repository inside a checkout.
 const modeLink = "160000"
 
@@ -21,7 +24,7 @@ type place struct {
 	git    string   // what git keeps of this checkout alone
 	common string   // what all checkouts of the repository share
 	ref    string   // the branch it is on, by its full name
-	env    []string // filters are off, and an index of our own may stand for its own
+	env    []string // an index of our own may stand for its own
 }
 
 // placeSettings hold for all work in a checkout: it has all its files, and other repositories are none of it.
@@ -97,14 +100,16 @@ func (p *place) sweep() {
 
 // underway are the files by which git remembers what somebody has begun and not ended.
 var underway = []struct{ file, what, hint string }{
-	{"rebase-merge", "a rebase", "git -C %s rebase --continue, or --abort"},
-	{"rebase-apply", "a rebase", "git -C %s rebase --continue, or --abort"},
+	{"rebase-merge", "a rebase", rebaseHint},
+	{"rebase-apply", "a rebase", rebaseHint},
 	{"MERGE_HEAD", "a merge", "git -C %s merge --continue, or --abort"},
 	{"CHERRY_PICK_HEAD", "a cherry-pick", "git -C %s cherry-pick --continue, or --abort"},
 	{"REVERT_HEAD", "a revert", "git -C %s revert --continue, or --abort"},
 	{"sequencer", "a cherry-pick or revert of several commits", "git -C %s status"},
 	{"BISECT_LOG", "a bisection", "git -C %s bisect reset"},
 }
+
+const rebaseHint = "git -C %s rebase --continue, or --abort"
 
 // busy says what somebody is in the midst of here. It is nil if that is nothing, or one of the files that do not count.
 func (p *place) busy(kind td.Kind, besides ...string) error {
@@ -146,7 +151,7 @@ func (p *place) changes(ctx context.Context, untracked bool) ([]string, error) {
 	if untracked {
 		mode = "--untracked-files=all"
 	}
-	out, err := run(ctx, p.call(false, "status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=none", mode))
+	out, err := run(ctx, p.call(false, "status", "--porcelain=v1", "-z", "--no-renames", notInside, mode))
 	if err != nil {
 		return nil, err
 	}

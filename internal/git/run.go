@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"taskdaemon/internal/gitfile"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
 
@@ -27,45 +29,59 @@ const killGrace = 2 * time.Second
 
 // call is one run of git.
 type call struct {
-	dir   string   // where it runs
-	own   bool     // in a repository of ours: no system or personal config applies
-	keep  bool     // what it writes must survive a power cut
-	bulk  bool     // with keep: objects are synced together, and an index not at all, as it can be made again
-	far   bool     // it speaks with a remote
-	set   []string // settings, as name=value
-	env   []string // on top of the clean environment
-	args  []string
-	stdin io.Reader
+	dir    string   // where it runs
+	own    bool     // in a repository of ours: its settings are what we wrote
+	person bool     // it reads the settings of the machine and of the person
+	far    bool     // it speaks with a remote over the network, for the person: see bridge
+	keep   bool     // what it writes must survive a power cut
+	bulk   bool     // with keep: objects are synced together, and an index not at all, as it can be made again
+	set    []string // settings, as name=value
+	env    []string // on top of the clean environment
+	args   []string
+	stdin  io.Reader
 }
 
 // run runs git to its end and returns what it printed.
-func run(ctx context.Context, c call) ([]byte, error) {
-	cmd, err := command(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+func run(ctx context.Context, c call) ([]byte, error) { return runIn(ctx, c, siteOf(c)) }
+
+// runIn is run for a git that sees what the site says.
+func runIn(ctx context.Context, c call, at site) ([]byte, error) {
 	var out bytes.Buffer
-	said := &tail{max: 4 << 10}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, &out, said
-	if err = start(cmd, c); err == nil {
-		err = cmd.Wait()
-	}
+	err := pipeIn(ctx, c, at, &out)
+	return out.Bytes(), err
+}
+
+// pipe is run for what is too long to be kept in memory.
+func pipe(ctx context.Context, c call, out io.Writer) error { return pipeIn(ctx, c, siteOf(c), out) }
+
+func pipeIn(ctx context.Context, c call, at site, out io.Writer) error {
+	p, err := commandIn(ctx, c, at)
 	if err != nil {
-		return out.Bytes(), failure(ctx, c.args, err, said.String())
+		return err
 	}
-	return out.Bytes(), nil
+	said := &tail{max: 4 << 10}
+	p.stdin, p.stdout, p.stderr = c.stdin, out, said
+	if err = p.start(); err == nil {
+		err = p.wait()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case p.partial && ctx.Err() == nil && missesObjects(said.String()):
+		return td.Errorf(td.Refused, "git %s: the repository is a partial clone and lacks objects: %q", c.args[0], strings.TrimSpace(said.String())).
+			WithHint("git fetch --refetch --no-filter, then try again: taskdaemon fetches nothing by itself")
+	}
+	return failure(ctx, c.args, err, said.String())
 }
 
-// start starts git. What is written to a repository of ours is waited for by nobody, and yields the processor to all that is.
-func start(cmd *exec.Cmd, c call) error {
-	err := cmd.Start()
-	if err == nil && c.own && c.keep {
-		_ = syscall.Setpriority(syscall.PRIO_PGRP, cmd.Process.Pid, yielding)
-	}
-	return err
+// missesObjects reports whether git said that it has not got an object.
+func missesObjects(said string) bool {
+	return slices.ContainsFunc([]string{"bad file", "bad tree", "missing", "unable to read", "could not fetch", "bad object", "could not get object info"}, func(words string) bool {
+		return strings.Contains(said, words)
+	})
 }
 
-// yielding is the nice value of such a git: about a tenth of what others get.
+// yielding is the nice value of a git that nobody waits for: about a tenth of what others get.
 const yielding = 10
 
 // line is run for commands that print one line.
@@ -74,51 +90,87 @@ func line(ctx context.Context, c call) (string, error) {
 	return strings.TrimRight(string(out), "\n"), err
 }
 
-// settings hold for every call: nothing of the user's runs, and nothing runs on behind our back.
-var settings = []string{
-	"core.hooksPath=/dev/null", "core.fsmonitor=false", "log.showSignature=false",
+// fixed are the settings of every call: nothing runs on behind our back, and nothing of a repository's runs at all. What is not listed
+// here cannot run either: no program but git is in its view.
+var fixed = []string{
+	"core.hooksPath=/dev/null", "core.fsmonitor=false", "log.showSignature=false", "protocol.allow=never", "submodule.recurse=false",
 	"gc.auto=0", "maintenance.auto=false", "advice.addEmbeddedRepo=false",
 }
 
-// command prepares git with a clean environment and our settings.
-func command(ctx context.Context, c call) (*exec.Cmd, error) {
-	path, err := binary()
+// command prepares a git.
+func command(ctx context.Context, c call) (*process, error) { return commandIn(ctx, c, siteOf(c)) }
+
+// commandIn prepares a git that sees what the site says. It is the only place where one is made that works in a repository.
+func commandIn(ctx context.Context, c call, at site) (*process, error) {
+	if _, err := os.Stat(c.dir); err != nil {
+		return nil, td.Errorf(td.NotFound, "git %s: %w", c.args[0], err)
+	}
+	prog, err := findProgram(ctx)
 	if err != nil {
 		return nil, err
 	}
-	set := slices.Concat(settings, c.set)
-	if c.own {
-		set = append(set, "safe.directory="+c.dir)
-	} else {
+	may, err := accessOf(c)
+	if err != nil {
+		return nil, err
+	}
+	set := slices.Concat(fixed, c.set)
+	env := environ(prog, c)
+	var lent []string
+	partial := false
+	standsIn := map[string]string{}
+	switch {
+	case c.own:
+		set = append(set, "safe.directory="+real(c.dir))
+		if at.common != "" {
+			lent = lenders(filepath.Join(at.common, "objects"))
+		}
+	case !c.person:
 		// Plain files of a workspace that look like a repository are none: its settings would name commands.
 		set = append(set, "safe.bareRepository=explicit")
-	}
-	if c.keep {
-		sync, err := durability(ctx, path)
+		if at.common == "" {
+			break
+		}
+		said, err := configs.of(ctx, at)
 		if err != nil {
 			return nil, err
 		}
+		partial = len(said.namedBy("remote", "promisor")) > 0
+		if lent, err = said.lenders(at); err != nil {
+			return nil, err
+		}
+		more, lists := said.listed(at)
+		set, lent = append(set, more...), append(lent, lists...)
+		standsIn[filepath.Join(at.common, "config")] = said.text()
+		if _, mounts, err := launcher.Lacks(); err != nil {
+			return nil, err
+		} else if !mounts {
+			env = append(env, said.silenced()...)
+		}
+	}
+	if alternates := variable(c.env, "GIT_ALTERNATE_OBJECT_DIRECTORIES"); alternates != "" {
+		lent = append(lent, gitfile.UnquoteAlternate(alternates))
+	}
+	if c.keep {
+		sync := durabilityOf(prog.version)
 		set = append(set, sync)
 		if c.bulk && sync == syncAll {
 			set = append(set, "core.fsync=loose-object,reference", "core.fsyncMethod=batch")
 		}
 	}
-	var args []string
+	args := []string{"git"}
 	for _, s := range set {
 		args = append(args, "-c", s)
 	}
-	cmd := exec.CommandContext(ctx, path, append(args, c.args...)...)
-	cmd.Dir = c.dir
-	cmd.Env = append(environ(c.own), c.env...)
-	// git's helpers must go with it, and a Ctrl-C at the terminal is not meant for it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if c.far {
-		cmd.Env = append(cmd.Env, farEnviron()...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // ssh would ask at the terminal
+	l := sandbox.Launch{View: at.view(may, prog, lent), Path: prog.path, Args: append(args, c.args...), Env: lastOf(append(env, c.env...)), Dir: real(c.dir)}
+	l.View.Files = standsIn
+	if may >= stores && !c.own {
+		l.View.Blank = at.logsOfTasks()
 	}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = killGrace
-	return cmd, nil
+	l.View.Links = linksTo(append([]string{c.dir}, c.env...))
+	if c.own && c.keep {
+		l.Nice = yielding // nobody waits for it
+	}
+	return &process{ctx: ctx, launch: l, far: c.far, partial: partial}, nil
 }
 
 func binary() (string, error) {
@@ -130,49 +182,60 @@ func binary() (string, error) {
 	return path, nil
 }
 
-// passed are the variables git gets of this process's environment: what it needs to find itself, its
-// settings and its temporary folder. A filter that a repository names runs as a child of git and must
-// find no key there.
-var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME"}
-
 // keepMemory tells glibc to give memory back to the system only when much of it is free. git takes a quarter of a megabyte to compress
 // an object and frees it again; to ask the system for it each time was two fifths of what an import cost.
 const keepMemory = "MALLOC_TRIM_THRESHOLD_=16777216"
 
-func environ(own bool) []string {
-	var env []string
-	for _, name := range passed {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
+// environ is all that a git gets of an environment. Nothing of this process's own is passed on.
+func environ(p *program, c call) []string {
+	env := []string{
+		"PATH=" + p.lib, "GIT_EXEC_PATH=" + p.lib, "LC_ALL=C", "HOME=/nonexistent", keepMemory,
+		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_PAGER=cat", "GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false",
+		"GIT_AUTHOR_NAME=" + authorName, "GIT_AUTHOR_EMAIL=" + authorEmail,
+		"GIT_COMMITTER_NAME=" + authorName, "GIT_COMMITTER_EMAIL=" + authorEmail,
 	}
-	env = append(env,
-		"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", keepMemory,
-		"GIT_AUTHOR_NAME="+authorName, "GIT_AUTHOR_EMAIL="+authorEmail,
-		"GIT_COMMITTER_NAME="+authorName, "GIT_COMMITTER_EMAIL="+authorEmail,
-	)
-	if own {
+	if !c.far {
+		env = append(env, "GIT_ASKPASS=false", "SSH_ASKPASS=false", "GIT_SSH_COMMAND=false")
+	}
+	if !c.person {
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
 	}
 	return env
 }
 
-// farPassed are the variables a git that speaks with a remote gets besides: how to get there, and the agent that
-// holds the user's keys.
-var farPassed = []string{
-	"SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR",
-	"http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+// lastOf keeps the last of the variables of one name: programs would take the first.
+func lastOf(env []string) (out []string) {
+	at := map[string]int{}
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		if i, ok := at[name]; ok {
+			out[i] = kv
+			continue
+		}
+		at[name] = len(out)
+		out = append(out, kv)
+	}
+	return out
 }
 
-func farEnviron() []string {
-	// Addresses of other kinds are commands.
-	env := []string{"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh"}
-	for _, name := range farPassed {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
+// linksTo are the symbolic links on the way to the paths that a git is given, by name or in its environment.
+func linksTo(words []string) map[string]string {
+	links := map[string]string{}
+	for _, w := range words {
+		if name, value, is := strings.Cut(w, "="); is && (strings.HasPrefix(name, "GIT_") || name == "HOME" || name == "XDG_CONFIG_HOME") {
+			w = value
+		}
+		if !filepath.IsAbs(w) {
+			continue
+		}
+		for at := filepath.Clean(w); at != "/"; at = filepath.Dir(at) {
+			if text, err := os.Readlink(at); err == nil {
+				links[at] = text
+			}
 		}
 	}
-	return env
+	return links
 }
 
 // failure gives git's failure its kind and quotes what it said.
@@ -180,6 +243,9 @@ func failure(ctx context.Context, args []string, err error, said string) error {
 	verb := "git " + args[0]
 	if ctx.Err() != nil {
 		return td.Errorf(td.Interrupted, "%s: %w", verb, context.Cause(ctx))
+	}
+	if td.IsKind(err, td.Unavailable) {
+		return fmt.Errorf("%s: %w", verb, err) // it could not be started
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) && said == "" {
 		return td.Errorf(td.NotFound, "%s: %w", verb, err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -128,10 +129,7 @@ const indexName = "index-%09d"
 
 // Take writes down what the checkout holds. When that is what it held the last time, it is the same Tree.
 func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
-	env, err := s.env(ctx)
-	if err != nil {
-		return Tree{}, err
-	}
+	env := s.env()
 	changed, err := s.update(ctx, env)
 	if err != nil {
 		return Tree{}, err
@@ -159,11 +157,8 @@ func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
 	return next, nil
 }
 
-// env are the variables for a git that works on our index and runs no command of the repository's.
-func (s *Steps) env(ctx context.Context) ([]string, error) {
-	off, err := unfiltered(ctx, s.top)
-	return append(off, "GIT_INDEX_FILE="+s.index), err
-}
+// env are the variables for a git that works on our index.
+func (s *Steps) env() []string { return []string{"GIT_INDEX_FILE=" + s.index} }
 
 // update brings the index up to what the checkout holds, and reports whether that changed it.
 func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
@@ -259,11 +254,10 @@ func (s *Steps) commit(ctx context.Context, tree, head, message string) (string,
 // headsNow is what says whether HEAD moved, read without git: the branch, and where it is. A branch that is kept
 // elsewhere moves unseen until the files change, too.
 func (s *Steps) headsNow() string {
-	head, err := os.ReadFile(filepath.Join(s.own, "HEAD"))
-	if err != nil {
-		return ""
+	head := gitfile.Text(filepath.Join(s.own, "HEAD"))
+	at := ""
+	if ref := strings.TrimSpace(strings.TrimPrefix(head, "ref: ")); filepath.IsLocal(ref) {
+		at = gitfile.Text(filepath.Join(s.common, ref))
 	}
-	at, _ := os.ReadFile(filepath.Join(s.common, strings.TrimSpace(strings.TrimPrefix(string(head), "ref: "))))
-	tables, _ := os.ReadFile(filepath.Join(s.common, "reftable", "tables.list"))
-	return string(head) + string(at) + string(tables)
+	return head + at + gitfile.Text(filepath.Join(s.common, "reftable", "tables.list"))
 }

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -37,7 +37,7 @@ func TreeHash(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("make object folder: %w", err)
 	}
 	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects,
-		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(filepath.Join(w.common, "objects")))
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+gitfile.QuoteAlternate(filepath.Join(w.common, "objects")))
 	return w.writeTree(ctx, false)
 }
 
@@ -121,9 +121,9 @@ func openWork(ctx context.Context, dir string) (*work, error) {
 	if len(lines) != 3 {
 		return nil, td.Errorf(td.Invalid, "read the place of %s: git said %q", dir, out)
 	}
-	temp, err := os.MkdirTemp("", "taskdaemon-git-")
+	temp, err := scratch()
 	if err != nil {
-		return nil, fmt.Errorf("make temporary folder: %w", err)
+		return nil, err
 	}
 	w := &work{top: lines[0], common: lines[1], temp: temp}
 	index := filepath.Join(temp, "index")
@@ -140,7 +140,7 @@ func (w *work) close() { _ = os.RemoveAll(w.temp) }
 // copyIndex copies the user's index so that unchanged files need not be read again. The copy keeps the
 // time of the original: git trusts a file's recorded state only if it is older than the index.
 func copyIndex(to, from string) error {
-	in, err := os.Open(from)
+	in, err := gitfile.Open(from)
 	if os.IsNotExist(err) {
 		return nil
 	}
@@ -174,18 +174,13 @@ var unborn = regexp.MustCompile(`error: '(.*?)/?' does not have a commit checked
 
 // writeTree adds everything to our index and writes it as a tree.
 func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
-	off, err := unfiltered(ctx, w.top)
-	if err != nil {
-		return "", err
-	}
-	env := slices.Concat(w.env, off)
 	set := []string{"core.safecrlf=false"}
 	if !keep {
 		set = append(set, "core.compression=0", "core.fsync=none")
 	}
 	args := []string{"add", "-A", "--", "."}
 	for {
-		_, err := run(ctx, call{dir: w.top, keep: keep, set: set, env: env, args: args})
+		_, err := run(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: args})
 		if err == nil {
 			break
 		}
@@ -199,13 +194,5 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 		}
 		args = append(args, skip)
 	}
-	return line(ctx, call{dir: w.top, keep: keep, set: set, env: env, args: []string{"write-tree"}})
-}
-
-// quoteAlternate quotes a path for the list of alternate object stores, which is parted by colons.
-func quoteAlternate(path string) string {
-	if !strings.ContainsAny(path, ":\"\\\n") {
-		return path
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
 }

@@ -2,6 +2,8 @@ package git
 
 import (
 	"context"
+	"net/url"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -31,6 +33,41 @@ const (
 
 // inPlaceHint is for repositories that are fit for one task at a time only.
 const inPlaceHint = "--in-place: the task works in the checkout itself, one task at a time"
+
+// IntoBranch is the integration branch of the tasks that work for a trunk, or of those of them that are part of a feature. Its name has no slash in it, so that
+// none is in the way of another: the trunks release and release/1 can be beside each other.
+func IntoBranch(trunk, feature string) string {
+	name := strings.ReplaceAll(url.PathEscape(trunk), "@", "%40")
+	if feature != "" {
+		name = feature + "@" + name
+	}
+	return IntoPrefix + name
+}
+
+// TrunksOf are the trunks that the tasks of a feature have worked for, each with where the feature's integration branch for it is.
+func TrunksOf(ctx context.Context, repo, feature string) (map[string]string, error) {
+	refs, err := Refs(ctx, repo, "refs/heads/"+IntoPrefix)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for ref, at := range refs {
+		if trunk := TrunkOfInto(strings.TrimPrefix(ref, "refs/heads/"), feature); trunk != "" {
+			found[trunk] = at
+		}
+	}
+	return found, nil
+}
+
+// TrunkOfInto is the trunk for which a branch is the integration branch of a feature; empty if it is none.
+func TrunkOfInto(branch, feature string) string {
+	escaped, is := strings.CutPrefix(branch, IntoPrefix+feature+"@")
+	trunk, err := url.PathUnescape(escaped)
+	if !is || err != nil {
+		return ""
+	}
+	return trunk
+}
 
 // TrunkOf finds the trunk of the repository around dir, and whether tasks can have worktrees there. NotFound when there is no
 // repository; Unavailable when git is missing or too old; Refused for a bare one, one without a commit or with a detached HEAD,
@@ -63,7 +100,7 @@ func TrunkOf(ctx context.Context, dir string) (Trunk, error) {
 	if strings.HasPrefix(t.Branch, ours) {
 		return Trunk{}, td.Errorf(td.Refused, "%s is on %s, a branch of taskdaemon's own", root, t.Branch).WithHint("git -C %s switch <branch>", root)
 	}
-	if err := clash(ctx, root, "refs/heads/"+IntoPrefix+t.Branch, runRefs+"t"); err != nil {
+	if err := clash(ctx, root, "refs/heads/"+IntoBranch(t.Branch, ""), runRefs+"t"); err != nil {
 		return Trunk{}, err
 	}
 	return t, main.whole(ctx)
@@ -142,21 +179,11 @@ func (p *place) plainFiles(ctx context.Context) error {
 
 // filters are the names of the filters that settings give a command.
 func filters(ctx context.Context, dir string) ([]string, error) {
-	out, err := run(ctx, call{dir: dir, args: []string{"config", "--includes", "--null", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process)$`}})
-	if exitCode(err) == 1 {
-		return nil, nil
-	}
+	said, err := configs.of(ctx, siteOf(call{dir: dir}))
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for key := range strings.SplitSeq(string(out), "\x00") {
-		key = strings.TrimPrefix(key, "filter.")
-		if at := strings.LastIndexByte(key, '.'); at > 0 && attributable(key[:at]) {
-			names = append(names, key[:at])
-		}
-	}
-	return names, nil
+	return slices.DeleteFunc(said.namedBy("filter", "clean", "smudge", "process"), func(name string) bool { return !attributable(name) }), nil
 }
 
 // attributable reports whether an attribute can have that value in a pathspec.

@@ -14,11 +14,7 @@ func Uncommitted(ctx context.Context, dir string) (files []string, tracked bool,
 	if err != nil || top == "" {
 		return nil, false, err
 	}
-	off, err := unfiltered(ctx, dir)
-	if err != nil {
-		return nil, false, err
-	}
-	out, err := run(ctx, call{dir: top, env: off, args: []string{"status", "--porcelain=v1", "--untracked-files=all", "-z"}})
+	out, err := run(ctx, call{dir: top, args: []string{"status", "--porcelain=v1", "--untracked-files=all", "-z", notInside}})
 	if err != nil {
 		return nil, false, err
 	}

@@ -15,9 +15,7 @@ func TestUncommitted(t *testing.T) {
 	}
 	git := func(args ...string) {
 		t.Helper()
-		if _, err := run(t.Context(), call{dir: dir, args: append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)}); err != nil {
-			t.Fatal(err)
-		}
+		user(t, dir, args...)
 	}
 	write := func(name, text string) {
 		t.Helper()
@@ -51,9 +49,7 @@ func TestAhead(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {
 		t.Helper()
-		if _, err := run(t.Context(), call{dir: dir, args: append([]string{"-c", "user.name=a", "-c", "user.email=a@b"}, args...)}); err != nil {
-			t.Fatal(err)
-		}
+		user(t, dir, args...)
 	}
 	commit := func(name string) {
 		t.Helper()

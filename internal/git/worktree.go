@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -53,6 +54,20 @@ func (w Worktree) Head(ctx context.Context) (string, error) {
 		err = td.Errorf(td.NotFound, "the branch %s is gone", w.Branch)
 	}
 	return head, err
+}
+
+// Merging reports whether somebody is in the midst of a merge in it, or of something like it.
+func (w Worktree) Merging(context.Context) (bool, error) {
+	common, err := w.common()
+	if err != nil {
+		return false, err
+	}
+	admin := linked(w.Path, common)
+	if admin == "" {
+		return false, nil
+	}
+	p := &place{top: w.Path, git: admin, common: common}
+	return p.busy(td.Conflict) != nil, nil
 }
 
 func (w Worktree) ref() string { return "refs/heads/" + w.Branch }
@@ -119,20 +134,17 @@ func (w Worktree) look(ctx context.Context, common string) (Condition, *place, e
 	case on != "" && on != p.ref:
 		return Foreign, p, nil
 	}
-	if p.env, err = unfiltered(ctx, w.Repo); err != nil {
-		return "", nil, err
-	}
 	return Good, p, p.heal(ctx)
 }
 
 // rejoin tells the repository that a worktree was moved from where it was made to its place, if a crash has kept it from knowing.
 func (w Worktree) rejoin(common string) error {
-	admin := leadsTo(filepath.Join(w.Path, ".git"))
+	admin := gitfile.Gitdir(filepath.Join(w.Path, ".git"))
 	if admin == "" || !sameFile(filepath.Dir(admin), filepath.Join(common, "worktrees")) {
 		return nil
 	}
 	back := filepath.Join(admin, "gitdir")
-	if !strings.HasPrefix(pointer(back), w.drafts()) {
+	if !strings.HasPrefix(gitfile.Text(back), w.drafts()) {
 		return nil
 	}
 	if err := replaceFile(back, filepath.Join(w.Path, ".git")+"\n"); err != nil {

@@ -322,3 +322,32 @@ func TestWorktreeThatLeadsElsewhere(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A task can write the logs of its branch, and put a link there. git of ours writes nothing through it.
+func TestLogsThatAreLinks(t *testing.T) {
+	w, trunk := made(t)
+	dot := trunk.Root + "/.git"
+	targets := []string{dot + "/commondir", dot + "/config.worktree", dot + "/hooks/post-commit"}
+	for i, log := range []string{dot + "/logs/refs/heads/" + w.Branch, dot + "/worktrees/" + filepath.Base(w.Path) + "/logs/HEAD"} {
+		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(log)
+		if err := os.Symlink(targets[i], log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, w.Path+"/new", "1\n")
+	commit, err := w.Commit(t.Context(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := user(t, trunk.Root, "rev-parse", w.Branch); at != commit {
+		t.Errorf("the branch is at %s", at)
+	}
+	for _, path := range targets {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s was written", path)
+		}
+	}
+}

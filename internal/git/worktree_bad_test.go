@@ -112,14 +112,24 @@ func stand(t *testing.T, script string) {
 	if err := os.Chmod(bin+"/git", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	standIn = bin + "/git"
+	t.Cleanup(func() { standIn = "" })
 }
 
 func TestGitIsMissingOrTooOld(t *testing.T) {
 	dir := checkout(t)
 	t.Run("too old", func(t *testing.T) {
-		stand(t, `echo "git version 2.37.9"`+"\n")
-		_, err := TrunkOf(t.Context(), dir)
+		bin := t.TempDir()
+		real, err := binary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, bin+"/git", "#!/bin/sh\n[ \"$1\" = version ] && echo 'git version 2.37.9' && exit\nexec "+real+" \"$@\"\n")
+		if err := os.Chmod(bin+"/git", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+		_, err = TrunkOf(t.Context(), dir)
 		refuses(t, err, td.Unavailable, "2.38")
 	})
 	t.Setenv("PATH", t.TempDir())
@@ -280,8 +290,8 @@ func TestWorktreesAreListed(t *testing.T) {
 		}
 		return b.String()
 	}
-	const whole = "t-3 taskdaemon/run/t-3-odd foreign false\nt-4k7q2m9x taskdaemon/run/t-4k7q2m9x-mend-the-roof good true\n"
-	if got := list(); got != "t-2 taskdaemon/run/t-2-gone missing false\n"+whole {
+	const whole = "t-3 taskdaemon/run/t-3/odd foreign false\nt-4k7q2m9x taskdaemon/run/t-4k7q2m9x/mend-the-roof good true\n"
+	if got := list(); got != "t-2 taskdaemon/run/t-2/gone missing false\n"+whole {
 		t.Error(got)
 	}
 	if err := Tidy(t.Context(), trunk.Root); err != nil {
@@ -322,13 +332,13 @@ func TestWorktreesOfNoRun(t *testing.T) {
 
 func TestBranchName(t *testing.T) {
 	for _, c := range []struct{ handle, title, want string }{
-		{"t-4k7q2m9x", "Mend the roof", "t-4k7q2m9x-mend-the-roof"},
-		{"t-1", "", "t-1"},
-		{"t-1", "  Ünï çødé.lock ", "t-1-n-d-lock"},
-		{"t-1", "日本語", "t-1"},
-		{"t-1", "../../etc/passwd~^:?*[\\", "t-1-etc-passwd"},
-		{"t-1", strings.Repeat("word ", 30), "t-1-word-word-word-word-word-word-word-word"},
-		{"t-1", strings.Repeat("x", 99), "t-1-" + strings.Repeat("x", maxSlug)},
+		{"t-4k7q2m9x", "Mend the roof", "t-4k7q2m9x/mend-the-roof"},
+		{"t-1", "", "t-1/work"},
+		{"t-1", "  Ünï çødé.lock ", "t-1/n-d-lock"},
+		{"t-1", "日本語", "t-1/work"},
+		{"t-1", "../../etc/passwd~^:?*[\\", "t-1/etc-passwd"},
+		{"t-1", strings.Repeat("word ", 30), "t-1/word-word-word-word-word-word-word-word"},
+		{"t-1", strings.Repeat("x", 99), "t-1/" + strings.Repeat("x", maxSlug)},
 	} {
 		if got := BranchName(c.handle, c.title); got != runBranches+c.want {
 			t.Errorf("%q: %s, want %s", c.title, got, c.want)

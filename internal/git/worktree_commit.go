@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 )
@@ -86,9 +87,14 @@ func (p *place) merged(ctx context.Context) error {
 	if out, err = run(ctx, p.call(false, "ls-files", "--resolve-undo", "-z")); err != nil {
 		return err
 	}
+	top, err := beneath.Open(p.top)
+	if err != nil {
+		return td.Errorf(td.Storage, "look for conflicts: %w", err)
+	}
+	defer func() { _ = top.Close() }()
 	var marked []string
 	for _, name := range staged(string(out)) {
-		content, err := os.ReadFile(filepath.Join(p.top, filepath.FromSlash(name)))
+		content, _, err := top.Read(name, maxObject)
 		if err == nil && hasMarks(content) {
 			marked = append(marked, name)
 		}
@@ -141,7 +147,7 @@ func (p *place) stage(ctx context.Context, index, head string) (tree string, err
 		}
 		return "", err
 	}
-	out, err := q.run(ctx, "diff-index", "--cached", "--raw", "-z", "--no-renames", "--ignore-submodules=none", head, "--")
+	out, err := q.run(ctx, "diff-index", "--cached", "--raw", "-z", "--no-renames", notInside, head, "--")
 	if err != nil {
 		return "", err
 	}
@@ -177,7 +183,7 @@ func (p *place) placeIndex(index string) error {
 // mergeHeads are the commits that a merge in progress brings, and that are not in head yet.
 func (p *place) mergeHeads(ctx context.Context, head string) ([]string, error) {
 	var heads []string
-	for _, h := range strings.Fields(pointer(filepath.Join(p.git, "MERGE_HEAD"))) {
+	for _, h := range strings.Fields(textOf(filepath.Join(p.git, "MERGE_HEAD"))) {
 		in, err := IsAncestor(ctx, p.repo, h, head)
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ import (
 const bootFile = "taskdaemon-boot"
 
 // boot names the present boot of the machine; empty where it cannot be known.
-func boot() string { return pointer("/proc/sys/kernel/random/boot_id") }
+func boot() string { return textOf("/proc/sys/kernel/random/boot_id") }
 
 // written notes in which boot the files were written. Folders and names are made to last, the content of files is not.
 func (p *place) written() error {
@@ -48,7 +48,7 @@ func (p *place) heal(ctx context.Context) error {
 	case err != nil:
 		return td.Errorf(td.Storage, "look at worktree: %w", err)
 	}
-	if is := boot(); is != "" && pointer(file) == is {
+	if is := boot(); is != "" && textOf(file) == is {
 		return nil
 	}
 	damaged, err := p.damaged(ctx)
@@ -71,9 +71,9 @@ func (p *place) heal(ctx context.Context) error {
 
 // damaged are the files that have changed although their time says that nobody has changed them.
 func (p *place) damaged(ctx context.Context) ([]string, error) {
-	temp, err := os.MkdirTemp("", "taskdaemon-git-")
+	temp, err := scratch()
 	if err != nil {
-		return nil, td.Errorf(td.Storage, "make temporary folder: %w", err)
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	index := filepath.Join(temp, "index")

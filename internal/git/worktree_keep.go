@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -90,6 +91,9 @@ func Retained(ref string) bool {
 	return false
 }
 
+// mostState is how long a file may be in which git remembers what is in progress; a message of a merge is one.
+const mostState = 16 << 20
+
 // content is all that a worktree holds.
 type content struct {
 	tree  string   // its files
@@ -100,9 +104,9 @@ type content struct {
 
 // content records what the checkout holds, without a change to it.
 func (p *place) content(ctx context.Context, head string) (content, error) {
-	temp, err := os.MkdirTemp("", "taskdaemon-git-")
+	temp, err := scratch()
 	if err != nil {
-		return content{}, td.Errorf(td.Storage, "make temporary folder: %w", err)
+		return content{}, err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	var c content
@@ -118,7 +122,7 @@ func (p *place) content(ctx context.Context, head string) (content, error) {
 		return content{}, td.Errorf(td.Internal, "read index: git said %.100q", out)
 	}
 	for _, name := range stateFiles {
-		raw, err := os.ReadFile(filepath.Join(p.git, name))
+		raw, err := gitfile.Read(filepath.Join(p.git, name), mostState)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

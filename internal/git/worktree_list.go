@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/disk"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -117,12 +118,11 @@ func listings(ctx context.Context, common, repo string) ([]listing, error) {
 	}
 	for _, a := range admins {
 		r := listing{admin: filepath.Join(common, "worktrees", a.Name())}
-		back := pointer(filepath.Join(r.admin, "gitdir"))
-		lock, err := os.ReadFile(filepath.Join(r.admin, "locked"))
+		back := gitfile.Back(r.admin)
+		_, err := os.Lstat(filepath.Join(r.admin, "locked"))
 		r.locked = err == nil
-		r.unready = back == "" || strings.TrimSpace(string(lock)) == "initializing"
+		r.unready = back == "" || textOf(filepath.Join(r.admin, "locked")) == "initializing"
 		if back != "" {
-			back = beside(r.admin, back)
 			r.path = filepath.Dir(back)
 			_, err := os.Lstat(back)
 			r.gone = errors.Is(err, fs.ErrNotExist)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -36,7 +37,7 @@ func (w Worktree) Locked(ctx context.Context) (why string, is bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := gitfile.Read(file, mostState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}

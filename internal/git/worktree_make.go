@@ -14,6 +14,7 @@ import (
 
 	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -132,10 +133,6 @@ func (w Worktree) noRoom(err error) error {
 
 // build makes the worktree and lets fill give it its files, so that they last.
 func (w Worktree) build(ctx context.Context, common, start string, fill func(context.Context, *place) error) (err error) {
-	off, err := unfiltered(ctx, w.Repo)
-	if err != nil {
-		return err
-	}
 	if err := exclude(common, "/"+worktreesFolder+"/"); err != nil {
 		return err
 	}
@@ -149,7 +146,7 @@ func (w Worktree) build(ctx context.Context, common, start string, fill func(con
 		return err
 	}
 	fpWorktreeFiles.Hit()
-	if err := fill(ctx, &place{repo: w.Repo, top: w.draft(), git: admin, common: common, ref: w.ref(), env: off}); err != nil {
+	if err := fill(ctx, &place{repo: w.Repo, top: w.draft(), git: admin, common: common, ref: w.ref()}); err != nil {
 		return err
 	}
 	fpWorktreeRename.Hit()
@@ -253,7 +250,7 @@ func (w Worktree) unmake(ctx context.Context, common, start string, born bool) e
 	if _, err := os.Lstat(w.Path); err == nil {
 		return nil // it is whole
 	}
-	admin := leadsTo(filepath.Join(w.draft(), ".git"))
+	admin := gitfile.Gitdir(filepath.Join(w.draft(), ".git"))
 	if err := disk.RemoveAll(w.draft()); err != nil {
 		return td.Errorf(td.Storage, "clear half-made worktree: %w", err)
 	}

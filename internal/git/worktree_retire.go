@@ -230,9 +230,6 @@ func (w Worktree) Stands(ctx context.Context, other string) (Standing, error) {
 	if err != nil || cond != Good {
 		return s, err
 	}
-	if p.env, err = unfiltered(ctx, w.Repo); err != nil {
-		return s, err
-	}
 	changed, err := p.changes(ctx, true)
 	s.Changed = len(changed)
 	return s, err

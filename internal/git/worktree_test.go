@@ -2,6 +2,7 @@ package git
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -380,4 +381,25 @@ func TestMergedOneIsRemoved(t *testing.T) {
 	if err := w.Remove(t.Context(), commit, nil); err != nil { // again
 		t.Error(err)
 	}
+}
+
+func TestMergingIsSeen(t *testing.T) {
+	w, trunk := made(t)
+	is := func(want bool, when string) {
+		t.Helper()
+		if got, err := w.Merging(t.Context()); err != nil || got != want {
+			t.Errorf("%s: %v, %v", when, got, err)
+		}
+	}
+	is(false, "at first")
+	write(t, w.Path+"/main.go", "package main // theirs\n")
+	user(t, w.Path, "commit", "-qam", "theirs")
+	write(t, trunk.Root+"/main.go", "package main // mine\n")
+	user(t, trunk.Root, "commit", "-qam", "mine")
+	if err := exec.Command("git", "-C", w.Path, "merge", "-q", trunk.Branch).Run(); err == nil {
+		t.Fatal("it does not conflict")
+	}
+	is(true, "in a merge")
+	user(t, w.Path, "merge", "--abort")
+	is(false, "after it")
 }

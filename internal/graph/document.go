@@ -3,17 +3,14 @@ package graph
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
-	"taskdaemon/internal/disk"
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 )
@@ -47,7 +44,7 @@ func (s *Store) Document(ctx context.Context, id td.TaskID, name td.DocName) (te
 		if err != nil {
 			return err
 		}
-		return s.inFolder(func(root *os.Root) error {
+		return s.inFolder(func(root *beneath.Folder) error {
 			text, there, err = readDocument(root, documentFile(prd.Slug, name))
 			return err
 		})
@@ -68,7 +65,7 @@ func (s *Store) WriteDocument(ctx context.Context, id td.TaskID, name td.DocName
 			return nil, err
 		}
 		file := documentFile(prd.Slug, name)
-		return nil, s.inFolder(func(root *os.Root) error {
+		return nil, s.inFolder(func(root *beneath.Folder) error {
 			before, there, err := readDocument(root, file)
 			switch {
 			case err != nil && !force:
@@ -101,8 +98,8 @@ func CheckDocument(name td.DocName, text string) error {
 }
 
 // inFolder lets f work in the project, and nowhere else.
-func (s *Store) inFolder(f func(*os.Root) error) error {
-	root, err := os.OpenRoot(s.root)
+func (s *Store) inFolder(f func(*beneath.Folder) error) error {
+	root, err := beneath.OpenResolved(s.root)
 	if err != nil {
 		return fileError("open", s.root, err)
 	}
@@ -110,114 +107,93 @@ func (s *Store) inFolder(f func(*os.Root) error) error {
 	return f(root)
 }
 
-// direct fails if what is on the way to a folder, or at its place, is no folder. A symbolic link might lead to what is not
-// to be shown, or to be kept.
-func direct(root *os.Root, dir string) error {
-	for at := dir; at != "."; at = path.Dir(at) {
-		info, err := root.Lstat(at)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return fileError("look at", at, err)
-		case info.Mode()&fs.ModeSymlink != 0:
-			return fileError("open", at, syscall.ELOOP)
-		case !info.IsDir():
-			return td.Errorf(td.Invalid, "%s is no folder", at).WithHint("move it away")
-		}
-	}
-	return nil
-}
-
-func readDocument(root *os.Root, file string) (text string, there bool, err error) {
-	if err := direct(root, path.Dir(file)); err != nil {
-		return "", false, err
-	}
-	switch info, err := root.Lstat(file); {
+func readDocument(root *beneath.Folder, file string) (text string, there bool, err error) {
+	raw, _, err := root.Read(file, maxDocument)
+	switch {
+	case err == nil:
+		return strings.ToValidUTF8(string(raw), "\uFFFD"), true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, nil
-	case err != nil:
-		return "", false, fileError("look at", file, err)
-	case !info.Mode().IsRegular():
-		return "", true, td.Errorf(td.Invalid, "%s is no plain file", file).WithHint("put the file itself there")
-	}
-	f, err := root.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
-	if err != nil {
-		return "", false, fileError("open", file, err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return "", false, fileError("read", file, err)
-	}
-	if len(raw) > maxDocument {
+	case errors.Is(err, beneath.ErrTooLarge):
 		return "", true, td.Errorf(td.Invalid, "%s has more than %d KiB", file, maxDocument>>10).WithHint("make it shorter")
 	}
-	return strings.ToValidUTF8(string(raw), "\uFFFD"), true, nil
+	return "", true, fileError("read", file, err)
 }
 
 // placeDocument gives a document its text at one instant, which stays after a loss of power.
-func placeDocument(root *os.Root, file, text string) error {
-	if err := direct(root, path.Dir(file)); err != nil {
-		return err
-	}
+func placeDocument(root *beneath.Folder, file, text string) error {
 	fpDocument.Hit()
-	if err := disk.MakeFolder(root, path.Dir(file)); err != nil {
-		return err
+	dir, err := root.Make(path.Dir(file))
+	if err != nil {
+		return fileError("make", path.Dir(file), err)
 	}
-	temp := path.Join(path.Dir(file), "."+path.Base(file)+".tmp") // the end of its name keeps it out of commits
-	if err := disk.Remove(root, temp); err != nil {               // left by a crash
-		return fileError("write", file, err)
-	}
-	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	defer dir.Close()
+	name := path.Base(file)
+	temp := "." + name + ".tmp" // the end of its name keeps it out of commits
+	f, err := dir.CreateAnew(temp, 0o644)
 	if err != nil {
 		return fileError("write", file, err)
 	}
 	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(fileError("write", file, err), disk.Remove(root, temp))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		fpDocumentWritten.Hit()
+		err = dir.Rename(temp, name)
 	}
-	fpDocumentWritten.Hit()
-	if err := root.Rename(temp, file); err != nil {
-		return errors.Join(fileError("write", file, err), disk.Remove(root, temp))
+	if err != nil {
+		return errors.Join(fileError("write", file, err), dir.Remove(temp))
 	}
 	fpDocumentPlaced.Hit()
-	return disk.SyncFolder(root, path.Dir(file))
+	if err := dir.Sync(); err != nil {
+		return fileError("write", file, err)
+	}
+	return nil
 }
 
 // removeDocuments removes a PRD's folder. What is no plain file in it stays, and so does the folder then.
 func (s *Store) removeDocuments(slug string) error {
-	return s.inFolder(func(root *os.Root) error {
-		dir := path.Join(Folder, PRDFolder, slug)
-		if err := direct(root, dir); err != nil {
-			return err
-		}
-		if _, err := root.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+	return s.inFolder(func(root *beneath.Folder) error {
+		at := path.Join(Folder, PRDFolder)
+		all, err := root.Folder(at)
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		for _, name := range entries(root, dir) {
-			file := path.Join(dir, name)
-			if info, err := root.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		if err != nil {
+			return fileError("open", at, err)
+		}
+		defer all.Close()
+		dir, err := all.Folder(slug)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fileError("open", path.Join(at, slug), err)
+		}
+		defer dir.Close()
+		for _, name := range entries(dir, ".") {
+			if info, err := dir.Lstat(name); err != nil || !info.Mode().IsRegular() {
 				continue
 			}
-			if err := disk.Remove(root, file); err != nil {
-				return fileError("remove", file, err)
+			if err := dir.Remove(name); err != nil {
+				return fileError("remove", path.Join(at, slug, name), err)
 			}
 		}
-		if root.Remove(dir) != nil {
-			return disk.SyncFolder(root, dir)
+		if all.RemoveFolder(slug) != nil {
+			err = dir.Sync()
+		} else {
+			err = all.Sync()
 		}
-		return disk.SyncFolder(root, path.Dir(dir))
+		if err != nil {
+			return fileError("remove", path.Join(at, slug), err)
+		}
+		return nil
 	})
 }
 
 // entries are the names in a folder; of one that cannot be read, none.
-func entries(root *os.Root, dir string) []string {
-	d, err := root.Open(dir)
-	if err != nil {
-		return nil
+func entries(root *beneath.Folder, dir string) (names []string) {
+	all, _ := root.ReadDir(dir) // those that could be read
+	for _, e := range all {
+		names = append(names, e.Name())
 	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1) // those that could be read
-	slices.Sort(names)
 	return names
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/td"
@@ -41,37 +43,72 @@ type mark struct {
 	mtime int64
 }
 
-// log is the file, opened and locked.
-type log struct{ f *os.File }
+// log is the file, opened and locked, and the folder it is in. Neither is reached through a symbolic link: the repository
+// holds them, and whoever can write there does not decide what is read and written elsewhere.
+type log struct {
+	f   *os.File
+	dir *beneath.Folder
+}
+
+// openFolder opens the folder of a log.
+func openFolder(path string) (*beneath.Folder, error) {
+	in := filepath.Dir(path)
+	root, err := beneath.OpenResolved(filepath.Dir(in))
+	if err != nil {
+		return nil, fileError("open", in, err)
+	}
+	defer root.Close()
+	dir, err := root.Folder(filepath.Base(in))
+	if err != nil {
+		return nil, fileError("open", in, err)
+	}
+	return dir, nil
+}
 
 // openLog opens the log and takes its lock, for one who writes or one who reads. The file may be replaced while
 // it is waited for: then the new one is opened.
 func openLog(path string, write bool) (*log, error) {
-	flags, how := os.O_RDWR|os.O_APPEND|os.O_CREATE, unix.LOCK_EX
-	if !write {
-		flags, how = os.O_RDONLY, unix.LOCK_SH
+	how := unix.LOCK_SH
+	if write {
+		how = unix.LOCK_EX
 	}
 	for {
-		f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+		l, err := openUnlocked(path, write)
 		if err != nil {
-			return nil, fileError("open", path, err)
+			return nil, err
 		}
-		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-			return nil, errors.Join(td.Errorf(td.Invalid, "%s is no file", path), f.Close())
-		}
-		if err := lock(f, how); err != nil {
-			return nil, errors.Join(err, f.Close())
+		if err := lock(l.f, how); err != nil {
+			l.close()
+			return nil, err
 		}
 		now, err := os.Lstat(path)
-		mine, err2 := f.Stat()
+		mine, err2 := l.f.Stat()
 		if err == nil && err2 == nil && os.SameFile(now, mine) {
-			return &log{f}, nil
+			return l, nil
 		}
-		_ = f.Close()
+		l.close()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fileError("open", path, err)
 		}
 	}
+}
+
+func openUnlocked(path string, write bool) (*log, error) {
+	dir, err := openFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &log{dir: dir}
+	if write {
+		l.f, err = dir.Append(filepath.Base(path), 0o644)
+	} else {
+		l.f, _, err = dir.File(filepath.Base(path))
+	}
+	if err != nil {
+		_ = dir.Close()
+		return nil, fileError("open", path, err)
+	}
+	return l, nil
 }
 
 // How long the lock of a log is waited for. Whoever writes has it for milliseconds; who has it for longer hangs, or is
@@ -100,7 +137,10 @@ func lock(f *os.File, how int) error {
 }
 
 // close lets go of the lock, too.
-func (l *log) close() { _ = l.f.Close() }
+func (l *log) close() {
+	_ = l.f.Close()
+	_ = l.dir.Close()
+}
 
 // look says what the file looks like now.
 func (l *log) look(m *mark) error {
@@ -183,29 +223,9 @@ func (l *log) torn() (bool, error) {
 // replace puts other bytes in the place of the log, whole or not at all. The lock is on the old file: whoever
 // waits for it notices.
 func (l *log) replace(text []byte) error {
-	path := l.f.Name()
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+LogFile+"-*")
+	err := l.dir.Replace(filepath.Base(l.f.Name()), "."+LogFile+"-"+rand.Text(), text, 0o644)
 	if err != nil {
-		return fileError("replace", path, err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(text)
-	if err := errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return fileError("replace", path, err)
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fileError("replace", path, err)
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fileError("sync", dir, err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fileError("sync", dir, err)
+		return fileError("replace", l.f.Name(), err)
 	}
 	return nil
 }
@@ -214,7 +234,9 @@ func fileError(verb, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return td.Errorf(td.NotFound, "%s %s: %w", verb, path, err).WithHint("taskdaemon init")
-	case errors.Is(err, syscall.ELOOP):
+	case errors.Is(err, beneath.ErrNotRegular), errors.Is(err, syscall.ENOTDIR):
+		return td.Errorf(td.Invalid, "%s %s: it is no plain file in a folder", verb, path).WithHint("put the file itself there")
+	case errors.Is(err, beneath.ErrLink):
 		return td.Errorf(td.Invalid, "%s %s: it is a symbolic link", verb, path).WithHint("put the file itself there")
 	case errors.Is(err, syscall.ENOSPC):
 		return td.Errorf(td.Storage, "%s %s: %w", verb, path, err).WithHint("free some space and try again: nothing was changed")

@@ -3,11 +3,11 @@ package graph
 import (
 	"context"
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/td"
 )
@@ -127,7 +127,7 @@ func (s *Store) WorkOnItself(ctx context.Context, id td.TaskID) (direct bool, er
 		if direct = prd.Direct; direct {
 			return nil, nil
 		}
-		if err := s.inFolder(func(root *os.Root) error {
+		if err := s.inFolder(func(root *beneath.Folder) error {
 			text, _, err := readDocument(root, documentFile(prd.Slug, td.DocSpec))
 			direct = strings.TrimSpace(text) != ""
 			return err
@@ -208,7 +208,7 @@ func (s *Store) misplaced() (out []Problem) {
 			out = append(out, Problem{id, s.name(id), fmt.Sprintf("it has its documents in %s/%s, and so has %s", PRDFolder, slug, s.name(ids[0]))})
 		}
 	}
-	_ = s.inFolder(func(root *os.Root) error { // what cannot be read is said when it is asked for
+	_ = s.inFolder(func(root *beneath.Folder) error { // what cannot be read is said when it is asked for
 		for _, slug := range entries(root, path.Join(Folder, PRDFolder)) {
 			ids, here := owners[slug], Problem{Handle: path.Join(PRDFolder, slug)}
 			if strings.HasPrefix(slug, ".") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
@@ -164,6 +165,16 @@ func TestDocumentsLeadNowhere(t *testing.T) {
 				return err
 			}
 			return os.WriteFile(dir, nil, 0o644)
+		},
+		"the folder of all is a link": func(root, dir string) error {
+			other := filepath.Join(root, "other")
+			if err := os.Rename(filepath.Dir(dir), other); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(other, filepath.Base(dir), "spec.md"), []byte("secret"), 0o644); err != nil {
+				return err
+			}
+			return os.Symlink(other, filepath.Dir(dir))
 		},
 		"too long": func(_, dir string) error {
 			return os.WriteFile(filepath.Join(dir, "spec.md"), make([]byte, maxDocument+1), 0o644)
@@ -326,7 +337,7 @@ func FuzzDocument(f *testing.F) {
 	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(documentFile("p", td.DocSpec))), 0o755); err != nil {
 		f.Fatal(err)
 	}
-	in, err := os.OpenRoot(root)
+	in, err := beneath.OpenResolved(root)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"taskdaemon/internal/jsonl"
@@ -270,13 +269,13 @@ func (s *Store) history(id td.TaskID) (out []change, err error) {
 	if len(offsets) == 0 {
 		return nil, s.unknown(id)
 	}
-	f, err := os.Open(s.path)
+	l, err := openUnlocked(s.path, false)
 	if err != nil {
-		return nil, fileError("open", s.path, err)
+		return nil, err
 	}
-	defer f.Close()
+	defer l.close()
 	for _, at := range offsets {
-		for e, err := range jsonl.Read(io.NewSectionReader(f, at, 1<<62), jsonl.Place{Offset: at}) {
+		for e, err := range jsonl.Read(io.NewSectionReader(l.f, at, 1<<62), jsonl.Place{Offset: at}) {
 			if err != nil {
 				return nil, fileError("read", s.path, err)
 			}

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
@@ -44,15 +45,25 @@ func Find(dir string) (root string, ok bool) {
 // Make gives a folder an empty graph. One that is there stays.
 func Make(root string) error {
 	path := filepath.Join(root, Folder, LogFile)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return fileError("make", root, err)
+	}
+	top, err := beneath.OpenResolved(root)
+	if err != nil {
+		return fileError("open", root, err)
+	}
+	defer top.Close()
+	dir, err := top.Make(Folder)
+	if err != nil {
 		return fileError("make", filepath.Dir(path), err)
 	}
+	defer dir.Close()
 	l, err := openLog(path, true)
 	if err != nil {
 		return err
 	}
 	l.close()
-	return errors.Join(syncFolder(filepath.Dir(path)), syncFolder(root))
+	return errors.Join(dir.Sync(), top.Sync())
 }
 
 // Hold keeps everybody from writing to the graph of a project until it is let go.
@@ -466,8 +477,15 @@ func (s *Store) write(ctx context.Context, key string, f func() ([]change, error
 			}
 		}
 		c.Op = s.clock.Next()
+		if err := s.screenSets(c.Add); err != nil {
+			return err
+		}
 		for field, raw := range c.Set {
-			c.Set[field] = s.secrets.JSON(raw)
+			clean, err := s.screen(field, raw)
+			if err != nil {
+				return err
+			}
+			c.Set[field] = clean
 		}
 		if lines, err = jsonl.Append(lines, c.Change); err != nil {
 			return td.Errorf(td.Invalid, "write down a change: %w", err)

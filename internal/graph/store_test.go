@@ -422,3 +422,34 @@ func TestPartsOfWhatRuns(t *testing.T) {
 		t.Errorf("what has ended is ready again: %v", got)
 	}
 }
+
+// TestFolderThatIsALink: the log is not read, and none is begun, where a link in the place of its folder leads.
+func TestFolderThatIsALink(t *testing.T) {
+	s, root := fresh(t)
+	other := t.TempDir()
+	if err := os.Rename(filepath.Join(root, Folder), filepath.Join(other, "graph")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(other, "graph", LogFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(other, "graph"), filepath.Join(root, Folder)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openLog(filepath.Join(root, Folder, LogFile), false); !td.IsKind(err, td.Invalid) {
+		t.Errorf("it is read: %v", err)
+	}
+	if err := Make(root); !td.IsKind(err, td.Invalid) {
+		t.Errorf("it is made: %v", err)
+	}
+	if err := s.WriteDocument(t.Context(), td.NewTaskID(), td.DocSpec, "words", true); err == nil {
+		t.Error("a document is written")
+	}
+	if after, err := os.ReadFile(filepath.Join(other, "graph", LogFile)); err != nil || string(after) != string(before) {
+		t.Errorf("the log beyond it is %q, %v", after, err)
+	}
+	if all, err := os.ReadDir(filepath.Join(other, "graph")); err != nil || len(all) != 1 {
+		t.Errorf("beyond it are %v, %v", all, err)
+	}
+}

@@ -60,6 +60,15 @@ func Encode(p Payload) ([]byte, error) {
 	return append(raw[:prefix], raw[prefix+1:]...), nil
 }
 
+// Decode reads what Encode wrote.
+func Decode[P Payload](raw []byte) (P, error) {
+	var p P
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return p, fmt.Errorf("decode payload of %s: %w", p.Point(), err)
+	}
+	return p, nil
+}
+
 // Field is one field of a payload, for the reference page.
 type Field struct {
 	Name string

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"sync"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
@@ -142,7 +143,7 @@ func (s *Shelf) Told(ctx context.Context, dir, text string, n int) (found []memo
 	if _, err := os.Stat(filepath.Join(top, filepath.FromSlash(memory.Folder))); err != nil {
 		return nil, nil // there are none, or none that can be reached
 	}
-	tree, err := os.OpenRoot(top)
+	tree, err := beneath.OpenResolved(top)
 	if err != nil {
 		return nil, td.Errorf(td.Unavailable, "open project %s: %w", top, err)
 	}
@@ -166,7 +167,7 @@ func Cite(dir string, files []string) (cited []memory.File, missing []string, er
 		return nil, nil, nil
 	}
 	top := Top(dir)
-	tree, err := os.OpenRoot(top)
+	tree, err := beneath.OpenResolved(top)
 	if err != nil {
 		return nil, nil, td.Errorf(td.Unavailable, "open project %s: %w", top, err)
 	}

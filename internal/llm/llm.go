@@ -91,6 +91,8 @@ type Response struct {
 	// Cut: the stream broke off after whole text had come. The message holds that text and no tool
 	// call; the loop keeps it and asks to go on.
 	Cut bool
+	// Replayed: the answer came from a cassette, and nobody is paid for it.
+	Replayed bool
 	// Limits is what the provider said of the rate limits; nil: nothing.
 	Limits *Limits
 }

@@ -4,11 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"os"
 	"path"
 	"strings"
-	"syscall"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 )
 
@@ -17,7 +16,7 @@ const maxCited = 64 << 20
 
 // Cite gives files the hash of their content in tree. Those that are not there, or are nothing a
 // learning can be about, are left out. Effect: none.
-func Cite(tree *os.Root, files []File) []File {
+func Cite(tree *beneath.Folder, files []File) []File {
 	var out []File
 	for _, f := range files {
 		f.Path = path.Clean(f.Path)
@@ -33,7 +32,7 @@ func Cite(tree *os.Root, files []File) []File {
 
 // Stale are the cited files that are not in tree as they were when the learning was written. A tree of
 // nil knows nothing.
-func Stale(tree *os.Root, l Learning) []string {
+func Stale(tree *beneath.Folder, l Learning) []string {
 	if tree == nil {
 		return nil
 	}
@@ -47,17 +46,13 @@ func Stale(tree *os.Root, l Learning) []string {
 	return out
 }
 
-func hashFile(tree *os.Root, name string) (string, error) {
-	f, err := tree.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe
+func hashFile(tree *beneath.Folder, name string) (string, error) {
+	f, info, err := tree.File(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxCited {
+	if info.Size() > maxCited {
 		return "", td.Errorf(td.Invalid, "%s is not a file a learning can cite", name)
 	}
 	h := sha256.New()

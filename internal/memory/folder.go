@@ -5,14 +5,13 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"taskdaemon/internal/disk"
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 )
@@ -35,23 +34,22 @@ var (
 	fpAfterRemove  = failpoint.New("memory.file.after_remove")
 )
 
-// folder is the open folder of learnings. Access is confined to it, and to the project it is in: a
-// repository cannot lead elsewhere by a symlink.
-type folder struct{ root *os.Root }
+// folder is the open folder of learnings. Neither it nor a learning is reached through a symbolic link: a repository
+// cannot lead elsewhere.
+type folder struct{ root *beneath.Folder }
 
 // openFolder opens a project's folder, and makes it if told to. Without one it returns nil.
 func openFolder(project string, create bool) (*folder, error) {
-	in, err := os.OpenRoot(project)
+	in, err := beneath.OpenResolved(project)
 	if err != nil {
 		return nil, td.Errorf(td.Unavailable, "open project %s: %w", project, err)
 	}
 	defer in.Close()
+	open := in.Folder
 	if create {
-		if err := disk.MakeFolder(in, Folder); err != nil {
-			return nil, err
-		}
+		open = in.Make
 	}
-	root, err := in.OpenRoot(Folder)
+	root, err := open(Folder)
 	switch {
 	case err == nil:
 		return &folder{root}, nil
@@ -69,7 +67,12 @@ func (f *folder) close() {
 }
 
 // sync makes sure that what is in the folder now stays after a crash of the host.
-func (f *folder) sync() error { return disk.SyncFolder(f.root, ".") }
+func (f *folder) sync() error {
+	if err := f.root.Sync(); err != nil {
+		return td.Errorf(td.Storage, "keep what is in %s: %w", Folder, err)
+	}
+	return nil
+}
 
 // lockWait is how often a lock that another process holds is tried again.
 const lockWait = 10 * time.Millisecond
@@ -77,7 +80,7 @@ const lockWait = 10 * time.Millisecond
 // lock keeps other processes from writing. The folder itself is locked, so that no lock file gets into
 // anybody's commit; the lock goes with the process.
 func (f *folder) lock(ctx context.Context) (unlock func(), err error) {
-	d, err := f.root.Open(".")
+	d, err := f.root.Folder(".")
 	if err != nil {
 		return nil, td.Errorf(td.Storage, "open %s: %w", f.root.Name(), err)
 	}
@@ -103,16 +106,12 @@ func (f *folder) lock(ctx context.Context) (unlock func(), err error) {
 
 // names are the files that should be learnings, and what a crash left behind.
 func (f *folder) names() (ids, left []string, err error) {
-	d, err := f.root.Open(".")
-	if err != nil {
-		return nil, nil, td.Errorf(td.Storage, "open %s: %w", f.root.Name(), err)
-	}
-	defer d.Close()
-	all, err := d.Readdirnames(-1)
+	all, err := f.root.ReadDir(".")
 	if err != nil {
 		return nil, nil, td.Errorf(td.Storage, "read folder %s: %w", f.root.Name(), err)
 	}
-	for _, name := range all {
+	for _, e := range all {
+		name := e.Name()
 		switch {
 		case strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix):
 			left = append(left, name)
@@ -135,15 +134,12 @@ func (f *folder) read(id string) ([]byte, fs.FileInfo, error) {
 	if err := usable(info); err != nil {
 		return nil, info, err
 	}
-	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
+	// What is read belongs to this state of the file or a later one, never to an earlier one.
+	file, info, err := f.root.File(name)
 	if err != nil {
 		return nil, info, err
 	}
 	defer file.Close()
-	// What is read belongs to this state of the file or a later one, never to an earlier one.
-	if info, err = file.Stat(); err != nil {
-		return nil, info, err
-	}
 	if err := usable(info); err != nil {
 		return nil, info, err
 	}
@@ -180,10 +176,7 @@ func (f *folder) write(id string, content []byte) (err error) {
 		}
 	}()
 	fpBeforeTemp.Hit()
-	if err := f.drop(temp); err != nil { // a crash left it
-		return err
-	}
-	file, err := f.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := f.root.CreateAnew(temp, 0o644) // a crash may have left one
 	if err != nil {
 		return err
 	}
@@ -218,4 +211,4 @@ func (f *folder) remove(id string) error {
 	return f.sync()
 }
 
-func (f *folder) drop(name string) error { return disk.Remove(f.root, name) }
+func (f *folder) drop(name string) error { return f.root.Remove(name) }

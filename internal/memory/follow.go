@@ -52,7 +52,7 @@ func (s *Store) follow(ctx context.Context, f *folder) error {
 		}
 	}
 	if s.watch == nil && time.Since(s.last.at) < lookAgain {
-		info, err := f.root.Stat(".")
+		info, err := f.root.Lstat(".")
 		if err == nil && info.ModTime().Equal(s.last.mtime) && s.last.at.Sub(info.ModTime()) > racy {
 			return nil
 		}
@@ -88,7 +88,7 @@ func (s *Store) compare(ctx context.Context, f *folder) error {
 	now := look{at: time.Now()}
 	var ids []string
 	if f != nil {
-		info, err := f.root.Stat(".")
+		info, err := f.root.Lstat(".")
 		if err != nil {
 			return td.Errorf(td.Storage, "look at %s: %w", Folder, err)
 		}

@@ -366,6 +366,20 @@ func TestFolderTrouble(t *testing.T) {
 			t.Errorf("it read %v", all)
 		}
 	})
+	t.Run("symlink within the project", func(t *testing.T) {
+		project := t.TempDir()
+		write(t, project, "secret/knowledge/a.md", "---\ntitle: A\n---\nwords")
+		if err := os.Symlink("secret", filepath.Join(project, ".taskdaemon")); err != nil {
+			t.Fatal(err)
+		}
+		s := reopen(t, project, "")
+		if all, _, err := s.List(t.Context()); !td.IsKind(err, td.Refused) {
+			t.Errorf("it read %v, %v", all, err)
+		}
+		if _, _, err := s.Add(t.Context(), Learning{Text: "x"}); !td.IsKind(err, td.Refused) {
+			t.Errorf("it wrote: %v", err)
+		}
+	})
 	t.Run("a file in its place", func(t *testing.T) {
 		project := t.TempDir()
 		write(t, project, Folder, "x")

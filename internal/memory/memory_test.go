@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
@@ -57,9 +58,9 @@ func write(t *testing.T, project, name, content string) string {
 	return path
 }
 
-func root(t *testing.T, dir string) *os.Root {
+func root(t *testing.T, dir string) *beneath.Folder {
 	t.Helper()
-	r, err := os.OpenRoot(dir)
+	r, err := beneath.OpenResolved(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

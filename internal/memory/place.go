@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/words"
 )
@@ -40,7 +40,7 @@ func (s *Store) place(ctx context.Context, l Learning) (old, next Learning, foun
 			return old, next, true, nil
 		}
 	}
-	tree, err := os.OpenRoot(s.opts.Project)
+	tree, err := beneath.OpenResolved(s.opts.Project)
 	if err != nil {
 		return old, next, false, td.Errorf(td.Unavailable, "open project: %w", err)
 	}
@@ -60,7 +60,7 @@ func (s *Store) place(ctx context.Context, l Learning) (old, next Learning, foun
 }
 
 // join finds the first learning that l renews, else the first that has room for it.
-func join(tree *os.Root, all []Learning, l Learning) (old, next Learning, found bool) {
+func join(tree *beneath.Folder, all []Learning, l Learning) (old, next Learning, found bool) {
 	var holds []Learning
 	for _, old := range all {
 		if len(Stale(tree, old)) == 0 {

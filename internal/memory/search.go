@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/words"
 )
 
@@ -31,7 +31,7 @@ type Match struct {
 
 // Search finds at most n learnings for a person, the best first, stale ones marked. Cited files are
 // looked at in tree; without one nothing is stale. Effect: none.
-func (s *Store) Search(ctx context.Context, tree *os.Root, text string, n int) ([]Match, error) {
+func (s *Store) Search(ctx context.Context, tree *beneath.Folder, text string, n int) ([]Match, error) {
 	found, err := s.search(ctx, text, n)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *Store) Search(ctx context.Context, tree *os.Root, text string, n int) (
 
 // Relevant finds at most n learnings that a task should be told: void ones are left out, and so are
 // those that have but a word in common with it. Effect: none.
-func (s *Store) Relevant(ctx context.Context, tree *os.Root, text string, n int) ([]Match, error) {
+func (s *Store) Relevant(ctx context.Context, tree *beneath.Folder, text string, n int) ([]Match, error) {
 	found, err := s.search(ctx, text, 4*n)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/words"
 )
 
@@ -336,7 +337,7 @@ func BenchmarkSearch50k(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	tree, err := os.OpenRoot(project)
+	tree, err := beneath.OpenResolved(project)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,12 +28,8 @@ var elsewhere = []uint32{0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x65735546, 0x0
 
 // newWatch begins to hear of a folder. Without one, or where changes would go unheard, it is nil.
 func newWatch(f *folder) *watch {
-	d, err := f.root.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	info, err := d.Stat()
+	d := f.root
+	info, err := d.Lstat(".")
 	if err != nil {
 		return nil
 	}
@@ -64,7 +60,7 @@ func (w *watch) changed(f *folder) (ids []string, ok bool) {
 	if w == nil {
 		return nil, false
 	}
-	if info, err := f.root.Stat("."); err != nil || !os.SameFile(info, w.dir) {
+	if info, err := f.root.Lstat("."); err != nil || !os.SameFile(info, w.dir) {
 		return nil, false // another folder has taken its place
 	}
 	buf := make([]byte, 64<<10)

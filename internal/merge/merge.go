@@ -148,6 +148,36 @@ func absorb(ctx context.Context, repo Repo, into, trunk string, own Work) (strin
 	return commit, Result{}, err
 }
 
+// CatchUp brings the trunk into the integration branch, so that the trunk can follow: it went on after the work was merged. own is a work on the branch, whose checks
+// have to pass with what is new.
+func CatchUp(ctx context.Context, repo Repo, own Work, check Check) (Result, error) {
+	for try := 0; ; try++ {
+		res, err := catchUp(ctx, repo, own, check)
+		if !td.IsKind(err, td.Conflict) || try >= mostTries {
+			return res, err
+		}
+	}
+}
+
+func catchUp(ctx context.Context, repo Repo, own Work, check Check) (Result, error) {
+	from, trunk, err := repo.Heads(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if in, err := repo.Contains(ctx, from, trunk); err != nil || in {
+		return Result{}, err
+	}
+	to, conflicts, err := repo.Join(ctx, from, trunk, "Merge the trunk")
+	if err != nil || len(conflicts) > 0 {
+		return Result{Conflicts: conflicts, With: "the trunk", Trunk: true}, err
+	}
+	said, err := passes(ctx, repo, []joined{{own, to}}, check)
+	if err != nil || said != "" {
+		return Result{Failed: said}, err
+	}
+	return move(ctx, repo, to, from, nil)
+}
+
 // joined is a work and where the branch would be with it.
 type joined struct {
 	work   Work

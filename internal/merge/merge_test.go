@@ -350,3 +350,71 @@ func TestQueue(t *testing.T) {
 		}
 	})
 }
+
+func TestCatchUp(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		prep  func(r *repo) Work
+		want  Result
+		runs  int
+		files string // of the branch afterwards
+	}{
+		{
+			name: "a trunk that went on is brought in, and checked",
+			prep: func(r *repo) Work {
+				r.into = r.change(r.trunk, "x=1")
+				r.trunk = r.change(r.trunk, "mine=1")
+				return r.work("a", r.into)
+			},
+			runs: 1, files: "map[base:0 mine:1 x:1]",
+		},
+		{
+			name: "one that is in it already is not",
+			prep: func(r *repo) Work {
+				r.into = r.change(r.trunk, "x=1")
+				return r.work("a", r.into)
+			},
+			files: "map[base:0 x:1]",
+		},
+		{
+			name: "a conflict leaves the branch alone",
+			prep: func(r *repo) Work {
+				r.into = r.change(r.trunk, "x=1")
+				r.trunk = r.change(r.trunk, "x=2")
+				return r.work("a", r.into)
+			},
+			want: Result{Conflicts: []string{"x"}}, files: "map[base:0 x:1]",
+		},
+		{
+			name: "so does what does not pass",
+			prep: func(r *repo) Work {
+				r.into = r.change(r.trunk, "left=half")
+				r.trunk = r.change(r.trunk, "right=half")
+				return r.work("a", r.into)
+			},
+			want: Result{Failed: "left and right do not go together"}, runs: 1, files: "map[base:0 left:half]",
+		},
+		{
+			name: "a branch that moves meanwhile is looked at again",
+			prep: func(r *repo) Work {
+				r.into = r.change(r.trunk, "x=1")
+				r.trunk = r.change(r.trunk, "mine=1")
+				r.interfere = func() { r.into = r.change(r.into, "y=1") }
+				return r.work("a", r.into)
+			},
+			runs: 2, files: "map[base:0 mine:1 x:1 y:1]",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r, runs := newRepo(), 0
+			own := tc.prep(r)
+			res, err := CatchUp(t.Context(), r, own, r.passing(&runs))
+			if err != nil || !slices.Equal(res.Conflicts, tc.want.Conflicts) || res.Failed != tc.want.Failed || runs != tc.runs {
+				t.Errorf("%+v, %v, after %d checks", res, err, runs)
+			}
+			if got := fmt.Sprint(r.commits[r.into].files); got != tc.files {
+				t.Errorf("it holds %s", got)
+			}
+		})
+	}
+}

@@ -11,30 +11,17 @@ import (
 // is put together; by ARGV it reads files that the command does not name.
 var awkRuns = regexp.MustCompile(`\bsystem\b|\bgetline\b|@|ENVIRON|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b|\bFUNCTAB\b`)
 
+// awk judges a program of awk that is not known to look: it is asked about, and its strings may be commands.
 func awk(w *walker, c *call) bool {
-	args := operands(c.args, "-F", "-v", "--field-separator", "--assign")
-	w.guard(c, operandsFlags(c.args, "-F", "-v"))
-	if flag(operandsFlags(c.args, "-F", "-v"), "fieElIdop", "--file", "--include", "--exec", "--load", "--source", "--inplace", "--dump-variables", "--profile") {
-		w.r.add(Ask, askRuns, "%s runs a program that is not in the command.", c.name)
-	}
-	if len(args) == 0 {
-		return false
-	}
-	prog := args[0]
-	w.mentions(prog)
-	switch {
-	case unknown(prog):
-		w.r.add(Ask, askUnknown, "The program of %s is known only when it runs.", c.name)
-	case awkRuns.MatchString(prog) || strings.Contains(strings.ReplaceAll(prog, "||", ""), "|") || awkWrites(prog):
-		w.r.add(Ask, askRuns, "The program of %s runs commands or writes files.", c.name)
-		for _, q := range quotedIn(prog) {
+	w.r.add(Ask, askRuns, "The program of %s may run commands or write files.", c.name)
+	for _, a := range c.args {
+		w.mentions(a)
+		for _, q := range quotedIn(a) {
 			w.nested(c, func() { w.inner(func() { w.sourceIfCommand(q) }) })
 		}
 	}
-	for _, a := range args[1:] {
-		w.touch(a, Read, c.at, false, false)
-	}
-	return true
+	w.judgeArgs(*c)
+	return false
 }
 
 // awkWrites reports whether a program of awk may write a file: a > that belongs to a print, outside of

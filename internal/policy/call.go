@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -30,9 +29,11 @@ func (w *walker) call(c *syntax.CallExpr) {
 	// The words are expanded before these are set; the command sees them, and what follows does not.
 	odd := w.oddIFS
 	home, housed := w.vars["HOME"]
+	w.exports = true
 	for _, a := range c.Assigns {
 		w.assign(a)
 	}
+	w.exports = false
 	w.exec(words)
 	for _, a := range c.Assigns {
 		if a.Name == nil {
@@ -70,7 +71,9 @@ func (w *walker) assign(a *syntax.Assign) {
 	if a.Naked {
 		return
 	}
-	w.setting(name, val)
+	if w.exports || !shellOnly(name) {
+		w.setting(name, val)
+	}
 	if w.vars[name] = val; !known {
 		delete(w.vars, name)
 	}
@@ -82,7 +85,9 @@ func (w *walker) assign(a *syntax.Assign) {
 // lose is that a variable gets a value that is not known.
 func (w *walker) lose(name string) {
 	delete(w.vars, name)
-	w.setting(name, string(markValue))
+	if !shellOnly(name) {
+		w.setting(name, string(markValue))
+	}
 	if name == "IFS" {
 		w.oddIFS = true
 	}
@@ -101,33 +106,12 @@ var steering = []string{
 	"npm_config_*", "PIP_*", "DOCKER_HOST", "KUBECONFIG", "GNUPGHOME", "AWS_*", "NETRC", "HISTFILE",
 }
 
-// setting judges that a variable is given to commands.
-func (w *walker) setting(name, val string) {
-	switch name {
-	case "PAGER", "GIT_PAGER", "MANPAGER":
-		if val == "" || val == "cat" {
-			return
-		}
-	case "GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_EDITOR", "EDITOR":
-		if slices.Contains([]string{"", "0", "1", "true", ":"}, val) {
-			return
-		}
-	case "CGO_ENABLED", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "CARGO_TERM_COLOR", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL",
-		"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE":
-		return
-	}
-	for _, s := range steering {
-		if ok, _ := path.Match(s, name); ok {
-			w.r.add(Ask, askEnv, "%s=%s changes which programs run, or how.", name, shorten(readable(val)))
-			return
-		}
-	}
-}
-
 func (w *walker) declClause(c *syntax.DeclClause) {
 	if !slices.ContainsFunc(c.Args, func(a *syntax.Assign) bool { return a.Name != nil }) { // it prints the variables
 		w.r.cmds = append(w.r.cmds, command{words: []string{c.Variant.Value}, via: w.via})
 	}
+	w.exports = c.Variant.Value == "export" || c.Variant.Value == "declare" || c.Variant.Value == "typeset"
+	defer func() { w.exports = false }()
 	for _, a := range c.Args {
 		if a.Naked && a.Name == nil && a.Value != nil {
 			w.declared(c.Variant.Value, w.value(a.Value))
@@ -171,7 +155,6 @@ func (w *walker) redirections(list []*syntax.Redirect) {
 			w.names(&call{name: "a redirection"}, []string{strings.Trim(rd.N.Value, "{}")})
 		}
 		input := rd.N == nil || rd.N.Value == "0"
-		w.listed = nil
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			if text := w.heredoc(rd); input {
@@ -255,6 +238,9 @@ func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool
 			return
 		}
 		word, destroys = word[:slash+1], false // what it begins with is known
+	}
+	if access == Read && globbed(word) && !strings.ContainsRune(word, markBelow) {
+		w.leads(word, access, cmd, redir)
 	}
 	for i, dir := range w.dirs {
 		if unknown(dir) && !strings.HasPrefix(word, "/") {

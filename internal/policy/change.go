@@ -209,7 +209,7 @@ func formats(letters, long string) handler {
 		}) {
 			w.edited(c, "wslde")
 		}
-		return access == Read && !flag(c.args, "", "-cpuprofile", "--cpuprofile") && !slices.Contains(c.args, "-cpuprofile")
+		return false
 	}
 }
 

@@ -39,7 +39,8 @@ func place() Place {
 			}
 			return path
 		},
-		Git: func(dir string) Git { return Git{Top: dir == "/src/proj", Inside: dir == "/src/proj/meta"} },
+		Glob: func(string) ([]string, bool) { return nil, true },
+		Git:  func(dir string) Git { return Git{Top: dir == "/src/proj", Inside: dir == "/src/proj/meta"} },
 	}
 }
 

@@ -12,8 +12,24 @@ func (r *report) edits(a Action) bool {
 	if !r.shell {
 		return writesFiles(a.Tool) && len(r.uses) > 0
 	}
+	if r.varied != "" {
+		return false
+	}
 	for i, c := range r.cmds {
 		if !c.looks && !r.editsBy(i) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
+}
+
+// works reports whether an action is a build or a test, with looking and edits around it, that a sandbox can hold.
+func (r *report) works(a Action) bool {
+	if !r.sandboxed {
+		return false
+	}
+	for i, c := range r.cmds {
+		if !c.looks && !c.builds && !r.editsBy(i) {
 			return false
 		}
 	}

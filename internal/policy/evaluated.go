@@ -136,7 +136,7 @@ func (w *walker) settle(round func()) {
 	for range 4 {
 		saved := *w
 		w.vars, w.funcs, w.dirs, w.links = maps.Clone(w.vars), maps.Clone(w.funcs), slices.Clone(w.dirs), maps.Clone(w.links)
-		w.r = &report{shell: true}
+		w.r = &report{shell: true, sandboxed: w.r.sandboxed}
 		round()
 		after := *w
 		*w = saved
@@ -321,7 +321,18 @@ func shellWords() map[string]handler {
 	quiet := func(w *walker, c *call) bool { w.guardFlags(c); return true }
 	return map[string]handler{
 		"read": reads, "mapfile": reads, "readarray": reads, "getopts": reads, "unset": reads,
-		"printf": named("v", printf), "wait": named("p", quiet), "jobs": running, "shift": shifts,
+		"test": tests, "[": tests, "printf": named("v", printf), "wait": named("p", quiet), "jobs": running, "shift": shifts,
 		"declare": declares, "typeset": declares, "local": declares, "export": declares, "readonly": declares, "let": declares,
 	}
+}
+
+// tests judges test and [, whose words may be paths.
+func tests(w *walker, c *call) bool {
+	w.tested(c)
+	for _, a := range c.args {
+		if strings.Contains(a, "/") && certain(a) {
+			w.touch(a, Read, c.at, false, false)
+		}
+	}
+	return true
 }

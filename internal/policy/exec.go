@@ -11,13 +11,19 @@ import (
 // programs are the folders whose programs are what their names say.
 var programs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/usr/local/go/bin"}
 
+// away reports whether a command may run outside of the workspace.
+func (w *walker) away() bool {
+	top := w.p.place.Workspace
+	return slices.ContainsFunc(w.dirs, func(d string) bool { return d != top && !strings.HasPrefix(d, strings.TrimSuffix(top, "/")+"/") })
+}
+
 // exec judges a command by its resolved words.
 func (w *walker) exec(words []string) {
 	if len(words) == 0 {
 		return
 	}
 	c := call{args: words[1:], at: len(w.r.cmds)}
-	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via, input: w.fed})
+	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via, input: w.fed, away: w.away()})
 	first := words[0]
 	switch {
 	case first == "":
@@ -34,8 +40,11 @@ func (w *walker) exec(words []string) {
 	c.name = path.Base(first)
 	if strings.Contains(first, "/") {
 		at := w.p.canonical(w.dirs[0], first, w.links)
-		own := !unknown(w.dirs[0]) && slices.Contains(programs, path.Dir(at)) || slices.Contains(programs, path.Dir(first))
-		w.run(c, own)
+		if !unknown(w.dirs[0]) && under(at, w.p.place.Workspace) == yes {
+			w.builds(&c) // a program of the workspace
+			return
+		}
+		w.run(c, slices.Contains(programs, path.Dir(first)))
 		return
 	}
 	if len(w.funcs[first]) > 0 {
@@ -49,27 +58,23 @@ func (w *walker) exec(words []string) {
 	w.run(c, true)
 }
 
-// run judges a program by its name. Own says that the program is the one its name promises; another
-// program of that name is held to the same floor, and is never known to only look.
+// run judges a program by its name. Own says that the program is the one its name promises: only then it is looked up in
+// the table. Another one of that name is held to the same floor.
 func (w *walker) run(c call, own bool) {
-	if h, ok := handlers[c.name]; ok {
-		looks := h(w, &c)
-		w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own
-		w.r.cmds[c.at].edits = w.r.cmds[c.at].edits && own
-		return
-	}
-	for prefix, h := range handlersByPrefix {
-		if strings.HasPrefix(c.name, prefix) {
-			w.r.cmds[c.at].looks = h(w, &c) && own
+	if own {
+		if m, ok := w.matched(&c); ok {
+			w.apply(&c, m)
 			return
 		}
 	}
-	if l, ok := looking[c.name]; ok {
-		looks := l.judge(w, &c)
-		w.r.cmds[c.at].looks = looks && own
+	h := handlerOf(c.name)
+	if h == nil {
+		w.judgeArgs(c)
 		return
 	}
-	w.judgeArgs(c)
+	looks := h(w, &c)
+	w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own && builtins[c.name]
+	w.r.cmds[c.at].edits = w.r.cmds[c.at].edits && own
 }
 
 // judgeArgs judges the words of a command nobody knows.

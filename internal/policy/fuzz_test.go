@@ -31,6 +31,9 @@ func FuzzDecide(f *testing.F) {
 		if d.Verdict == Deny && d.Floor && !loose.Floor {
 			t.Errorf("%q: rules lift the floor", command)
 		}
+		if d.Verdict == Allow && d.Confined == Unconfined && !d.Looks {
+			t.Errorf("%q changes something, and runs unconfined unasked (%s)", command, d.Rule)
+		}
 		if d.Why == "" || d.Rule == "" {
 			t.Errorf("%q: %s without a reason", command, d.Verdict)
 		}
@@ -41,17 +44,17 @@ func FuzzDecide(f *testing.F) {
 		worse(t, p, a, "true && "+command, d)
 		worse(t, p, a, "ls; "+command, d)
 		a.Command = command + "\nrm -rf ~"
-		if got := p.Decide(a); got.Verdict == Allow && !strings.Contains(command, "\\") && !strings.Contains(command, "<<") && !strings.Contains(command, "#") {
+		if got := p.Decide(a); got.Verdict == Allow && got.Confined == Unconfined && !strings.Contains(command, "\\") && !strings.Contains(command, "<<") && !strings.Contains(command, "#") {
 			t.Errorf("%q and then rm -rf ~ is allowed", command)
 		}
 	})
 }
 
-// worse fails when source is allowed though the command in it was not.
+// worse fails when source is allowed, and not held by a sandbox, though the command in it was not.
 func worse(t *testing.T, p *Policy, a Action, source string, d Decision) {
 	t.Helper()
 	a.Command = source
-	if got := p.Decide(a); got.Verdict == Allow && d.Verdict != Allow {
+	if got := p.Decide(a); got.Verdict == Allow && got.Confined == Unconfined && d.Verdict != Allow {
 		t.Errorf("%q is allowed; without what was added it is %s (%s)", source, d.Verdict, d.Why)
 	}
 }

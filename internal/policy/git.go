@@ -6,14 +6,6 @@ import (
 	"strings"
 )
 
-// gitLooks are the subcommands that only look, whatever their words are, apart from flags checked apart.
-var gitLooks = []string{
-	"status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "cat-file", "describe", "shortlog", "rev-list",
-	"merge-base", "name-rev", "show-ref",
-	"for-each-ref", "grep", "count-objects", "check-ignore", "check-attr", "version", "whatchanged", "diff-tree", "diff-index", "diff-files",
-	"range-diff", "cherry", "show-branch", "merge-tree", "help", "var", "--version", "--help", "verify-commit",
-}
-
 // gitOwn are the subcommands whose changes stay in the checkout and on its branch: in two worktrees of a repository they can be at work at
 // the same time.
 var gitOwn = []string{
@@ -39,6 +31,14 @@ var gitHarmless = []string{
 	"core.precomposeunicode", "gc.*", "maintenance.*", "fetch.*", "rerere.*", "blame.*", "grep.*", "push.default", "branch.*",
 }
 
+// gitLooking are settings that a command which only looks may be given: each is about how something is shown, and names no file.
+var gitLooking = []string{
+	"color.*", "column.*", "advice.*", "log.date", "log.decorate", "log.follow", "log.abbrevcommit", "log.graphcolors", "core.quotepath", "core.abbrev", "core.ignorecase",
+	"diff.renames", "diff.renamelimit", "diff.algorithm", "diff.context", "diff.interhunkcontext", "diff.noprefix", "diff.mnemonicprefix", "diff.colormoved", "diff.wordregex",
+	"diff.statgraphwidth", "diff.suppressblankempty", "diff.indentheuristic", "blame.date", "blame.coloring", "blame.showemail", "blame.blankboundary", "grep.linenumber",
+	"grep.patterntype", "grep.extendedregexp", "grep.column", "status.short", "status.branch", "status.showuntrackedfiles", "status.relativepaths", "user.name", "user.email",
+}
+
 func matchesAny(globs []string, s string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
 		ok, _ := path.Match(g, strings.ReplaceAll(s, "/", "_"))
@@ -47,12 +47,12 @@ func matchesAny(globs []string, s string) bool {
 }
 
 // gitSetting judges a setting that is given or stored. An alias is a command as well.
-func (w *walker) gitSetting(key, val string, c *call) {
+func (w *walker) gitSetting(key, val string) {
 	key = strings.ToLower(key)
 	switch {
 	case !certain(key):
 		w.r.add(Ask, askUnknown, "Which setting of git %s is, is known only when it runs.", readable(key))
-	case key == "core.pager" && (val == "cat" || val == ""), key == "core.editor" && (val == "true" || val == ":"), strings.HasPrefix(key, "pager.") && (val == "false" || val == "cat"), key == "core.fsmonitor" && val == "false", key == "core.hookspath" && val == "/dev/null":
+	case quietSetting(key, val):
 	case matchesAny(gitRunning, key):
 		w.r.add(Deny, floorHooks, "By %s git runs a command, or trusts what it should not.", key)
 		w.inner(func() { w.sourceIfCommand(strings.TrimPrefix(val, "!")) })
@@ -61,6 +61,20 @@ func (w *walker) gitSetting(key, val string, c *call) {
 	}
 }
 
+// quietSetting reports whether a setting turns something off that would run a program.
+func quietSetting(key, val string) bool {
+	switch {
+	case key == "core.pager" || strings.HasPrefix(key, "pager."):
+		return val == "" || val == "cat" || val == "false"
+	case key == "core.editor":
+		return val == "true" || val == ":"
+	case key == "core.fsmonitor":
+		return val == "false"
+	}
+	return key == "core.hookspath" && val == "/dev/null"
+}
+
+// gitCommand judges a git that is not known to look.
 func gitCommand(w *walker, c *call) bool {
 	args, own := c.args, true
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -83,20 +97,20 @@ func gitCommand(w *walker, c *call) bool {
 			}
 		case a == "-c":
 			key, v, _ := strings.Cut(val, "=")
-			w.gitSetting(key, v, c)
+			w.gitSetting(key, v)
 		case strings.HasPrefix(a, "-c") && len(a) > 2:
 			key, v, _ := strings.Cut(a[2:], "=")
-			w.gitSetting(key, v, c)
+			w.gitSetting(key, v)
 		case name == "--exec-path" && (eq || step == 2):
 			w.r.add(Deny, floorHooks, "--exec-path makes git run other programs in place of its own.")
 		case name == "--config-env":
 			key, _, _ := strings.Cut(val, "=")
-			w.gitSetting(key, string(markValue), c)
+			w.gitSetting(key, string(markValue))
 		case name == "--git-dir" || name == "--work-tree" || name == "--namespace" || name == "--attr-source":
 			own = false
 			w.r.add(Ask, askEnv, "git %s works on another repository.", a)
 			w.suspect(val, Write)
-		case slices.Contains([]string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects", "--bare", "--version", "--help", "-h", "-v", "--glob-pathspecs", "--icase-pathspecs", "--exec-path", "--html-path", "--man-path", "--info-path"}, a):
+		case slices.Contains([]string{"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects", "--version", "--help", "-h", "-v", "--glob-pathspecs", "--icase-pathspecs", "--exec-path", "--html-path", "--man-path", "--info-path"}, a):
 		default:
 			w.r.add(Ask, askEnv, "The flag %s of git is not known to be harmless.", readable(a))
 		}
@@ -111,18 +125,14 @@ func gitCommand(w *walker, c *call) bool {
 		return false
 	}
 	w.r.cmds[c.at].own = own && slices.Contains(gitOwn, sub) && !slices.ContainsFunc(w.dirs, func(d string) bool { return under(d, w.p.place.Workspace) != yes })
-	looks := w.gitSub(c, sub, rest)
-	// The settings of another repository may make git run anything, and files that make one may be in any
-	// folder, also in one of the workspace; where that has no .git, they may be its own.
-	ours := !slices.ContainsFunc(w.dirs, func(d string) bool { return d != w.p.place.Workspace }) &&
-		(sub == "version" || w.p.gitAt(w.p.place.Workspace).Top)
-	if sub == "add" && ours {
+	w.gitSub(c, sub, rest)
+	if sub == "add" && w.ownRepository("git add") {
 		w.gitAdd(c, rest)
 	}
-	return looks && ours
+	return false
 }
 
-func (w *walker) gitSub(c *call, sub string, args []string) bool {
+func (w *walker) gitSub(c *call, sub string, args []string) {
 	w.gitRunners(c, sub, args)
 	first := ""
 	if pos := positional(args); len(pos) > 0 {
@@ -133,53 +143,31 @@ func (w *walker) gitSub(c *call, sub string, args []string) bool {
 			w.r.add(Ask, askUnknown, "git %s is given %s, which is known only when it runs.", sub, shorten(readable(a)))
 		}
 	}
-	w.gitPaths(c, sub, args)
+	w.gitPaths(args)
 	switch sub {
 	case "push", "send-pack":
 		w.push(args)
-		return false
 	case "config":
-		return w.gitConfig(c, args)
-	case "branch", "tag":
-		return w.gitRefs(sub, args)
+		w.gitConfig(c, args)
 	case "remote":
 		for _, a := range positional(args) {
 			w.gitHost(a)
 		}
-		return len(positional(args)) == 0 || first == "get-url"
-	case "stash":
-		return first == "list" || first == "show"
-	case "worktree", "notes", "bundle":
-		return first == "list" || first == "verify"
-	case "reflog":
-		return first == "" || first == "show" || !slices.Contains([]string{"expire", "delete", "drop", "write"}, first)
-	case "submodule":
-		return false // it runs git in other repositories
-	case "symbolic-ref":
-		return len(positional(args)) == 1 && !flag(args, "dm", "--delete")
 	case "credential", "credential-store", "credential-cache":
 		w.r.add(Deny, floorCredentials, "git %s tells a password, or stores one.", sub)
-		return false
 	case "daemon", "upload-pack", "receive-pack", "shell", "send-email", "fast-import":
 		w.r.add(Ask, askRuns, "git %s speaks to others.", sub)
 	case "clone", "fetch", "pull", "ls-remote":
 		w.gitHost(first)
 	}
-	if !slices.Contains(gitLooks, sub) {
-		return false
-	}
-	if flag(args, "", "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--no-index", "--output-directory", "--contents", "--web", "--man", "--info") || sub == "grep" && flag(args, "O") {
-		for i, a := range args {
-			if name, val, ok := strings.Cut(a, "="); name == "--output" {
-				if !ok && i+1 < len(args) {
-					val = args[i+1]
-				}
-				w.touch(val, Write, c.at, false, false)
+	for i, a := range args {
+		if name, val, ok := strings.Cut(a, "="); name == "--output" {
+			if !ok && i+1 < len(args) {
+				val = args[i+1]
 			}
+			w.touch(val, Write, c.at, false, false)
 		}
-		return false
 	}
-	return true
 }
 
 // gitAdd marks what puts files of the workspace on the list of those to commit: nothing of them changes.
@@ -194,22 +182,13 @@ func (w *walker) gitAdd(c *call, args []string) {
 	w.r.cmds[c.at].edits = true
 }
 
-// gitPaths judges words that may be paths: those of what is kept, and those outside the workspace.
-func (w *walker) gitPaths(c *call, sub string, args []string) {
-	if !slices.Contains(gitLooks, sub) {
-		for i, a := range args {
-			if i > 0 && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1]) {
-				continue // words for people
-			}
-			w.suspect(a, Write)
+// gitPaths judges words that may be paths of what is kept.
+func (w *walker) gitPaths(args []string) {
+	for i, a := range args {
+		if i > 0 && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1]) {
+			continue // words for people
 		}
-		return
-	}
-	for _, a := range args {
-		w.suspect(a, Read)
-		if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "..") {
-			w.touch(a, Read, c.at, false, false)
-		}
+		w.suspect(a, Write)
 	}
 }
 
@@ -258,7 +237,7 @@ func (w *walker) gitRunners(c *call, sub string, args []string) {
 			runs(val)
 		case sub == "clone" && (name == "--config" || name == "-c"):
 			key, v, _ := strings.Cut(val, "=")
-			w.gitSetting(key, v, c)
+			w.gitSetting(key, v)
 		case name == "--template" && (sub == "clone" || sub == "init"):
 			w.r.add(Ask, askRuns, "git %s --template brings hooks along.", sub)
 		case sub == "submodule" && a == "foreach", sub == "bisect" && a == "run", sub == "for-each-repo" && i == len(args)-1:
@@ -268,28 +247,14 @@ func (w *walker) gitRunners(c *call, sub string, args []string) {
 	}
 }
 
-// gitRefs judges branch and tag: without names they list.
-func (w *walker) gitRefs(sub string, args []string) bool {
-	if flag(args, "dDmMcCfuat", "--delete", "--move", "--copy", "--force", "--set-upstream-to", "--unset-upstream", "--edit-description", "--annotate", "--sign", "--create-reflog", "--track") {
-		return sub == "branch" && flag(args, "a", "--all") && !flag(args, "dDmMcCfut", "--delete", "--move", "--copy", "--force", "--set-upstream-to", "--unset-upstream", "--edit-description", "--track") && len(positional(args)) == 0
-	}
-	return len(positional(args)) == 0 || flag(args, "l", "--list", "--contains", "--merged", "--no-merged", "--points-at", "--show-current")
-}
-
-func (w *walker) gitConfig(c *call, args []string) bool {
+// gitConfig judges settings that are written.
+func (w *walker) gitConfig(c *call, args []string) {
 	pos := positional(args)
-	other := flag(args, "f", "--file", "--blob") // the settings are those of another file
-	if !other && flag(args, "l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool") && !flag(args, "e", "--edit", "--unset", "--unset-all", "--add", "--replace-all", "--rename-section", "--remove-section") {
-		return true
-	}
 	if flag(args, "e", "--edit") || len(pos) > 0 && pos[0] == "edit" {
 		w.r.add(Ask, askRuns, "git config --edit opens the settings in an editor.")
-		return false
+		return
 	}
-	if len(pos) > 0 && slices.Contains([]string{"get", "list"}, pos[0]) {
-		return !other
-	}
-	if len(pos) > 0 && slices.Contains([]string{"set", "unset", "rename-section", "remove-section"}, pos[0]) {
+	if len(pos) > 0 && slices.Contains([]string{"get", "list", "set", "unset", "rename-section", "remove-section"}, pos[0]) {
 		pos = pos[1:]
 	}
 	for i, a := range args {
@@ -298,22 +263,17 @@ func (w *walker) gitConfig(c *call, args []string) bool {
 				val = args[i+1]
 			}
 			w.suspect(val, Write)
-			w.r.add(Ask, askEnv, "git config --file writes settings to %s.", readable(val))
+			w.r.add(Ask, askEnv, "git config --file uses settings of %s.", readable(val))
 		}
 	}
 	pos = slices.DeleteFunc(slices.Clone(pos), func(a string) bool { return !strings.Contains(a, ".") && len(pos) > 2 })
 	switch len(pos) {
 	case 0:
-		return false
 	case 1:
-		if len(positional(args)) == 1 && !other && !flag(args, "", "--unset", "--unset-all") {
-			return true
-		}
-		w.gitSetting(pos[0], "", c)
+		w.gitSetting(pos[0], "")
 	default:
-		w.gitSetting(pos[0], pos[1], c)
+		w.gitSetting(pos[0], pos[1])
 	}
-	return false
 }
 
 // push judges what is sent where. A branch that is protected may only be added to.

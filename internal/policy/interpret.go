@@ -1,15 +1,11 @@
 package policy
 
 import (
-	"slices"
 	"strings"
 )
 
 // interpreter is python and its kin: text that is given to it is not judged, but it must not name what is kept.
 func interpreter(w *walker, c *call) bool {
-	if len(c.args) == 1 && slices.Contains([]string{"--version", "-V", "-v", "--help"}, c.args[0]) {
-		return true
-	}
 	code, module := false, module(append([]string{c.name}, c.args...)) != ""
 	for i, a := range c.args {
 		w.mentions(a)
@@ -104,29 +100,4 @@ func (w *walker) escapes(text string) {
 	if _, cmd, ok := strings.Cut(text, "!"); ok {
 		w.inner(func() { w.source(cmd) })
 	}
-}
-
-func pager(w *walker, c *call) bool {
-	for _, a := range c.args {
-		if strings.HasPrefix(a, "+") || strings.HasPrefix(a, "-o") || strings.HasPrefix(a, "-O") || strings.HasPrefix(a, "--log-file") || strings.HasPrefix(a, "-P") || strings.HasPrefix(a, "--pager") || strings.HasPrefix(a, "-H") || a == "-k" || strings.HasPrefix(a, "--lesskey") {
-			w.r.add(Ask, askRuns, "%s is told to run or write something: %s.", c.name, shorten(readable(a)))
-		}
-	}
-	letters := "NSRFXiIMmnqeEgGsWw"
-	if c.name == "man" {
-		letters = "kfaw"
-	}
-	for _, a := range c.args {
-		if len(a) > 1 && a[0] == '-' && strings.Trim(a[1:], letters) != "" {
-			w.r.add(Ask, askRuns, "The flag %s of %s is not known to only look.", shorten(readable(a)), c.name)
-		}
-	}
-	if c.name == "man" {
-		w.guard(c, c.args)
-		return true
-	}
-	for _, a := range positional(c.args) {
-		w.touch(a, Read, c.at, false, false)
-	}
-	return true
 }

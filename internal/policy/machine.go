@@ -46,14 +46,10 @@ func systemctl(w *walker, c *call) bool {
 			w.r.add(Deny, floorMachine, "taskdaemon watches over this run; it is not for the run to stop or change.")
 		}
 	}
-	pos := positional(c.args)
-	return c.name == "systemctl" && len(pos) > 0 && slices.Contains([]string{"status", "show", "list-units", "is-active", "is-enabled", "cat"}, pos[0])
+	return false
 }
 
 func kill(w *walker, c *call) bool {
-	if len(c.args) > 0 && (c.args[0] == "-l" || c.args[0] == "-L") {
-		return true
-	}
 	w.guard(c, c.args)
 	targets := c.args
 	if len(targets) > 0 && strings.HasPrefix(targets[0], "-") {
@@ -179,11 +175,6 @@ func secret(w *walker, c *call) bool {
 
 // containers may see the whole machine.
 func containers(w *walker, c *call) bool {
-	pos := positional(c.args)
-	if len(pos) > 0 && slices.Contains([]string{"ps", "images", "version", "info"}, pos[0]) {
-		w.guard(c, c.args)
-		return true
-	}
 	for i, a := range c.args {
 		vol := ""
 		switch {
@@ -203,16 +194,10 @@ func containers(w *walker, c *call) bool {
 }
 
 func mounts(w *walker, c *call) bool {
-	if len(c.args) == 0 && c.name == "mount" {
-		return true
-	}
 	w.r.add(Ask, askEnv, "%s changes the machine for everyone on it.", c.name)
 	w.judgeArgs(*c)
 	return false
 }
-
-// goLooks are the subcommands of go that only look.
-var goLooks = []string{"version", "list", "doc", "env", "help"}
 
 func goCommand(w *walker, c *call) bool {
 	for i, a := range c.args {
@@ -230,11 +215,5 @@ func goCommand(w *walker, c *call) bool {
 		}
 	}
 	w.judgeArgs(*c)
-	if len(c.args) == 0 || !slices.Contains(goLooks, c.args[0]) {
-		return false
-	}
-	return !slices.ContainsFunc(c.args, func(a string) bool {
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		return strings.Contains(a, "@") || strings.HasPrefix(a, "-") && slices.Contains([]string{"w", "u", "mod", "modcacherw", "C", "http", "export", "compiled", "versions", "retracted", "pkgdir"}, name)
-	})
+	return false
 }

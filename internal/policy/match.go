@@ -114,11 +114,11 @@ func (p *Policy) covered(a Action, r *report) (compiled, bool) {
 		return false
 	}
 	for i, cmd := range r.cmds {
-		if cmd.looks && !r.strays(i) || freely(a) && r.editsBy(i) {
+		if cmd.plain || r.varied == "" && (cmd.looks && !r.strays(i) || freely(a) && r.editsBy(i)) {
 			continue
 		}
-		ok := allowed(func(c compiled) bool { return c.kind == kindCommand && c.covers(cmd) })
-		if !ok && !cmd.looks {
+		ok := allowed(func(c compiled) bool { return c.kind == kindCommand && (!cmd.away || c.arg == "") && c.covers(cmd) })
+		if !ok && (!cmd.looks || r.varied != "") {
 			return by, false
 		}
 		if !ok && !p.coveredUses(r, func(u use) bool { return u.cmd == i && u.outside }, allowed) {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -29,6 +30,9 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 	case len(r.hosts) > 0:
 		var out []Offer
 		for _, h := range r.hosts {
+			if !plainHost.MatchString(h) {
+				return nil // it would stand for others as well
+			}
 			out = append(out, Offer{Rule: "WebFetch(" + h + ")", Words: "anything from " + h})
 		}
 		return together(out)
@@ -41,6 +45,9 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 	}
 	return nil
 }
+
+// plainHost is one host, and no pattern.
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
 // together makes each offer bring the others along: one alone would not be enough.
 func together(offers []Offer) []Offer {

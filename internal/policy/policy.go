@@ -6,7 +6,7 @@
 //
 // The order is fixed. The floor denies first, and no mode, rule or answer gets past it. Then deny rules,
 // then plan mode, then what nobody can foresee (a command that cannot be parsed, a path that is known only
-// when it runs): that is asked about, whatever an allow rule says. Then ask rules, allow rules and, last,
+// when it runs): that is asked about, whatever an allow rule says, unless a sandbox makes it harmless. Then ask rules, allow rules and, last,
 // the mode. For a task that has read untrusted text and is held stricter only the allow rules count that are
 // made for such tasks.
 package policy
@@ -48,9 +48,6 @@ const (
 	ModePlan        Mode = "plan"         // only looking; nothing is changed
 )
 
-// Modes are all modes, the most careful first.
-func Modes() []Mode { return []Mode{ModePlan, ModeAsk, ModeAcceptEdits, ModeAuto} }
-
 // PathUse is a path and what is done to it. The path is absolute, and its symlinks are resolved.
 type PathUse struct {
 	Path   string
@@ -68,7 +65,7 @@ type Action struct {
 	Looks     bool     // the tool says that it only looks
 	Sifts     bool     // the tool leaves out what may not be read, of what is below the paths: see Hides
 	Mode      Mode     // empty: ask
-	Sandboxed bool     // the command would run in a sandbox that holds it: workspace-write, no network
+	Sandboxed bool     // a sandbox can hold the command to the workspace or to nothing, without a network
 	Tainted   bool     // the task has read untrusted text, and the config wants it held stricter
 }
 
@@ -83,6 +80,8 @@ type Place struct {
 	Branches  []string // protected branches, as globs; nil: DefaultBranches
 	// Resolve follows the symlinks of what exists of a path. Nil: there are none.
 	Resolve func(path string) string
+	// Glob are the paths that match a pattern now, in which only * and ? without a backslash are special; false where they are too many or cannot be read. Nil: nobody knows.
+	Glob func(pattern string) (paths []string, ok bool)
 	// Git is what a folder is to git. Nil: only names tell, and every workspace has a repository.
 	Git func(dir string) Git
 }
@@ -104,13 +103,26 @@ type Decision struct {
 	Floor   bool // nothing can change this verdict
 	// Fixed says that no allow rule can turn this verdict into allow: it is of the floor, or nobody can
 	// foresee what the call would do. Only an answer to this one call can.
-	Fixed  bool
-	Looks  bool     // nothing is changed, by what is known of the commands
-	Writes []string // resolved paths it would touch, as far as known
-	Reads  []string
-	Hosts  []string
-	Offers []Offer // what "always" and "never" may store, the most specific first
+	Fixed   bool
+	Unruled bool // no rule speaks of it: the mode decided
+	Looks   bool // nothing is changed, by what is known of the commands
+	// Confined is what the command must be held to, with no network and nothing less: it is allowed for that reason.
+	Confined Confinement
+	Writes   []string // resolved paths it would touch, as far as known
+	Reads    []string
+	Hosts    []string
+	Offers   []Offer // what "always" and "never" may store, the most specific first
 }
+
+// Confinement is what a sandbox leaves to a command.
+type Confinement string
+
+// The confinements. Both are without a network.
+const (
+	Unconfined      Confinement = ""          // what the config says
+	HeldToLooking   Confinement = "read-only" // nothing can be written
+	HeldToWorkspace Confinement = "workspace" // the workspace can be written, and caches of builds
+)
 
 // Policy is the rules of one place, ready to judge. It is safe for concurrent use.
 type Policy struct {
@@ -187,6 +199,14 @@ func (p *Policy) Decide(a Action) Decision {
 	r := p.examine(a)
 	d := p.verdict(a, r)
 	d.Looks = r.looks()
+	switch {
+	case d.Verdict != Allow || !r.sandboxed:
+		d.Confined = Unconfined // there is no sandbox to speak of
+	case a.Mode == ModePlan || d.Looks && (r.held || d.Confined != Unconfined):
+		d.Confined = HeldToLooking
+	case r.held || d.Confined != Unconfined:
+		d.Confined = HeldToWorkspace
+	}
 	d.Reads, d.Writes = r.paths(Read), r.paths(Write)
 	d.Hosts = r.hosts
 	if !d.Fixed {
@@ -218,8 +238,8 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if c, ok := p.anyOf(p.deny, a, r, yes); ok {
 		return c.decision()
 	}
-	if a.Mode == ModePlan && !r.looks() {
-		return Decision{Verdict: Deny, Rule: "mode plan", Fixed: true,
+	if a.Mode == ModePlan && !r.looks() && !p.planned(a, r) {
+		return Decision{Verdict: Deny, Rule: "mode plan", Fixed: !r.sandboxed,
 			Why: "In plan mode nothing is changed: look, think and present the plan. " + r.changing()}
 	}
 	if f, ok := r.worst(Ask); ok {
@@ -245,13 +265,20 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	return d
 }
 
+// planned reports whether a command that may change something runs in plan mode all the same: a rule allows it, and a
+// sandbox leaves it nothing to change.
+func (p *Policy) planned(a Action, r *report) bool {
+	_, covered := p.covered(a, r)
+	return r.sandboxed && covered
+}
+
 // byMode decides what no rule has decided.
 func (p *Policy) byMode(a Action, r *report) Decision {
 	mode := a.Mode
 	if mode == "" {
 		mode = ModeAsk
 	}
-	d := Decision{Verdict: Ask, Rule: "mode " + string(mode)}
+	d := Decision{Verdict: Ask, Rule: "mode " + string(mode), Unruled: true}
 	outsideWrite, wrote := r.outside(Write)
 	outsideRead, read := r.outside(Read)
 	switch {
@@ -264,13 +291,23 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 	case len(r.hosts) > 0:
 		d.Why = fmt.Sprintf("It reaches %s.", strings.Join(r.hosts, ", "))
 	case r.looks():
-		d.Verdict, d.Rule, d.Why = Allow, "looking", "Nothing is changed."
+		d.Verdict, d.Rule, d.Why = Allow, "read-only", "It changes nothing."
+		switch d.Confined = HeldToLooking; {
+		case !r.reaches:
+		case r.held || r.mixed:
+			d.Verdict, d.Rule, d.Confined = Ask, "mode "+string(mode), Unconfined
+			d.Why = "It asks a service, which needs a network, beside commands that are to have none."
+		default:
+			d.Confined = Unconfined
+		}
 	case mode == ModeAsk || mode == ModePlan:
 		d.Why = r.changing()
 	case r.edits(a):
-		d.Verdict, d.Why = Allow, "It edits files of the workspace."
+		d.Verdict, d.Why, d.Confined = Allow, "It edits files of the workspace.", HeldToWorkspace
+	case r.works(a):
+		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "builds and tests", "A sandbox holds it to the workspace, without a network.", HeldToWorkspace
 	case mode == ModeAuto && a.Command != "" && a.Sandboxed:
-		d.Verdict, d.Why = Allow, "A sandbox holds the command to the workspace."
+		d.Verdict, d.Why, d.Confined = Allow, "A sandbox holds the command to the workspace, without a network.", HeldToWorkspace
 	default:
 		d.Why = r.changing()
 	}

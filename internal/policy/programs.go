@@ -7,69 +7,91 @@ import (
 	"sync"
 )
 
-// find looks, unless it is told to do something with what it finds.
+// find judges one that does something with what it finds. Without that it must be on the table.
 func find(w *walker, c *call) bool {
-	var roots []string
-	args := c.args
-	for len(args) > 0 && (args[0] == "-H" || args[0] == "-L" || args[0] == "-P" || strings.HasPrefix(args[0], "-O") || args[0] == "-D") {
-		if args[0] == "-D" {
-			args = args[min(1, len(args)):]
-		}
-		args = args[min(1, len(args)):]
-	}
-	for len(args) > 0 && !strings.HasPrefix(args[0], "-") && args[0] != "(" && args[0] != "!" && args[0] != ")" {
-		if maybeFlag(args[0]) {
-			w.r.add(Ask, askUnknown, "What find is told by %s is known only when it runs.", readable(args[0]))
-		}
-		roots = append(roots, args[0])
-		args = args[1:]
-	}
-	if len(roots) == 0 {
-		roots = []string{"."}
-	}
-	for _, root := range roots {
-		w.touch(root, Read, c.at, false, false) // names alone are no secret: what is below is not read
-	}
-	looks, filtered := true, false
-	negated := slices.ContainsFunc(args, func(a string) bool { return a == "!" || a == "-not" || a == "-o" || a == "-or" || a == "," })
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		filtered = filtered && !negated
-		if unknown(a) && maybeFlag(a) {
-			w.r.add(Ask, askUnknown, "What find is told by %s is known only when it runs.", readable(a))
-		}
-		switch a {
+	var own []string
+	var runs [][]string
+	deletes := false
+	for i := 0; i < len(c.args); i++ {
+		switch a := c.args[i]; a {
 		case "-exec", "-execdir", "-ok", "-okdir":
-			end := slices.IndexFunc(args[i:], func(s string) bool { return s == ";" || s == "+" })
+			end := slices.IndexFunc(c.args[i:], func(s string) bool { return s == ";" || s == "+" })
 			if end < 0 {
 				w.r.add(Ask, askUnparsed, "find %s has no end.", a)
 				return false
 			}
-			inner := args[i+1 : i+end]
-			w.plain(c)
-			for _, root := range roots {
-				w.nested(c, func() { w.inner(func() { w.exec(found(inner, root, filtered)) }) })
-			}
+			runs = append(runs, c.args[i+1:i+end])
 			i += end
 		case "-delete":
-			looks = false
-			for _, root := range roots {
-				w.touch(finds(root, filtered), Write, c.at, false, true)
-			}
+			deletes = true
 		case "-fprint", "-fprint0", "-fls", "-fprintf":
-			looks = false
-			if i+1 < len(args) {
-				w.touch(args[i+1], Write, c.at, false, false)
+			if i+1 < len(c.args) {
+				w.touch(c.args[i+1], Write, c.at, false, false)
 			}
-		case "-files0-from":
-			w.r.add(Ask, askUnknown, "Where find looks is known only when it runs.")
+			own = append(own, a)
+		default:
+			own = append(own, a)
+		}
+	}
+	m, ok := w.matched(&call{name: "find", args: own})
+	if !ok {
+		w.judgeArgs(*c)
+	} else {
+		w.reads(c, m)
+	}
+	roots := findRoots(own)
+	filtered := findFilters(own)
+	if ok && len(runs) > 0 && !deletes {
+		w.plain(c)
+		if m.entry.class == classHeld {
+			w.needsHold(c.at)
+		}
+	}
+	for _, root := range roots {
+		if deletes {
+			w.touch(finds(root, filtered), Write, c.at, false, true)
+		}
+		for _, words := range runs {
+			w.nested(c, func() { w.inner(func() { w.exec(found(words, root, filtered)) }) })
+		}
+	}
+	return false
+}
+
+// findRoots are the folders that find goes through.
+func findRoots(args []string) []string {
+	var roots []string
+	for _, a := range args {
+		switch {
+		case a == "-H" || a == "-L" || a == "-P":
+			continue
+		case strings.HasPrefix(a, "-") || a == "(" || a == "!":
+		default:
+			roots = append(roots, a)
+			continue
+		}
+		break
+	}
+	if len(roots) == 0 {
+		return []string{"."}
+	}
+	return roots
+}
+
+// findFilters reports whether find surely leaves something out.
+func findFilters(args []string) bool {
+	filtered := false
+	for i, a := range args {
+		switch a {
+		case "!", "-not", "-o", "-or", ",":
+			return false
 		case "-name", "-iname", "-path", "-ipath", "-regex", "-iregex":
-			filtered = i+1 < len(args) && strings.Trim(args[i+1], ".*/\x02") != ""
+			filtered = filtered || i+1 < len(args) && strings.Trim(args[i+1], ".*/\x02") != ""
 		case "-newer", "-mtime", "-mmin", "-size", "-empty":
 			filtered = true
 		}
 	}
-	return looks
+	return filtered
 }
 
 // found puts what find finds below a root into the words of a command.
@@ -103,20 +125,22 @@ func (w *walker) below(root string, c *call) {
 
 func fd(w *walker, c *call) bool {
 	for i, a := range c.args {
-		if a == "-x" || a == "--exec" || a == "-X" || a == "--exec-batch" {
-			w.plain(c)
-			w.nested(c, func() { w.inner(func() { w.exec(append(slices.Clone(c.args[i+1:]), string(markValue))) }) })
-			return false
+		if a != "-x" && a != "--exec" && a != "-X" && a != "--exec-batch" {
+			continue
 		}
+		m, ok := w.matched(&call{name: "fd", args: c.args[:i]})
+		if ok && m.entry.class <= classLook {
+			w.reads(c, m)
+			w.plain(c)
+		}
+		w.nested(c, func() { w.inner(func() { w.exec(append(slices.Clone(c.args[i+1:]), string(markValue))) }) })
+		return false
 	}
 	if flag(c.args, "xX", "--exec", "--exec-batch") {
 		w.r.add(Ask, askRuns, "%s runs a command on what it finds.", c.name)
 	}
-	w.guard(c, c.args)
-	for _, a := range positional(c.args) {
-		w.touch(a, Read, c.at, false, false)
-	}
-	return true
+	w.judgeArgs(*c)
+	return false
 }
 
 // quotedIn are the strings in a program.
@@ -161,8 +185,8 @@ func sedPattern() *regexp.Regexp {
 	return regexp.MustCompile(`^` + one + `(?:[;\n]` + one + `)*$`)
 }
 
+// sed judges one that is not known to look: it changes files in place, or its script may run or write something.
 func sed(w *walker, c *call) bool {
-	looks := true
 	inPlace := flag(c.args, "i", "--in-place")
 	if flag(c.args, "f", "--file") {
 		w.r.add(Ask, askRuns, "sed runs a script that is not in the command.")
@@ -182,21 +206,21 @@ func sed(w *walker, c *call) bool {
 			w.sedScript(strings.TrimPrefix(strings.TrimPrefix(a, "--expression="), "-e"))
 		}
 	}
+	access := Read
+	if inPlace {
+		access = Write
+	}
 	for i, a := range pos {
-		switch {
-		case i == 0 && scripts == 1:
+		if i == 0 && scripts == 1 {
 			w.sedScript(a)
-		case inPlace:
-			looks = false
-			w.touch(a, Write, c.at, false, false)
-		default:
-			w.touch(a, Read, c.at, false, false)
+			continue
 		}
+		w.touch(a, access, c.at, false, false)
 	}
 	if inPlace && len(pos) > scripts {
 		w.sedEdited(c, pos[scripts:])
 	}
-	return looks && !inPlace
+	return false
 }
 
 // sedTakes are flags whose value, a script, is the next word.
@@ -258,23 +282,10 @@ func tar(w *walker, c *call) bool {
 		w.r.add(Ask, askRuns, "%s %s runs a command.", c.name, shorten(readable(a)))
 		w.nested(c, func() { w.inner(func() { w.source(strings.TrimPrefix(val, "exec=")) }) })
 	}
-	first := ""
-	if len(c.args) > 0 {
-		first = c.args[0]
-	}
-	list := flag(c.args, "t", "--list") || first != "" && first[0] != '-' && strings.Contains(first, "t")
-	extracts := flag(c.args, "xcruAd", "--extract", "--get", "--create", "--append", "--update", "--delete", "--catenate", "--concatenate") || first != "" && first[0] != '-' && strings.ContainsAny(first, "xcruAd")
-	if flag(c.args, "P", "--absolute-names") && extracts {
+	if flag(c.args, "P", "--absolute-names") {
 		w.r.add(Ask, askUnknown, "tar may write outside the folder it unpacks in.")
-	}
-	for i, a := range positional(c.args) {
-		switch {
-		case i == 0 && first == a:
-		case list && !extracts:
-			w.touch(a, Read, c.at, false, false)
-		}
 	}
 	w.judgeArgs(*c)
 	w.tarDirs(c)
-	return list && !extracts
+	return false
 }

@@ -27,13 +27,15 @@ type use struct {
 
 // command is one simple command of a shell source, as far as it could be resolved.
 type command struct {
-	words []string // may hold the marks of word.go
-	via   string   // the name of the command that runs it, as sudo or xargs; empty: the shell
-	looks bool     // it changes nothing
-	edits bool     // all it changes are files, which it names
-	own   bool     // a git whose changes stay in the checkout, and on its branch
-	plain bool     // the wrapper of another command, judged through that one
-	input *string  // what it reads, when that is known
+	words  []string // may hold the marks of word.go
+	via    string   // the name of the command that runs it, as sudo or xargs; empty: the shell
+	looks  bool     // it changes nothing
+	edits  bool     // all it changes are files, which it names
+	builds bool     // a build or a test: a sandbox can hold it to the workspace
+	own    bool     // a git whose changes stay in the checkout, and on its branch
+	away   bool     // it may run outside of the workspace, where the same words mean other files
+	plain  bool     // the wrapper of another command, judged through that one
+	input  *string  // what it reads, when that is known
 }
 
 func (c command) text() string { return strings.Join(c.words, " ") }
@@ -46,8 +48,13 @@ type report struct {
 	hosts    []string
 	shell    bool // the action runs a command
 	says     bool // the tool says that it only looks
-	tool     string
-	bound    string // what the tool is, where that may change
+	// sandboxed says that a sandbox can hold the command; held, that it must: something passed only for that.
+	sandboxed, held bool
+	reaches         bool   // it asks a service that the person has set up
+	mixed           bool   // and something that looks at more than text
+	varied          string // a variable that is set, and of which nobody knows what it does
+	tool            string
+	bound           string // what the tool is, where that may change
 }
 
 func (r *report) add(v Verdict, rule, format string, args ...any) {
@@ -82,7 +89,7 @@ func (r *report) looks() bool {
 	if !r.shell {
 		return r.says
 	}
-	if len(r.findings) > 0 {
+	if len(r.findings) > 0 || r.varied != "" {
 		return false
 	}
 	return !slices.ContainsFunc(r.cmds, func(c command) bool { return !c.looks })
@@ -95,15 +102,18 @@ func (r *report) changing() string {
 	}
 	for _, c := range r.cmds {
 		if !c.looks && !c.plain {
-			return fmt.Sprintf("%q is not known to only look.", shorten(readable(c.text())))
+			return fmt.Sprintf("%q may change something.", shorten(readable(c.text())))
 		}
+	}
+	if r.varied != "" {
+		return fmt.Sprintf("The variable %s may change what the command does.", r.varied)
 	}
 	for _, u := range r.uses {
 		if u.access == Write {
 			return fmt.Sprintf("It writes %s.", readable(u.path))
 		}
 	}
-	return fmt.Sprintf("%s is not known to only look.", r.tool)
+	return fmt.Sprintf("%s may change something.", r.tool)
 }
 
 // outside is the first use of a path that the mode alone does not allow.

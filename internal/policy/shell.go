@@ -22,7 +22,7 @@ var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant
 
 // examine finds out what an action would do.
 func (p *Policy) examine(a Action) *report {
-	r := &report{shell: a.Command != "", says: a.Looks, tool: a.Tool, bound: a.Bound}
+	r := &report{shell: a.Command != "", says: a.Looks, tool: a.Tool, bound: a.Bound, sandboxed: a.Sandboxed && a.Command != ""}
 	for _, h := range a.Hosts {
 		r.host(h)
 	}
@@ -56,23 +56,23 @@ func (p *Policy) examine(a Action) *report {
 // walker goes through a shell source as the shell would, and records every simple command with what is
 // known of its words.
 type walker struct {
-	p      *Policy
-	r      *report
-	vars   map[string]string // known variables; values may hold marks
-	funcs  map[string][]*syntax.Stmt
-	called map[string]bool
-	links  map[string]string // symlinks the source itself makes
-	dirs   []string          // where it may be running, the likely one first
-	locals map[string]bool   // variables of the function that is running
-	linked bool              // it went through a symlink: what ".." is for cd is not known
-	oddIFS bool
-	piped  bool    // its input comes from another command
-	fed    *string // its input, when that is known
-	listed *names  // its input, when it is names that were found by looking
-	via    string
-	depth  int
-	maybe  int // in a branch that may not be taken
-	left   *int
+	p       *Policy
+	r       *report
+	vars    map[string]string // known variables; values may hold marks
+	funcs   map[string][]*syntax.Stmt
+	called  map[string]bool
+	links   map[string]string // symlinks the source itself makes
+	dirs    []string          // where it may be running, the likely one first
+	locals  map[string]bool   // variables of the function that is running
+	linked  bool              // it went through a symlink: what ".." is for cd is not known
+	oddIFS  bool
+	exports bool    // what is assigned is given to programs
+	piped   bool    // its input comes from another command
+	fed     *string // its input, when that is known
+	via     string
+	depth   int
+	maybe   int // in a branch that may not be taken
+	left    *int
 }
 
 // source judges shell source.
@@ -119,7 +119,7 @@ func (w *walker) stmts(list []*syntax.Stmt) {
 func (w *walker) inner(f func()) {
 	saved := *w
 	w.vars, w.funcs, w.dirs = maps.Clone(w.vars), maps.Clone(w.funcs), slices.Clone(w.dirs)
-	w.piped, w.fed, w.listed = false, nil, nil
+	w.piped, w.fed = false, nil
 	w.depth++
 	if w.depth > maxDepth {
 		w.r.add(Ask, askUnparsed, "Shells are nested too deeply to be judged.")
@@ -181,8 +181,8 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		w.r.add(Ask, askUnparsed, "There are more than %d commands to judge.", maxStmts)
 		return
 	}
-	piped, fed, listed := w.piped, w.fed, w.listed
-	defer func() { w.piped, w.fed, w.listed = piped, fed, listed }()
+	piped, fed := w.piped, w.fed
+	defer func() { w.piped, w.fed = piped, fed }()
 	w.redirections(s.Redirs)
 	if s.Background {
 		w.fork(func() { w.command(s.Cmd) })
@@ -194,16 +194,15 @@ func (w *walker) stmt(s *syntax.Stmt) {
 // fork is a subshell that keeps the input it has.
 func (w *walker) fork(f func()) {
 	piped, fed := w.piped, w.fed
-	listed := w.listed
 	w.inner(func() {
-		w.piped, w.fed, w.listed = piped, fed, listed
+		w.piped, w.fed = piped, fed
 		f()
 	})
 }
 
 // shared forgets the input: several commands read from it, and what each gets of it is not known.
 func (w *walker) shared() {
-	w.piped, w.fed, w.listed = w.piped || w.fed != nil, nil, nil
+	w.piped, w.fed = w.piped || w.fed != nil, nil
 }
 
 func (w *walker) command(c syntax.Command) {
@@ -309,7 +308,7 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		w.fork(func() { w.stmt(c.X) })
 		to := len(w.r.cmds)
 		w.inner(func() {
-			w.piped, w.fed, w.listed = true, w.said(from, to), w.lists(from, to)
+			w.piped, w.fed = true, w.said(from, to)
 			w.stmt(c.Y)
 		})
 		w.piped, w.fed = piped, fed

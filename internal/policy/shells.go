@@ -12,8 +12,6 @@ func shell(w *walker, c *call) bool {
 		a := args[0]
 		w.guard(c, args[:1])
 		switch {
-		case a == "--version" || a == "--help":
-			return true
 		case a == "--rcfile" || a == "--init-file":
 			w.r.add(Ask, askRuns, "%s runs a file of its own choice first.", c.name)
 			return false
@@ -42,8 +40,7 @@ func shell(w *walker, c *call) bool {
 			w.r.add(Ask, askRuns, "%s runs whatever another command hands it, unseen.", c.name)
 			return false
 		}
-		w.touch(a, Read, c.at, false, false)
-		w.judgeArgs(call{name: c.name, args: args[1:], at: c.at})
+		w.scripted(c, a, args[1:])
 		return false
 	}
 	return w.shellInput(c)
@@ -98,9 +95,31 @@ func (w *walker) forget() {
 	w.dirs = []string{string(markValue)}
 }
 
+// scripted judges a script that a shell runs. One of the workspace is like a program of it.
+func (w *walker) scripted(c *call, file string, args []string) {
+	judge := func() {
+		w.touch(file, Read, c.at, false, false)
+		w.judgeArgs(call{name: c.name, args: args, at: c.at})
+	}
+	if certain(file) && !unknown(w.dirs[0]) && under(w.p.canonical(w.dirs[0], file, w.links), w.p.place.Workspace) == yes {
+		w.r.cmds[c.at].builds = true
+		w.softly(judge)
+		return
+	}
+	judge()
+}
+
 func sourced(w *walker, c *call) bool {
-	w.r.add(Ask, askRuns, "It runs a file as part of this command.")
-	w.judgeArgs(*c)
+	if len(c.args) == 0 {
+		return false
+	}
+	w.scripted(c, c.args[0], c.args[1:])
+	asks := func() { w.r.add(Ask, askRuns, "It runs a file as part of this command.") }
+	if w.r.cmds[c.at].builds {
+		w.softly(asks)
+	} else {
+		asks()
+	}
 	w.forget()
 	return false
 }

@@ -12,6 +12,9 @@ type handler func(w *walker, c *call) (looks bool)
 // they refer to each other through the walker.
 var handlers, handlersByPrefix map[string]handler
 
+// builtins are the commands of the shell itself that may only look: what their handlers say counts.
+var builtins map[string]bool
+
 func init() {
 	handlers = map[string]handler{}
 	handlersByPrefix = map[string]handler{"mkfs": disk, "fsck": disk, "python": interpreter, "ruby": interpreter, "perl": interpreter, "php": interpreter, "lua": interpreter, "pypy": interpreter}
@@ -21,6 +24,10 @@ func init() {
 		}
 	}
 	handlers["git"] = gitCommand
+	builtins = map[string]bool{"cd": true, "pushd": true, "popd": true, "set": true, "trap": true, "alias": true, "shopt": true, "command": true}
+	for name := range shellWords() {
+		builtins[name] = true
+	}
 }
 
 func wrappers() map[string]handler {
@@ -30,7 +37,7 @@ func wrappers() map[string]handler {
 		"eval": eval, "source": sourced, ".": sourced, "trap": trap, "alias": alias,
 		"env":     env,
 		"command": builtinCommand, "builtin": prefix(), "exec": prefix("-a"), "nohup": prefix(), "setsid": prefix(), "nice": prefix("-n", "--adjustment"),
-		"time": timed, "stdbuf": prefix("-i", "-o", "-e"), "ionice": prefix("-c", "-n"), "timeout": after(1, "-k", "-s", "--kill-after", "--signal"),
+		"time": prefix("-f", "-o", "--format", "--output"), "stdbuf": prefix("-i", "-o", "-e"), "ionice": prefix("-c", "-n"), "timeout": after(1, "-k", "-s", "--kill-after", "--signal"),
 		"chrt": held(after(1, "-T", "-P", "-D")), "taskset": held(after(1)), "flock": flock, "busybox": prefix(), "toybox": prefix(),
 		"unbuffer": prefix(), "caffeinate": prefix("-t", "-w"),
 		"sudo": held(sudo("-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "-D", "-R", "-U", "--user", "--group", "--host", "--prompt", "--chdir", "--chroot")),
@@ -41,8 +48,7 @@ func wrappers() map[string]handler {
 		"batch": stdinRuns, "crontab": stdinRuns,
 		"script": script, "systemd-run": held(prefix("-p", "-u", "--unit", "--property")), "awk": awk, "gawk": awk, "mawk": awk, "nawk": awk,
 		"sed": sed, "gsed": sed, "tar": tar, "bsdtar": tar,
-		"vi": editor, "vim": editor, "nvim": editor, "view": editor, "ex": editor, "ed": editor, "emacs": editor, "nano": editor, "less": pager,
-		"more": pager, "most": pager, "man": pager,
+		"vi": editor, "vim": editor, "nvim": editor, "view": editor, "ex": editor, "ed": editor, "emacs": editor, "nano": editor,
 		"node": interpreter, "nodejs": interpreter, "deno": interpreter, "bun": interpreter, "osascript": interpreter, "tclsh": interpreter,
 		"expect": interpreter, "gdb": interpreter, "guile": interpreter, "Rscript": interpreter, "julia": interpreter, "groovy": interpreter,
 		"make": building, "gmake": building, "ninja": building, "just": building,
@@ -62,7 +68,6 @@ func after(skip int, valued ...string) handler {
 			return false
 		}
 		w.guard(c, inner[:skip])
-		w.plain(c)
 		w.nested(c, func() { w.exec(inner[skip:]) })
 		return false
 	}
@@ -108,7 +113,7 @@ func (w *walker) guard(c *call, words []string) {
 }
 
 func env(w *walker, c *call) bool {
-	args := c.args
+	args, strange := c.args, false
 	for len(args) > 0 {
 		a := args[0]
 		w.guard(c, args[:1])
@@ -125,13 +130,17 @@ func env(w *walker, c *call) bool {
 			w.nested(c, func() { w.inner(func() { w.source(src) }) })
 			w.judgeArgs(*c)
 			return false
+		case a == "-" || a == "-i" || a == "--ignore-environment":
 		case strings.HasPrefix(a, "-"):
+			strange = true
 		case strings.Contains(a, "="):
 			name, val, _ := strings.Cut(a, "=")
 			w.setting(name, val)
 			delete(w.vars, name)
 		default:
-			w.plain(c)
+			if !strange {
+				w.plain(c)
+			}
 			w.nested(c, func() { w.exec(args) })
 			return false
 		}
@@ -145,18 +154,6 @@ func builtinCommand(w *walker, c *call) bool {
 		return true
 	}
 	return prefix()(w, c)
-}
-
-func timed(w *walker, c *call) bool {
-	if flag(operandsFlags(c.args, "-f", "-o"), "o", "--output") {
-		w.r.add(Ask, askUnparsed, "time writes to a file of its own.")
-	}
-	return prefix("-f", "-o", "--format", "--output")(w, c)
-}
-
-// operandsFlags are the words before the operands.
-func operandsFlags(args []string, valued ...string) []string {
-	return args[:len(args)-len(operands(args, valued...))]
 }
 
 func flock(w *walker, c *call) bool {
@@ -213,8 +210,11 @@ func parallel(w *walker, c *call) bool {
 
 func watch(w *walker, c *call) bool {
 	inner := operands(c.args, "-n", "--interval")
-	w.guard(c, c.args[:len(c.args)-len(inner)])
-	w.plain(c)
+	own := c.args[:len(c.args)-len(inner)]
+	w.guard(c, own)
+	if onlyFlags(own, "bcdegtn", "--interval", "--differences", "--no-title", "--color") {
+		w.plain(c)
+	}
 	w.nested(c, func() { w.inner(func() { w.source(strings.Join(inner, " ")) }) })
 	return false
 }
@@ -235,9 +235,6 @@ func remote(w *walker, c *call) bool {
 }
 
 func stdinRuns(w *walker, c *call) bool {
-	if c.name == "crontab" && len(c.args) == 1 && c.args[0] == "-l" {
-		return true
-	}
 	w.r.add(Ask, askRuns, "%s runs commands later, when nobody watches.", c.name)
 	if w.fed != nil {
 		text := *w.fed
@@ -248,9 +245,6 @@ func stdinRuns(w *walker, c *call) bool {
 }
 
 func building(w *walker, c *call) bool {
-	if flag(c.args, "", "--version", "--help") {
-		return true
-	}
 	for i, a := range c.args {
 		name, _, assigns := strings.Cut(a, "=")
 		switch {

@@ -155,6 +155,9 @@ func (f Facts) cost() string {
 	if all.Unpriced > 0 {
 		text += fmt.Sprintf(" What %d calls cost is not known.", all.Unpriced)
 	}
+	if f.Task.TokenBudget > 0 {
+		text += fmt.Sprintf(" Its token budget is %s.", f.Task.TokenBudget)
+	}
 	if f.Task.Budget > 0 {
 		text += fmt.Sprintf(" Its budget is %s.", f.Task.Budget)
 	}

@@ -87,7 +87,7 @@ func lost(t testing.TB) *state {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); m.Mirrored() < last; <-time.After(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); m.Mirrored() < last; <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is not mirrored")
 		}

@@ -38,7 +38,10 @@ func (b *Book) Check(dir string) ([]Problem, error) {
 	}
 	project := filepath.Join(dir, config.ProjectFile)
 	for _, file := range []string{b.file, project} {
-		read, err := config.ReadRules(file)
+		read, err := config.ReadRules(b.file)
+		if file == project {
+			read, err = config.ReadProjectRules(dir)
+		}
 		if err != nil {
 			return nil, err
 		}

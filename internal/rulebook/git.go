@@ -1,17 +1,14 @@
 package rulebook
 
 import (
-	"io"
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/policy"
 )
-
-// gitFile is the most that is read of a file that tells where a repository is.
-const gitFile = 4 << 10
 
 // gitHead is a HEAD that git takes for one.
 var gitHead = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64})\s*$`)
@@ -29,16 +26,8 @@ func LookAtGit(dir string) policy.Git {
 		// The folder of a repository itself leads nowhere else.
 		at.Top = !exists(dot, "commondir") && isRepository(dot, dot)
 	default:
-		own, ok := strings.CutPrefix(readSmall(dot), "gitdir:")
-		if !ok {
-			break
-		}
-		own = beside(dir, own)
-		common := own
-		if to := readSmall(filepath.Join(own, "commondir")); to != "" {
-			common = beside(own, to)
-		}
-		at.Top = isRepository(own, common)
+		own := gitfile.Gitdir(dot)
+		at.Top = own != "" && isRepository(own, cmp.Or(gitfile.Common(own), own))
 	}
 	return at
 }
@@ -46,7 +35,7 @@ func LookAtGit(dir string) policy.Git {
 // isRepository reports whether git takes a folder for a repository that keeps what it shares in another, or in
 // the same.
 func isRepository(own, common string) bool {
-	return gitHead.MatchString(readSmall(filepath.Join(own, "HEAD"))) && isDir(common, "objects") && isDir(common, "refs")
+	return gitHead.MatchString(gitfile.Text(filepath.Join(own, "HEAD"))) && isDir(common, "objects") && isDir(common, "refs")
 }
 
 func exists(dir, name string) bool {
@@ -57,31 +46,4 @@ func exists(dir, name string) bool {
 func isDir(dir, name string) bool {
 	info, err := os.Stat(filepath.Join(dir, name))
 	return err == nil && info.IsDir()
-}
-
-// readSmall is the beginning of a regular file; empty when there is none.
-func readSmall(path string) string {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, gitFile))
-	if err != nil {
-		return ""
-	}
-	return string(data)
-}
-
-// beside is a path as a file in a folder names it.
-func beside(dir, path string) string {
-	path = strings.TrimSpace(path)
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
 }

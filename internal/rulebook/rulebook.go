@@ -6,7 +6,9 @@
 package rulebook
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,7 +60,7 @@ func New(o Options) *Book {
 	}
 	b := &Book{
 		file:  filepath.Join(o.UserDir, "permissions.yaml"),
-		place: policy.Place{Home: o.Home, State: o.StateDir, Checkouts: o.Checkouts, Own: []string{o.UserDir}, Resolve: ResolveLinks, Git: LookAtGit},
+		place: policy.Place{Home: o.Home, State: o.StateDir, Checkouts: o.Checkouts, Own: []string{o.UserDir}, Resolve: ResolveLinks, Glob: Glob, Git: LookAtGit},
 		temps: o.Temps,
 	}
 	if o.Config.Git.Protected != "" {
@@ -151,12 +153,12 @@ func (b *Book) at(dir string) policy.Place {
 // compiled are the workspace's rules, read anew when a file changed.
 func (b *Book) compiled(dir string) *compiled {
 	project := filepath.Join(dir, config.ProjectFile)
-	stamp := stampOf(b.file) + " " + stampOf(project)
+	stamp := stampOf(os.Stat(b.file)) + " " + stampOf(os.Lstat(project))
 	if c, ok := b.ready.Load(dir); ok && c.(*compiled).stamp == stamp {
 		return c.(*compiled)
 	}
 	c := &compiled{stamp: stamp}
-	c.rules, c.err = b.read(dir, project)
+	c.rules, c.err = b.read(dir)
 	if c.err == nil {
 		c.policy, c.err = policy.New(b.at(dir), c.rules)
 	}
@@ -167,7 +169,7 @@ func (b *Book) compiled(dir string) *compiled {
 	return c
 }
 
-func (b *Book) read(dir, project string) ([]policy.Rule, error) {
+func (b *Book) read(dir string) ([]policy.Rule, error) {
 	rules := slices.Clone(b.fixed)
 	kept, err := config.ReadRules(b.file)
 	if err != nil {
@@ -178,7 +180,11 @@ func (b *Book) read(dir, project string) ([]policy.Rule, error) {
 			rules = append(rules, ruleOf(r, fmt.Sprintf("%s, %s:%d", policy.FromAnswer, filepath.Base(b.file), r.Line)))
 		}
 	}
-	tighter, err := config.ReadRules(project)
+	tighter, err := config.ReadProjectRules(dir)
+	if m, ok := errors.AsType[*config.Mistake](err); ok {
+		// The model is told of this. What the file holds is not for it: the person sees it with config check.
+		return nil, td.Errorf(td.Invalid, "%s: these are not rules", m.Where)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -199,12 +205,11 @@ func within(dir, parent string) bool {
 }
 
 // stampOf tells one state of a file from another.
-func stampOf(path string) string {
-	info, err := os.Stat(path)
+func stampOf(info fs.FileInfo, err error) string {
 	if err != nil {
 		return "none"
 	}
-	return fmt.Sprintf("%d/%d", info.ModTime().UnixNano(), info.Size())
+	return fmt.Sprintf("%d/%d/%s", info.ModTime().UnixNano(), info.Size(), info.Mode().Type())
 }
 
 // Rule is a rule in force, and where it comes from.

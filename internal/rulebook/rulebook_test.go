@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"taskdaemon/internal/config"
@@ -220,5 +221,46 @@ func TestLocalRulesGoWithACheckout(t *testing.T) {
 	write(t, filepath.Join(work, config.ProjectFile), "permissions: what")
 	if _, err := b.Local(work); err == nil {
 		t.Error("rules that cannot be read are none")
+	}
+}
+
+// TestProjectFileThatIsALink: what a link leads to is not read, and nothing of it is told, as content or as what is wrong
+// with it.
+func TestProjectFileThatIsALink(t *testing.T) {
+	b, work := book(t, config.Config{})
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, "token-5d1f is the first line\n")
+	file := filepath.Join(work, config.ProjectFile)
+	for name, make := range map[string]func() error{
+		"link":    func() error { return os.Symlink(secret, file) },
+		"inside":  func() error { write(t, filepath.Join(work, "notes"), "token-5d1f\n"); return os.Symlink("notes", file) },
+		"regular": func() error { write(t, file, "token-5d1f is the first line\n"); return nil },
+		"key":     func() error { write(t, file, "token-5d1f: 1\n"); return nil },
+		"pipe":    func() error { return syscall.Mkfifo(file, 0o600) },
+		"folder":  func() error { return os.Mkdir(file, 0o700) },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.Policy(work, nil)
+		if !td.IsKind(err, td.Invalid) || strings.Contains(err.Error(), "token") || strings.Contains(td.HintOf(err), "token") {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, err = b.Check(work)
+		if !td.IsKind(err, td.Invalid) || name == "link" && (strings.Contains(err.Error(), "token") || !strings.Contains(err.Error(), "symbolic link")) {
+			t.Errorf("%s is checked: %v", name, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A workspace that is a link by now has no rules that anybody agreed to.
+	write(t, file, "rules: [{deny: 'Bash(mkdir *)'}]")
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.Symlink(work, other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Policy(other, nil); !td.IsKind(err, td.Invalid) {
+		t.Errorf("the workspace is a link: %v", err)
 	}
 }

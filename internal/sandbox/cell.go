@@ -1,11 +1,14 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +28,11 @@ type cell struct {
 	gone chan struct{}
 	temp string // where the command's temp folder is, as it sees it
 
+	told    bool // the temp folder has a file of git settings
+	mounted bool // it has a mount namespace of its own
+
 	repos []repository // of the workspace, that must stay what they are
+	had   before       // what there was before the command
 }
 
 // newCell makes a cell for the profile. What this machine cannot enforce is an error if the profile requires it.
@@ -35,18 +42,82 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 	if err != nil {
 		missing = append(missing, err)
 	}
-	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp}
+	if p.Files == Full {
+		return s.openCell(p, is, missing, nil)
+	}
+	for try := 0; ; try++ {
+		var c *cell
+		b, err := s.baseFor(p)
+		if err == nil {
+			c, err = s.openCell(p, is, missing, b)
+		}
+		switch {
+		case err == nil || b != nil && (p.Required || !mountFailed(err)):
+			return c, err
+		case p.Required || !mountsWork():
+			// Half of the mounts would be worse than none: Landlock hides more where it knows that there are none. If all is required, it is
+			// refused there.
+			return s.openCell(p, is, append(missing, err), nil)
+		case try == mountTries:
+			// It is not the machine that lacks something. A job of the task may be changing what is to be sealed, so that it is not.
+			return nil, fmt.Errorf("the sandbox could not be made, though this machine can: %w", err)
+		}
+	}
+}
+
+// mountTries is how often mounts are tried again that failed, where others work: something may have been there and gone again.
+const mountTries = 3
+
+// mountsWork reports whether this machine lets a sandbox have mounts at all.
+var mountsWork = sync.OnceValue(func() bool { return checkMounts().OK })
+
+func mountFailed(err error) bool {
+	_, ok := errors.AsType[mountError](err)
+	return ok
+}
+
+// mountError says that the mounts of a profile could not be made.
+type mountError struct{ error }
+
+func (e mountError) Unwrap() error { return e.error }
+
+// openCell starts the cell's thread, with mounts or, without a base, without.
+func (s *shim) openCell(p Profile, is *island, missing []error, b *base) (*cell, error) {
+	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp, mounted: b != nil}
+	if b != nil {
+		c.told = b.told
+	} else if p.Files != Full {
+		c.told = tellGit(p.Temp, os.Getenv)
+	}
 	if p.Files == WorkspaceWrite {
 		c.repos = p.repositories()
+		seen, is := s.seen[p.Workspace]
+		if !is { // once for all commands of a shim: it takes a while
+			seen = nestedRepos(p.Workspace, p.Seal, lookedFolders)
+			s.seen = map[string][]string{p.Workspace: seen}
+		}
+		c.had = beforeOf(c.repos, seen)
+	}
+	if b != nil {
+		if covers := p.covers(); len(covers) > 0 {
+			c.temp = covers[0]
+		}
+		if err := c.addStores(s.dir, p.Temp); err != nil {
+			closeRepositories(c.repos)
+			return nil, mountError{err}
+		}
 	}
 	ready := make(chan error)
 	go func() {
 		defer close(c.gone)
 		runtime.LockOSThread() // and never unlocked: nothing else may run on this thread
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0)
-		more, err := c.confine(p, is)
+		more, err := c.confine(p, is, b)
 		if missing = append(missing, more...); p.Required && err == nil && len(missing) > 0 {
-			err = fmt.Errorf("the sandbox is required, and this machine cannot enforce it: %w", errors.Join(missing...))
+			err = errors.Join(missing...)
+		}
+		if p.Required && err != nil {
+			err = fmt.Errorf("the sandbox is required, and this machine cannot enforce it: %w", err)
 		}
 		ready <- err
 		for f := range c.work {
@@ -60,6 +131,48 @@ func (s *shim) newCell(p Profile) (*cell, error) {
 	return c, nil
 }
 
+// addStores makes the folders for the objects that the command adds to repositories, and notes which there are.
+func (c *cell) addStores(spool, temp string) error {
+	if len(c.repos) > 0 {
+		raw, err := json.Marshal(c.had)
+		if err != nil {
+			return fmt.Errorf("note repositories: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(spool, knownFile), raw, 0o600); err != nil {
+			return fmt.Errorf("note repositories: %w", err)
+		}
+	}
+	for _, repo := range c.repos {
+		for i, dir := range repo.plan.dirs {
+			if !dir.bears {
+				continue
+			}
+			var err error
+			if repo.plan.dirs[i].store, err = newStore(spool, temp, c.temp, dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cloneStores readies these folders to be mounted, for which the thread must see them as they are.
+func (c *cell) cloneStores() error {
+	all := stores(c.repos)
+	if len(all) == 0 {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("make mount namespace: %w", err)
+	}
+	for _, s := range all {
+		if err := s.clone(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // do runs f on the cell's thread.
 func (c *cell) do(f func()) {
 	done := make(chan struct{})
@@ -70,26 +183,29 @@ func (c *cell) do(f func()) {
 func (c *cell) close() {
 	close(c.work)
 	<-c.gone
+	closeRepositories(c.repos)
 }
 
 // confine gives up everything, the means to give up last. What could not be enforced is missing; an error
 // means that the thread must not be used.
-func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
+func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err error) {
 	files := p.Files != Full
-	mounted := false
 	var hidden []string
 	if files {
 		hidden = expand(p.Hide)
-		if bare, err := p.mount(hidden, c.repos); err != nil {
-			missing = append(missing, err)
-		} else {
-			hidden, mounted = bare, true
-			if covers := p.covers(); len(covers) > 0 {
-				c.temp = covers[0]
-			}
+	}
+	if b != nil {
+		if err := c.cloneStores(); err != nil {
+			return nil, mountError{err}
+		}
+		if err := b.enter(); err != nil {
+			return nil, mountError{err}
+		}
+		if hidden, err = p.mountOwn(hidden, c.repos); err != nil {
+			return nil, mountError{err}
 		}
 	}
-	cut := sockets{network: p.Network != NetworkFull && is == nil, unix: files && !mounted}
+	cut := closed{network: p.Network != NetworkFull && is == nil, unix: files && !c.mounted, memory: files && !c.mounted}
 	if p.Network != NetworkFull && is != nil {
 		if err := is.enter(); err != nil {
 			missing, cut.network = append(missing, err), true
@@ -99,7 +215,7 @@ func (c *cell) confine(p Profile, is *island) (missing []error, err error) {
 	if version := landlockVersion(); files && version < landlockRefer {
 		missing = append(missing, errors.New("the kernel has no Landlock, or one that is too old"))
 	} else if files {
-		if rules, err = p.fileRules(version, hidden, mounted); err != nil {
+		if rules, err = p.fileRules(version, hidden, c.mounted); err != nil {
 			return missing, err
 		}
 		defer rules.close()
@@ -187,6 +303,15 @@ func (s *shim) environ(c *cell) []string {
 	}
 	if c.temp != "" {
 		set(c.temp, "TMPDIR")
+	}
+	if c.told {
+		set(filepath.Join(c.temp, gitSettingsFile), "GIT_CONFIG_GLOBAL")
+		set("1", "GIT_CONFIG_NOSYSTEM")
+	}
+	if p := s.spec.Profile; !c.mounted && p.Files == WorkspaceWrite && len(p.Cache)+len(p.Blank) > 0 {
+		for _, name := range movableCaches {
+			set(filepath.Join(c.temp, ".cache", name), name)
+		}
 	}
 	if p := s.spec.Profile; p.Network == NetworkProxy && s.island != nil && s.island.proxy != nil {
 		set("http://"+s.island.proxy.Addr().String(), "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")

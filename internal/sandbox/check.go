@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/td"
 )
 
@@ -46,7 +50,7 @@ func Check(ctx context.Context, self string) ([]Finding, error) {
 		return nil, td.Errorf(td.Unavailable, "try the sandbox: %w", err)
 	}
 	more, err := decodeFindings(raw)
-	return append(found, more...), err
+	return append(append(found, more...), checkLauncher()), err
 }
 
 // try starts a shim that says what it could enforce.
@@ -80,6 +84,21 @@ func (s *Spool) nestable() bool {
 	return s.nests
 }
 
+// checkLauncher tries what the daemon's own programs are confined with.
+func checkLauncher() Finding {
+	var l Launcher
+	defer l.Close()
+	f := Finding{Name: "the daemon's own git", OK: true, Detail: "sees nothing but the repository, and no other program can be executed"}
+	lacks, mounts, err := l.Lacks()
+	switch {
+	case err != nil:
+		f.OK, f.Detail, f.Hint = false, "it cannot be started: "+err.Error(), userNamespaceHint()
+	case !mounts || len(lacks) > 0:
+		f.OK, f.Detail, f.Hint = false, "confined only in part: "+strings.Join(lacks, "; "), userNamespaceHint()
+	}
+	return f
+}
+
 func decodeFindings(raw []byte) ([]Finding, error) {
 	var found []Finding
 	if err := json.Unmarshal(raw, &found); err != nil {
@@ -94,7 +113,7 @@ func checkMain(nested error) int {
 		fmt.Fprintln(os.Stderr, nested)
 		return 1
 	}
-	found := []Finding{checkLandlock(), checkScopes(), checkMounts(), checkNetwork(), checkFilter()}
+	found := []Finding{checkLandlock(), checkScopes(), checkMounts(), checkLayers(), checkNetwork(), checkFilter()}
 	if json.NewEncoder(os.Stdout).Encode(found) != nil {
 		return 1
 	}
@@ -120,12 +139,45 @@ func checkScopes() Finding {
 }
 
 func checkMounts() Finding {
-	f := Finding{Name: "mount namespace", OK: true, Detail: ".git/hooks and .git/config are sealed, /tmp is private, sockets in /run and /tmp are out of reach"}
+	f := Finding{Name: "mount namespace", OK: true, Detail: "all but the workspace and temp folders is read-only, the home and /etc show only what programs need, " +
+		".git/hooks and .git/config are sealed, /tmp is private, sockets in the home, /run and /tmp are out of reach"}
 	if err := onThread(func() error { _, err := Profile{Files: ReadOnly}.mount(nil, nil); return err }); err != nil {
-		f.OK, f.Detail = false, ".git/hooks can be written, and no unix socket be opened: "+err.Error()
+		f.OK, f.Detail = false, "mode, owner, times and attributes of the user's files outside can be changed, names in the home and /etc be listed, "+
+			".git/hooks be written, and no unix socket be opened: "+err.Error()
 		f.Hint = userNamespaceHint()
 	}
 	return f
+}
+
+// checkLayers says whether builds find their caches. It is no hole if they do not.
+func checkLayers() Finding {
+	f := Finding{Name: "caches (overlayfs)", OK: true, Detail: "commands read yours, and what they change stays in their task"}
+	if err := tryOverlay(); err != nil {
+		f.Detail = "commands find them empty, and fill them for their task: " + err.Error()
+	}
+	return f
+}
+
+func tryOverlay() error {
+	dir, err := os.MkdirTemp("", "taskdaemon-check")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	defer func() { _ = disk.RemoveAll(dir) }()
+	for _, name := range []string{"lower", "upper", "work", "view"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			return fmt.Errorf("make folder: %w", err)
+		}
+	}
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("make mount namespace: %w", err)
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return fmt.Errorf("detach mounts: %w", err)
+		}
+		return mountOverlay(filepath.Join(dir, "view"), filepath.Join(dir, "lower"), filepath.Join(dir, "upper"), filepath.Join(dir, "work"))
+	})
 }
 
 func checkNetwork() Finding {
@@ -148,7 +200,7 @@ func checkFilter() Finding {
 			if err := giveUpPrivileges(); err != nil {
 				return err
 			}
-			return systemCalls(NetworkOff, sockets{network: true, unix: true}).enforce()
+			return systemCalls(NetworkOff, closed{network: true, unix: true}).enforce()
 		})
 	}
 	if err != nil {

@@ -1,11 +1,8 @@
 package sandbox
 
 import (
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -61,72 +58,4 @@ func agents(getenv func(string) string) []string {
 		}
 	}
 	return paths
-}
-
-// Below a home folder: what builds keep for the next time. Only caches: folders beside them, in which the same
-// programs keep settings, plugins and tools, are run by people outside of any sandbox.
-var cachePlaces = []string{
-	".cache", ".npm", ".cargo/registry", ".cargo/git", ".rustup/downloads", ".rustup/tmp", "go/pkg", ".m2/repository", ".ivy2/cache", ".sbt/boot",
-	".nuget/packages", ".local/share/NuGet/http-cache", ".local/share/NuGet/v3-cache", ".pub-cache/hosted", ".pub-cache/hosted-hashes", ".pub-cache/git",
-	".pub-cache/_temp", ".ccache", ".yarn/berry/cache", ".yarn/berry/metadata", ".yarn/berry/index", ".local/share/pnpm/store", ".local/state/pnpm",
-	".bun/install/cache", ".stack/pantry", ".stack/snapshots", ".cabal/packages", ".hex/cache", ".hex/packages", ".composer/cache", ".node-gyp",
-	".bundle/cache", "Library/Caches",
-}
-
-// cacheVariables name folders of which the parts listed are caches; a dot is the whole folder.
-var cacheVariables = map[string][]string{
-	"XDG_CACHE_HOME": {"."}, "GOCACHE": {"."}, "GOMODCACHE": {"."}, "GOTMPDIR": {"."}, "CCACHE_DIR": {"."}, "PIP_CACHE_DIR": {"."},
-	"UV_CACHE_DIR": {"."}, "npm_config_cache": {"."}, "YARN_CACHE_FOLDER": {"."}, "PNPM_HOME": {"store"}, "GRADLE_USER_HOME": gradleCaches,
-	"CARGO_HOME": {"registry", "git"},
-}
-
-var gradleCaches = []string{"caches", "daemon", "native", "wrapper"}
-
-// MakeCaches makes those folders of Caches without which the first build on a machine would fail. Where that does not
-// work the build will say so.
-func MakeCaches(getenv func(string) string) {
-	home := getenv("HOME")
-	if !filepath.IsAbs(home) {
-		return
-	}
-	dirs := []string{".cache"}
-	for program, dir := range map[string]string{"go": "go/pkg/mod", "npm": ".npm", "cargo": ".cargo/registry"} {
-		if _, err := exec.LookPath(program); err == nil {
-			dirs = append(dirs, dir)
-		}
-	}
-	for _, dir := range dirs {
-		_ = os.MkdirAll(filepath.Join(home, dir), 0o755)
-	}
-}
-
-// Caches are the folders that builds write to besides the workspace. None of them has to do with a folder of PATH: a program that a command puts
-// there is run by whoever types its name.
-func Caches(getenv func(string) string) []string {
-	var paths []string
-	home := getenv("HOME")
-	if filepath.IsAbs(home) {
-		for _, p := range cachePlaces {
-			paths = append(paths, filepath.Join(home, p))
-		}
-		for _, p := range gradleCaches {
-			paths = append(paths, filepath.Join(home, ".gradle", p))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(cacheVariables)) {
-		if dir := getenv(name); filepath.IsAbs(dir) {
-			for _, part := range cacheVariables[name] {
-				paths = append(paths, filepath.Join(dir, part))
-			}
-		}
-	}
-	for dir := range strings.SplitSeq(getenv("GOPATH"), string(filepath.ListSeparator)) {
-		if filepath.IsAbs(dir) {
-			paths = append(paths, filepath.Join(dir, "pkg"))
-		}
-	}
-	programs := expand(filepath.SplitList(getenv("PATH")))
-	return slices.DeleteFunc(paths, func(path string) bool {
-		return slices.ContainsFunc(expand([]string{path}), func(p string) bool { return covered(p, programs) || holds(p, programs) })
-	})
 }

@@ -16,13 +16,16 @@ func TestCachesHoldNoPrograms(t *testing.T) {
 		"PATH": home + "/tools:" + home + "/xdg/x/bin:" + home + "/bin:/usr/bin",
 	}
 	got := Caches(func(name string) string { return env[name] })
-	for _, want := range []string{".cache", "gp/pkg", "gc", "pnpm/store", "gr/caches", "cg/registry", ".gradle/caches", ".cargo/git"} {
+	if blank := Blanks(func(name string) string { return env[name] }); !slices.Equal(blank, []string{home + "/.cache"}) {
+		t.Errorf("blank: %q", blank)
+	}
+	for _, want := range []string{".cache/go-build", ".cache/pip", "gp/pkg", "gc", "pnpm/store", "gr/caches", "cg/registry", ".gradle/caches", ".cargo/git"} {
 		if !slices.Contains(got, filepath.Join(home, want)) {
 			t.Errorf("%s is no cache", want)
 		}
 	}
 	for _, path := range []string{
-		"tools", "xdg", "bin/pip", "pnpm/bin", "gr/init.d", "cg/bin", "gp/bin", ".deno/bin", ".dotnet/tools", ".yarn/bin", ".pub-cache/bin",
+		"tools", "xdg", ".cache", ".cache/p10k-instant-prompt-x.zsh", ".cache/gh", "bin/pip", "pnpm/bin", "gr/init.d", "cg/bin", "gp/bin", ".deno/bin", ".dotnet/tools", ".yarn/bin", ".pub-cache/bin",
 		".local/share/pnpm/x", ".local/share/uv/tools", ".sbt/1.0/plugins", ".cargo/config.toml", ".mix/escripts", ".bun/install/global", ".local/bin",
 	} {
 		if covered(filepath.Join(home, path), got) {

@@ -22,8 +22,8 @@ func hostileToGit(t *testing.T) {
 	_ = os.RemoveAll(y.work + "/.git/hooks")
 	evil := func(y *yard, dot string) {
 		for _, script := range []string{
-			"echo x > " + dot + "/hooks/pre-commit", "echo x >> " + dot + "/config", "rm " + dot + "/config", "mv " + dot + "/hooks " + dot + "/h",
-			"git config core.fsmonitor 'touch /tmp/x'", "echo x > " + dot + "/info/attributes", "mv " + dot + " old", "rm -rf " + dot + "/hooks",
+			"echo x > " + dot + "/hooks/pre-commit", "echo x >> " + dot + "/config", "rm " + dot + "/config", rename(dot+"/hooks", dot+"/h"),
+			"git config core.fsmonitor 'touch /tmp/x'", "echo x > " + dot + "/info/attributes", rename(dot, "old"), "rm -rf " + dot + "/hooks",
 			"umount " + dot + "/config", "ln -sf /dev/null " + dot + "/config", "mount -o remount,rw " + dot + "/hooks",
 		} {
 			y.fails(script)
@@ -32,7 +32,7 @@ func hostileToGit(t *testing.T) {
 	y.works("echo 1 > f && git add f && " + gitAs + "commit -qm one && git branch side && git checkout -q side && echo 2 > f && " +
 		gitAs + "commit -qam two && git checkout -q - && git merge -q side && git log --oneline && git tag t && git stash list && git gc -q")
 	evil(y, ".git")
-	y.works("mkdir -p lead/hooks && cp .git/config lead/ && echo ../lead > .git/commondir")
+	y.run("mkdir -p lead/hooks && cp .git/config lead/ && echo ../lead > .git/commondir") // which ends it, if it does not end before
 	if exists(y.work+"/.git", "commondir") {
 		t.Error("git is led elsewhere")
 	}
@@ -69,12 +69,18 @@ func hostileToGit(t *testing.T) {
 	evil(y, ".git")
 }
 
+// rename is a command that moves a folder and, unlike mv, never copies and removes it instead, which would take away objects.
+func rename(from, to string) string {
+	return "perl -e 'rename($ARGV[0], $ARGV[1]) or die $!' " + from + " " + to
+}
+
 // hostileToNested is hostileToGit for repositories that lie in the workspace, and are not its own.
 func hostileToNested(t *testing.T, y *yard) {
 	y.works("git init -q libs/one && git init -q two && mkdir -p three && echo gitdir: ../two/.git > three/.git")
 	dots := []string{"libs/one/.git", "two/.git"}
 	for _, dot := range dots {
-		y.works("cd " + dot + "/.. && echo 1 >> f && git add f && " + gitAs + "commit -qm one && git gc -q && mkdir lead && echo ../lead > .git/commondir")
+		y.works("cd " + dot + "/.. && echo 1 >> f && git add f && " + gitAs + "commit -qm one && git gc -q")
+		y.run("cd " + dot + "/.. && mkdir lead && echo ../lead > .git/commondir") // which ends it, if it does not end before
 		if exists(y.work, dot+"/commondir") {
 			t.Errorf("git is led elsewhere by %s", dot)
 		}
@@ -95,7 +101,7 @@ func hostileToNested(t *testing.T, y *yard) {
 	if err := os.MkdirAll(deep+"/.git", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if found := nestedRepos(y.work, nil); slices.Contains(found, deep) || !slices.Contains(found, y.work+"/libs/one") {
+	if found := nestedRepos(y.work, nil, nestedFolders); slices.Contains(found, deep) || !slices.Contains(found, y.work+"/libs/one") {
 		t.Errorf("found %v", found)
 	}
 	for i := range nestedFolders {
@@ -103,7 +109,7 @@ func hostileToNested(t *testing.T, y *yard) {
 			t.Fatal(err)
 		}
 	}
-	if found := nestedRepos(y.work, nil); len(found) > 4 {
+	if found := nestedRepos(y.work, nil, nestedFolders); len(found) > 4 {
 		t.Errorf("found %v", found)
 	}
 	y.works("true")

@@ -27,7 +27,15 @@ func TestEscapeUnprivileged(t *testing.T) {
 	dir := filepath.Dir(binary)
 	cmd := exec.Command(binary, "-test.run", "^TestEscape$|^TestWorks$|^TestGit|^TestWorkspaceInTemp$|^TestCheck", "-test.v")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "SANDBOX_TEST_HIDDEN=1")
+	homes, err := os.MkdirTemp(homesDir, "escape")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = disk.RemoveAll(homes) })
+	if err := os.Chmod(homes, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "SANDBOX_TEST_HIDDEN=1", "SANDBOX_TEST_HOMES="+homes)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUser, Gid: nobodyUser}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestEscape") {
@@ -73,7 +81,7 @@ type yard struct {
 func newYard(t *testing.T) *yard {
 	t.Helper()
 	y := newYardIn(t, "/var/tmp")
-	y.p.See = []string{filepath.Dir(y.home)}
+	y.p.See = append(y.p.See, filepath.Dir(y.home))
 	return y
 }
 
@@ -95,12 +103,15 @@ func newYardIn(t *testing.T, dir string) *yard {
 	y.put(y.priv+"/id", "secret")
 	y.put(y.home+"/open", "to be read")
 	y.s = openAt(t, base+"/state/spool")
-	y.p = Profile{Files: WorkspaceWrite, Network: NetworkFull, Workspace: y.work, Required: true, Hide: []string{y.priv, base + "/state"}}
+	y.p = Profile{Files: WorkspaceWrite, Network: NetworkFull, Workspace: y.work, Required: true, Hide: []string{y.priv, base + "/state"}, See: Readable(os.Getenv)}
 	return y
 }
 
 func (y *yard) put(path, text string) {
 	y.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		y.t.Fatal(err)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		y.t.Fatal(err)
 	}
@@ -121,11 +132,13 @@ func (y *yard) run(script string) ProcessResult {
 }
 
 // works expects the script to succeed.
-func (y *yard) works(script string) {
+func (y *yard) works(script string) string {
 	y.t.Helper()
-	if res := y.run(script); res.Exit != 0 {
+	res := y.run(script)
+	if res.Exit != 0 {
 		y.t.Errorf("%s: exit %d: %s", script, res.Exit, res.Head)
 	}
+	return string(res.Head)
 }
 
 // fails expects the script to be stopped.
@@ -199,10 +212,16 @@ func TestEscape(t *testing.T) {
 		}
 		y.untouched()
 	})
+	t.Run("attributes", func(t *testing.T) { hostileToAttributes(t) })
+	t.Run("plan", func(t *testing.T) { hostileToEverything(t) })
+	t.Run("closed", func(t *testing.T) { hostileToClosed(t) })
+	t.Run("caches", func(t *testing.T) { hostileToCaches(t) })
 	t.Run("git", func(t *testing.T) { hostileToGit(t) })
 	t.Run("network", func(t *testing.T) { hostileToNetwork(t) })
 	t.Run("sockets", func(t *testing.T) { hostileToSockets(t) })
 	t.Run("processes", func(t *testing.T) { hostileToProcesses(t) })
+	t.Run("others", func(t *testing.T) { hostileToOthers(t) })
+	t.Run("git folders", func(t *testing.T) { hostileToGitFolders(t) })
 	t.Run("limits", func(t *testing.T) { hostileToLimits(t) })
 }
 

@@ -26,6 +26,11 @@ func (s *shim) execute(c *cell) ProcessResult {
 	if err != nil {
 		return s.unable(err)
 	}
+	var over *watch
+	if c != nil {
+		over = watchOver(c.repos) // before there is anything to see
+		defer over.close()
+	}
 	var pid int
 	fork := func() {
 		pid, err = syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", s.spec.Script}, &syscall.ProcAttr{
@@ -71,12 +76,22 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}()
 
 	var res ProcessResult
-	status := s.supervise(begin, ended, &res)
+	status := s.supervise(begin, ended, over.caughtBy(), &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
 	var removed []string
+	var lost []error
 	if c != nil {
-		removed = c.tidy(s.dir)
+		// First what takes no longer than it has to: how long the rest takes is the command's doing.
+		over.close()
+		var links []string
+		removed, links = c.tidy(s.dir)
+		removed = append(removed, over.removed()...)
+		if p := s.spec.Profile; p.Files == WorkspaceWrite {
+			removed = append(removed, p.disarm(c.had, gitFolders(c.repos), links)...)
+		}
+		fpShimBeforeKeep.Hit()
+		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
@@ -90,7 +105,10 @@ func (s *shim) execute(c *cell) ProcessResult {
 		}
 	}
 	if len(removed) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs\n", told(removed))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program\n", told(removed))
+	}
+	if len(lost) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: %d objects of git could not be stored, commits with them are broken: %v\n", len(lost), lost[0])
 	}
 	if status.Signaled() {
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
@@ -152,14 +170,14 @@ func reap(main int, ended chan<- syscall.WaitStatus) (taken usage) {
 }
 
 // supervise waits for the main process, and ends the tree when its time is over or it is told to.
-func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *ProcessResult) syscall.WaitStatus {
+func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caught <-chan string, res *ProcessResult) syscall.WaitStatus {
 	deadline := time.NewTimer(s.spec.Timeout)
 	defer deadline.Stop()
 	var limits Limits
 	var disks []volume
 	if p := s.spec.Profile; p != nil {
 		limits = p.Limits
-		disks = limits.disks(append([]string{p.Workspace, p.Temp}, p.Write...))
+		disks = limits.disks(append([]string{p.Workspace, p.Temp, filepath.Dir(p.Layers)}, p.Write...))
 	}
 	pause := lookFirst
 	look := time.NewTimer(pause)
@@ -183,6 +201,7 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, res *
 			}
 			pause = min(2*pause, lookMost)
 			look.Reset(pause)
+		case res.Limit = <-caught:
 		case <-s.signals:
 			res.Killed = true
 		}

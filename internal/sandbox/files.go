@@ -141,6 +141,8 @@ func probe(dir string, void bool) (ProcessState, error) {
 	switch err := unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK) && exists(dir, resultFile):
 		return Finished, nil // the shim is on its way out
+	case errors.Is(err, unix.EWOULDBLOCK) && exists(dir, voidFile) && !exists(dir, startedFile):
+		return NeverStarted, nil // a shim that came too late is about to see it
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return StillRunning, nil
 	case err != nil:

@@ -1,102 +1,80 @@
 package sandbox
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-)
 
-// gitFile is the most that is read of a .git file or of a worktree's commondir.
-const gitFile = 4 << 10
+	"taskdaemon/internal/gitfile"
+)
 
 // gitWorktree is the folder of a linked worktree and that of its repository; empty when .git in the
 // workspace is no file that says so.
 func gitWorktree(workspace string) (own, common string) {
-	raw, err := readSmall(filepath.Join(workspace, ".git"))
-	if err != nil {
+	if own = gitfile.Gitdir(filepath.Join(workspace, ".git")); own == "" {
 		return "", ""
 	}
-	own, ok := strings.CutPrefix(strings.TrimSpace(raw), "gitdir:")
-	if !ok {
-		return "", ""
+	common = cmp.Or(gitfile.Common(own), own)
+	// A .git file can be written by a command, and so can all that it leads to in the workspace. It must not open what is no repository
+	// of this workspace: a worktree is known to its repository, which says where it is, in a folder of the repository's.
+	own, common = resolved(own), resolved(common)
+	if own == "" || common == "" || filepath.Dir(own) != filepath.Join(common, "worktrees") || covered(common, []string{workspace}) {
+		return "", "" // one in the workspace is all of the command's making, and needs nothing more to be opened
 	}
-	own = beside(workspace, strings.TrimSpace(own))
-	common = own
-	if raw, err := readSmall(filepath.Join(own, "commondir")); err == nil {
-		common = beside(own, strings.TrimSpace(raw))
-	}
-	// A .git file can be written by a command. It must not open what is no repository of this workspace: a
-	// worktree is known to its repository, which says where it is.
-	if back, err := readSmall(filepath.Join(own, "gitdir")); err != nil || !sameFile(beside(own, strings.TrimSpace(back)), filepath.Join(workspace, ".git")) {
+	if back := gitfile.Back(own); back == "" || !sameFile(back, filepath.Join(workspace, ".git")) {
 		return "", ""
 	}
 	return own, common
 }
 
-// maxLenders is how many repositories objects are borrowed from, one from the other: as many as git follows.
-const maxLenders = 5
+// resolved is a path without symbolic links; empty when there is nothing.
+func resolved(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	return real
+}
 
-// gitLenders are the folders of objects that the repository of a workspace borrows, which git must see. A command
-// cannot make it borrow others: what says so is sealed, or removed where there was nothing before.
+// lenders are the folders of objects that the repository of a workspace borrows, which git must see: those that the person has named in
+// their own settings, as the daemon's git wants it (taskdaemon.alternates), and for a checkout of taskdaemon's own the repository that it was
+// made from. What a workspace says by itself opens nothing.
+func (p Profile) lenders() (out []string) {
+	ours := covered(p.Workspace, p.Hide)
+	for _, path := range gitLenders(p.Workspace) {
+		real := resolved(path)
+		if real != "" && (covered(real, namedLenders(os.Getenv)) || ours && filepath.Base(real) == "objects" && exists(filepath.Dir(real), "HEAD")) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// namedLenders are the folders that the person lets repositories borrow objects from.
+func namedLenders(getenv func(string) string) (paths []string) {
+	for _, file := range gitSettingsFiles(getenv) {
+		for _, s := range parseGitSettings(readUpTo(file, maxGitSettings)) {
+			if s.section == "taskdaemon" && s.variable == "alternates" && s.subsection == "" {
+				if rest, is := strings.CutPrefix(s.value, "~/"); is {
+					s.value = filepath.Join(getenv("HOME"), rest)
+				}
+				if real := resolved(s.value); real != "" {
+					paths = append(paths, real)
+				}
+			}
+		}
+	}
+	return paths
+}
+
+// gitLenders are the folders of objects that the repository of a workspace says it borrows from.
 func gitLenders(workspace string) []string {
-	var out []string
-	at := filepath.Join(workspace, ".git", "objects")
+	git := filepath.Join(workspace, ".git")
 	if _, common := gitWorktree(workspace); common != "" {
-		at = filepath.Join(common, "objects")
+		git = common
 	}
-	for next := []string{at}; len(next) > 0 && len(out) < maxLenders; next = next[1:] {
-		raw, err := readSmall(filepath.Join(next[0], "info", "alternates"))
-		if err != nil {
-			continue
-		}
-		for _, path := range alternates(raw) {
-			if path = beside(next[0], path); !slices.Contains(out, path) && len(out) < maxLenders {
-				out, next = append(out, path), append(next, path)
-			}
-		}
-	}
-	return out
-}
-
-// alternates are the paths in a file of that name: one in a line, some quoted.
-func alternates(raw string) []string {
-	var out []string
-	for line := range strings.SplitSeq(raw, "\n") {
-		if strings.HasPrefix(line, `"`) {
-			plain, err := strconv.Unquote(line)
-			if err != nil {
-				continue
-			}
-			line = plain
-		}
-		if line != "" && !strings.HasPrefix(line, "#") && !strings.ContainsRune(line, 0) {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
-func readSmall(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	buf := make([]byte, gitFile)
-	n, err := f.Read(buf)
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
-}
-
-func beside(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
+	return gitfile.Lenders(filepath.Join(git, "objects"))
 }
 
 func sameFile(a, b string) bool {

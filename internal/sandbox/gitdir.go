@@ -1,12 +1,15 @@
 package sandbox
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/beneath"
 )
 
 // In a folder of git a command may change what git itself writes when somebody works with a repository, and nothing else:
@@ -15,20 +18,23 @@ import (
 // and what is not open and new is removed when the command has ended.
 
 // gitOpen are the names in a folder of git that stay writable. All of it is data: nothing there names a program, and none
-// of it leads git to another folder. shallow and sharedindex are in it because a repository that has lost them is broken;
-// what else no commit needs, because a person's git may make it at the same time, and it must not be taken away.
+// of it leads git to another folder. sharedindex is in it because a repository that has lost it is broken; what else no commit needs, because a
+// person's git may make it at the same time, and it must not be taken away. shallow is not: it says that history ends, and git cleans up what comes before.
 var gitOpen = []string{
-	"index", "packed-refs", "refs", "logs", "objects", "reftable", "shallow", "lfs",
+	"index", "packed-refs", "refs", "logs", "objects", "reftable", "lfs",
 	"sequencer", "rebase-merge", "rebase-apply", "rebased-patches", "rr-cache", "lost-found", "gc.pid", "gc.log", "addp-hunk-edit.diff",
 }
 
 // gitOpenPrefixes are how other such names begin: a split index, the index of a stash, git's watcher of files.
 var gitOpenPrefixes = []string{"sharedindex.", "index.", "next-index-", "fsmonitor--daemon"}
 
+// capitals are the letters of names that are git's own.
+const capitals = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+
 // openInGit reports whether a command may change what has this name in a folder of git. Names in capitals are git's own
 // for references and messages: HEAD, MERGE_HEAD, COMMIT_EDITMSG, BISECT_LOG. A lock is held by whoever makes it.
 func openInGit(name string) bool {
-	return slices.Contains(gitOpen, name) || strings.HasSuffix(name, ".lock") || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "" ||
+	return slices.Contains(gitOpen, name) || strings.HasSuffix(name, ".lock") || strings.Trim(name, capitals) == "" ||
 		slices.ContainsFunc(gitOpenPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
@@ -47,22 +53,26 @@ const mostClosed = 256
 // gitDir is a folder of git in which a command may change what is open.
 type gitDir struct {
 	path   string
+	folder *beneath.Folder // which it was when it was looked at
 	open   func(name string) bool
-	within bool                // it lies in a folder that is sealed
-	had    map[string]gitEntry // what was there before the command
-}
-
-// gitEntry is something in a folder of git.
-type gitEntry struct {
-	kind fs.FileMode
-	link string // where a link leads that must stay
+	within bool              // it lies in a folder that is sealed
+	had    map[string]string // what was there before the command; of a link that must stay, where it leads
+	// replaced are the lines of packed-refs that have git take one object for another.
+	replaced []string
+	bears    bool   // it holds the objects of a repository
+	digits   int    // of the names of its objects
+	linked   bool   // it is a linked worktree's: whoever commits there commits for the task
+	store    *store // what the command finds in its place; nil: itself
 }
 
 // gitPlan is what is done about the repositories of a workspace.
 type gitPlan struct {
 	dirs   []gitDir // outer ones first
-	sealed []string // files that say where a repository is
-	shared []string // what a linked worktree shares with others, and may write to
+	sealed []string // files that say where a repository is, and what has git take one object for another
+	pinned []string // folders of what is sealed
+	// shared is what a linked worktree shares with others, and may write to.
+	shared []*beneath.Folder
+	looked int // folders in which submodules were looked for
 }
 
 // planGit looks at the repository in a folder. A linked worktree that is not the workspace itself is not for commands to
@@ -71,6 +81,9 @@ func planGit(repo string, nested bool) (plan gitPlan) {
 	dot := filepath.Join(repo, ".git")
 	info, err := os.Lstat(dot)
 	if err != nil {
+		if nested && isGitFolder(repo) {
+			plan.add(repo, false)
+		}
 		return plan
 	}
 	if info.IsDir() {
@@ -83,40 +96,87 @@ func planGit(repo string, nested bool) (plan gitPlan) {
 	plan.sealed = []string{dot}
 	if own, common := gitWorktree(repo); own != "" && !nested {
 		plan.add(own, false)
+		for i := range plan.dirs {
+			plan.dirs[i].digits, plan.dirs[i].linked = digitsOf(filepath.Join(common, "objects")), true
+		}
 		plan.addObjects(common, false)
-		plan.shared = []string{filepath.Join(common, "refs"), filepath.Join(common, "logs")}
+		plan.sealReplacements(common)
+		for _, name := range []string{"refs", "logs"} {
+			if folder, err := beneath.Open(filepath.Join(common, name)); err == nil {
+				plan.shared = append(plan.shared, folder)
+			}
+		}
 	}
 	return plan
 }
 
 // add takes in a folder of git, with its objects and its submodules.
 func (g *gitPlan) add(dir string, within bool) {
-	if exists(dir, "objects") { // what a linked worktree does not have
+	folder := g.take(dir, openInGit, within)
+	if folder == nil {
+		return
+	}
+	if isDir(filepath.Join(dir, "objects")) { // what a linked worktree does not have
 		// A folder that is not there could be made; then it is made here, and empty. A person's git may fill it meanwhile.
 		for _, name := range []string{"hooks", "info", "modules", "worktrees"} {
-			_ = os.Mkdir(filepath.Join(dir, name), 0o755)
+			_ = unix.Mkdirat(int(folder.Fd()), name, 0o755)
 		}
 	}
-	g.dirs = append(g.dirs, gitDir{path: dir, open: openInGit, within: within})
 	g.addObjects(dir, within)
+	g.sealReplacements(dir)
 	g.addModules(filepath.Join(dir, "modules"))
 }
 
-func (g *gitPlan) addObjects(dir string, within bool) {
-	if objects := filepath.Join(dir, "objects"); isDir(objects) {
-		info := filepath.Join(objects, "info")
-		_ = os.Mkdir(info, 0o755)
-		g.dirs = append(g.dirs, gitDir{path: objects, open: openInObjects, within: within}, gitDir{path: info, open: openInInfo, within: true})
+// replacements are references that have git take one object for another.
+const replacements = "refs/replace"
+
+// sealReplacements keeps a command from making any. The folder is made for it, if there are none.
+func (g *gitPlan) sealReplacements(dir string) {
+	refs, err := beneath.Open(filepath.Join(dir, "refs"))
+	if err != nil {
+		return
+	}
+	defer refs.Close()
+	_ = unix.Mkdirat(int(refs.Fd()), filepath.Base(replacements), 0o755)
+	if info, err := refs.Lstat(filepath.Base(replacements)); err == nil && info.IsDir() {
+		g.pinned = append(g.pinned, filepath.Join(dir, "refs")) // who can move that away can put another in its place
+		g.sealed = append(g.sealed, filepath.Join(dir, replacements))
 	}
 }
 
-// addModules takes in the submodules that are there, whose names may have slashes in them.
+func (g *gitPlan) addObjects(dir string, within bool) {
+	objects := filepath.Join(dir, "objects")
+	if !isDir(objects) {
+		return
+	}
+	if folder := g.take(objects, openInObjects, within); folder != nil {
+		g.dirs[len(g.dirs)-1].bears = true
+		_ = unix.Mkdirat(int(folder.Fd()), "info", 0o755)
+		g.take(filepath.Join(objects, "info"), openInInfo, true)
+	}
+}
+
+// take takes in one folder. What cannot be opened without following a link is sealed as a whole, or the command does not run.
+func (g *gitPlan) take(dir string, open func(string) bool, within bool) *beneath.Folder {
+	folder, err := beneath.Open(dir)
+	if err != nil {
+		g.sealed = append(g.sealed, dir)
+		return nil
+	}
+	g.dirs = append(g.dirs, gitDir{path: dir, folder: folder, open: open, within: within, digits: digitsOf(filepath.Join(dir, "objects"))})
+	return folder
+}
+
+// addModules takes in the submodules that are there, whose names may have slashes in them. Those that are too many stay sealed.
 func (g *gitPlan) addModules(dir string) {
+	if g.looked++; g.looked > nestedFolders {
+		return
+	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case !e.IsDir() || len(g.dirs) > nestedFolders:
+		case !e.IsDir() || g.looked > nestedFolders:
 		case exists(path, "HEAD"):
 			g.add(path, true)
 		default:
@@ -128,15 +188,16 @@ func (g *gitPlan) addModules(dir string) {
 // note remembers what is in the folders.
 func (g *gitPlan) note() {
 	for i, dir := range g.dirs {
-		entries, _ := os.ReadDir(dir.path)
-		g.dirs[i].had = make(map[string]gitEntry, len(entries))
+		entries, _ := dir.folder.ReadDir(".")
+		g.dirs[i].had = make(map[string]string, len(entries))
 		for _, e := range entries {
-			had := gitEntry{kind: e.Type()}
-			if had.kind&fs.ModeSymlink != 0 && !dir.open(e.Name()) {
-				had.link, _ = os.Readlink(filepath.Join(dir.path, e.Name()))
+			link := ""
+			if e.Type()&fs.ModeSymlink != 0 && !dir.open(e.Name()) {
+				link, _ = dir.folder.Readlink(e.Name())
 			}
-			g.dirs[i].had[e.Name()] = had
+			g.dirs[i].had[e.Name()] = link
 		}
+		g.dirs[i].replaced, _ = dir.replacing()
 	}
 }
 
@@ -152,9 +213,18 @@ func (d gitDir) closed() (paths []string) {
 
 // seal seals what the plan says. It is made for threads that have a mount namespace of their own.
 func (g gitPlan) seal() error {
+	var stored []string
 	for _, dir := range g.dirs {
 		closed := dir.closed()
 		switch {
+		case dir.store != nil:
+			if err := dir.store.mount(); err != nil {
+				return err
+			}
+			stored = append(stored, dir.path)
+			continue
+		case covered(dir.path, stored):
+			continue // it is nobody's but the command's
 		case len(closed) > mostClosed:
 			if err := seal(dir.path); err != nil {
 				return err
@@ -171,10 +241,19 @@ func (g gitPlan) seal() error {
 		}
 		for _, path := range closed {
 			// Of a link, what it leads to is sealed, if there is anything; itself it is put back.
-			link := dir.had[filepath.Base(path)].link != ""
-			if err := seal(path); err != nil && !(link && errors.Is(err, fs.ErrNotExist)) {
+			if dir.had[filepath.Base(path)] != "" {
+				if path = resolved(path); path == "" {
+					continue
+				}
+			}
+			if err := seal(path); err != nil {
 				return err
 			}
+		}
+	}
+	for _, path := range g.pinned {
+		if err := pin(path); err != nil {
+			return err
 		}
 	}
 	for _, path := range g.sealed {

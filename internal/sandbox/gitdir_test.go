@@ -59,7 +59,7 @@ func TestGitWorks(t *testing.T) {
 		"echo z >> f && G stash -q && git stash list | grep -q stash && G stash pop -q && git checkout -q f",
 		"echo z >> f && git add f && git format-patch -q -1 topic && git reset -q --hard && git checkout -q topic~1 && G am -q 0001-h.patch && git checkout -q main && rm 0001-h.patch",
 		"git tag light && G tag -a -m heavy heavy && git branch gone && git branch -D gone && git switch -q topic && git switch -q main",
-		"git fetch -q " + y.home + "/upstream main && git merge-base HEAD FETCH_HEAD && git fetch -q --depth 1 file://" + y.home + "/upstream main && git log -1 FETCH_HEAD > log && rm log",
+		"git fetch -q " + y.home + "/upstream main && git merge-base HEAD FETCH_HEAD",
 		"git bisect start && git bisect bad && git bisect good HEAD~2 && git bisect reset",
 		"G notes add -m note && git rerere && git reflog > log && git pack-refs --all && git repack -qad && git gc -q && git fsck && rm log",
 		"git update-index --split-index && git status && git update-index --no-split-index && git mv f k && git rm -q --cached k && git reset -q --hard",
@@ -101,14 +101,14 @@ func TestGitLeavings(t *testing.T) {
 	}
 	before := namesIn(t, dot)
 	for _, script := range []string{
-		"echo ../lead > .git/commondir", "echo '[core]' > .git/config.worktree", "mkdir -p .git/annex/deep && echo x > .git/annex/deep/file", "touch .git/new",
-		"mkdir .git/remotes && echo URL: /tmp > .git/remotes/origin", "echo /tmp > .git/objects/info/alternates", "mkfifo .git/FETCH_HEAD",
-		"ln -s " + y.out + "/file .git/MERGE_MSG", "mv f .git/f && exit", "rm .git/index && ln -s " + y.out + "/file .git/index", "ln -s /tmp .git/objects/link",
+		"echo ../lead > .git/commondir", "printf '[core]\\nfsmonitor = ./x\\n' > .git/config.worktree", "mkdir -p .git/annex/deep && echo x > .git/annex/deep/file", "touch .git/new",
+		"mkdir .git/remotes && echo URL: /tmp > .git/remotes/origin", "mkfifo .git/FETCH_HEAD",
+		"ln -s " + y.out + "/file .git/MERGE_MSG", "mv f .git/f && exit", "rm .git/index && ln -s " + y.out + "/file .git/index",
 		"rm .git/logs/HEAD && ln -s " + y.out + "/file .git/logs/HEAD", "mv .git/logs/refs .git/logs/old && ln -s " + y.out + " .git/logs/refs", "ln -s " + y.out + "/file .git/refs/heads/linked",
 		"ln -s " + y.out + "/file .git/refs/heads/old && touch -h -d 2000-01-01 .git/refs/heads/old",
 	} {
 		res := y.run(script)
-		if res.Exit != 0 || !strings.Contains(string(res.Head), "taskdaemon: removed "+dot) {
+		if res.Exit != 0 && res.Limit == "" || !strings.Contains(string(res.Head), "taskdaemon: removed "+dot) {
 			t.Errorf("%s: exit %d: %s", script, res.Exit, res.Head)
 		}
 	}
@@ -195,7 +195,10 @@ func TestGitSubmodule(t *testing.T) {
 	} {
 		y.fails(script)
 	}
-	y.works("touch .git/modules/libs/sub/new && echo x > .git/modules/libs/sub/commondir && echo x > .git/modules/libs/sub/objects/info/alternates")
+	y.works("touch .git/modules/libs/sub/new")
+	for _, name := range []string{"commondir", "objects/info/alternates"} { // who is quick may end before they are ended
+		y.run("echo x > .git/modules/libs/sub/" + name)
+	}
 	for _, name := range []string{"new", "commondir", "objects/info/alternates"} {
 		if exists(y.work+"/.git/modules/libs/sub", name) {
 			t.Errorf("%s is left", name)
@@ -223,7 +226,10 @@ func TestGitLinkedWorktree(t *testing.T) {
 	} {
 		run.fails(script)
 	}
-	run.works("touch " + own + "/config.worktree " + own + "/new && ln -sf " + y.out + "/file " + own + "/COMMIT_EDITMSG && ln -s " + y.out + "/file " + main + "/.git/logs/refs/heads/linked")
+	if res := run.run("printf '[core]\\nfsmonitor = ./x\\n' > " + own + "/config.worktree; sleep 15"); res.Limit == "" {
+		t.Errorf("a second file of settings: %+v", res)
+	}
+	run.works("touch " + own + "/new && ln -sf " + y.out + "/file " + own + "/COMMIT_EDITMSG && ln -s " + y.out + "/file " + main + "/.git/logs/refs/heads/linked")
 	for _, path := range []string{own + "/config.worktree", own + "/new", own + "/COMMIT_EDITMSG", main + "/.git/logs/refs/heads/linked", main + "/.git/objects/info/alternates"} {
 		if exists("/", path) {
 			t.Errorf("%s is left", path)

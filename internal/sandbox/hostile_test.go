@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,7 +28,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			cmd := command(t, script)
 			begin := time.Now()
 			res := wait(t, start(t, s, "cmd", cmd))
-			if took := time.Since(begin); took > 3*time.Second || res.TimedOut {
+			if took := time.Since(begin); took > 30*time.Second || res.TimedOut {
 				t.Errorf("took %v: %+v", took, res)
 			}
 			raw, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
@@ -55,7 +56,7 @@ func TestForkFlood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			begin := time.Now()
 			res := run(t, open(t), script)
-			if took := time.Since(begin); took > 10*time.Second || res.Exit != 0 {
+			if took := time.Since(begin); took > 45*time.Second || res.Exit != 0 {
 				t.Errorf("took %v: %+v", took, res)
 			}
 		})
@@ -81,11 +82,12 @@ func TestFloodOfOutput(t *testing.T) {
 }
 
 func TestGigabyteOfOutput(t *testing.T) {
+	size := 1 << 30
 	if testing.Short() {
-		t.Skip("takes seconds")
+		size >>= 4
 	}
-	res := run(t, open(t), "head -c 1073741824 /dev/zero")
-	if res.Exit != 0 || res.Omitted != 1<<30-headSize-tailSize {
+	res := run(t, open(t), fmt.Sprintf("head -c %d /dev/zero", size))
+	if res.Exit != 0 || res.Omitted != int64(size-headSize-tailSize) {
 		t.Errorf("got exit %d, omitted %d", res.Exit, res.Omitted)
 	}
 }
@@ -95,7 +97,7 @@ func TestEndlessOutputIsCutByTheLimit(t *testing.T) {
 	cmd.Timeout = 300 * time.Millisecond
 	begin := time.Now()
 	res := wait(t, start(t, open(t), "cmd", cmd))
-	if !res.TimedOut || res.Omitted == 0 || time.Since(begin) > 3*time.Second {
+	if !res.TimedOut || res.Omitted == 0 || time.Since(begin) > time.Minute {
 		t.Errorf("took %v, omitted %d, timed out %v", time.Since(begin), res.Omitted, res.TimedOut)
 	}
 }

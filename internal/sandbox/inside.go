@@ -63,6 +63,12 @@ func Inside(spoolDir string, pid int) string {
 	return "it has too many parents"
 }
 
+// Confined reports whether this process has given up what those in a sandbox give up.
+func Confined() bool {
+	st, err := readStatus(os.Getpid())
+	return err == nil && st.confined
+}
+
 // introduced reports whether a process that cannot be looked into was started for its user by another user, as root's
 // sshd and login start theirs. A command's process has its own user's for a parent, or init.
 func introduced(st stat) bool {

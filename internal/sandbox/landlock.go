@@ -96,9 +96,10 @@ func (r *ruleset) enforce() error {
 }
 
 // devices are what a command finds in /dev. Disks, memory and the like are left out, for root's sake.
-var devices = []string{
-	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
-}
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// terminals are what it finds there besides where mounts give it terminals of its own.
+var terminals = []string{"/dev/tty", "/dev/ptmx", "/dev/pts"}
 
 // fileRules are the rules of a profile in the mount namespace of the caller. hidden is what no mount covers;
 // with mounted set, mounts cover the rest.
@@ -109,7 +110,17 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 	}
 	// Names may be listed everywhere: programs that cannot find out where they are do not work.
 	r.allow("/", unix.LANDLOCK_ACCESS_FS_READ_DIR)
-	for _, path := range without("/", append(slices.Clone(hidden), "/dev")) {
+	barred := append(slices.Clone(hidden), "/dev")
+	if !mounted {
+		closed := p.closed()
+		barred = append(barred, closed...)
+		for _, path := range expand(p.needed()) {
+			if covered(path, closed) && !slices.Contains(closed, path) {
+				r.allowBut(path, hidden, rightsRead)
+			}
+		}
+	}
+	for _, path := range without("/", barred) {
 		r.allow(path, rightsRead)
 	}
 	if covered(p.Workspace, hidden) {
@@ -118,24 +129,43 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 	for _, path := range devices {
 		r.allow(path, rightsDevice)
 	}
+	if mounted {
+		for _, path := range terminals {
+			r.allow(path, rightsDevice)
+		}
+	}
 	for _, path := range p.writable(mounted) {
-		if !holds(path, hidden) {
-			r.allow(path, rightsRead|rightsWrite)
-			continue
-		}
-		for _, child := range without(path, hidden) {
-			r.allow(child, rightsRead|rightsWrite)
-		}
+		r.allowBut(path, hidden, rightsRead|rightsWrite)
 	}
 	return r, nil
 }
 
+// allowBut grants rights on a path but for what is hidden below it.
+func (r *ruleset) allowBut(path string, hidden []string, rights uint64) {
+	if !holds(path, hidden) {
+		r.allow(path, rights)
+		return
+	}
+	for _, child := range without(path, hidden) {
+		r.allow(child, rights)
+	}
+}
+
 // writable is what a command may change in its mount namespace.
 func (p Profile) writable(mounted bool) []string {
-	paths := []string{p.Temp}
+	paths := p.changeable()
 	if mounted {
 		paths = append(append(paths, "/dev/shm"), p.covers()...)
+		if p.Files == WorkspaceWrite && p.Layers != "" {
+			paths = slices.Concat(paths, p.Cache, p.Blank) // those without a layer are read-only by their mounts
+		}
 	}
+	return paths
+}
+
+// changeable is what a command may change of what is there for everybody.
+func (p Profile) changeable() []string {
+	paths := []string{p.Temp}
 	if p.Files == WorkspaceWrite {
 		paths = append(append(paths, p.Workspace), p.Write...)
 		paths = append(paths, p.gitWritable()...)

@@ -31,37 +31,105 @@ func (p Profile) PrivateTemps() []string {
 }
 
 func (p Profile) ownTemps() []string {
-	needed := append(slices.Concat(p.Write, p.See, gitLenders(p.Workspace), filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
+	needed := append(slices.Concat(p.Write, p.See, p.Cache, p.Blank, p.lenders(), filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
 	return slices.DeleteFunc(slices.Clone(tempFolders), func(t string) bool {
 		info, err := os.Lstat(t)
 		return err != nil || !info.IsDir() || holds(t, needed) || slices.Contains(needed, t)
 	})
 }
 
-// mount gives the calling thread a view of the files of its own: private temp folders, nobody's sockets, nothing where hidden
-// things are, and of the repositories' .git what no commit needs sealed. It returns what of hidden is
-// there and could not be covered.
+// mount gives the calling thread a view of the files of its own, in one go and without layers: mountBase and mountOwn. It returns what
+// of hidden is there and could not be covered.
 func (p Profile) mount(hidden []string, repos []repository) (bare []string, err error) {
+	if err := p.mountBase(""); err != nil {
+		return nil, err
+	}
+	return p.mountOwn(hidden, repos)
+}
+
+// mountBase gives the calling thread a mount namespace that is read-only but for what the profile lets a command write, with private
+// temp folders, without the sockets of others, with what is needed of closed folders, and with layers in the folder of a slot, if
+// there is one.
+func (p Profile) mountBase(slot string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return nil, fmt.Errorf("make mount namespace: %w", err)
+		return fmt.Errorf("make mount namespace: %w", err)
 	}
 	// Nothing that is mounted here is seen outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return nil, fmt.Errorf("detach mounts: %w", err)
+		return fmt.Errorf("detach mounts: %w", err)
 	}
-	if err := sift(p.sifted(), p.needed()); err != nil {
-		return nil, err
+	l, err := p.newLayers(slot)
+	if err != nil {
+		return err
+	}
+	defer closeTrees(l.trees)
+	return p.cover(l.trees)
+}
+
+// cover makes the tree read-only and puts back what may be read and written.
+func (p Profile) cover(layers []tree) error {
+	writable, err := cloneTrees(append(p.gitWritable(), p.Workspace), p.changeable())
+	if err != nil {
+		return err
+	}
+	defer closeTrees(writable)
+	if err := freeze(); err != nil {
+		return err
+	}
+	if err := sift(p.sifted(), p.needed(), p.Blank); err != nil {
+		return err
+	}
+	for _, t := range writable {
+		if err := t.attach(); err != nil {
+			return err
+		}
+	}
+	for _, t := range layers {
+		if err := t.stack(); err != nil {
+			return err
+		}
 	}
 	for _, t := range p.covers() {
 		if err := unix.Mount(p.Temp, t, "", unix.MS_BIND, ""); err != nil {
-			return nil, fmt.Errorf("cover %s: %w", t, err)
+			return fmt.Errorf("cover %s: %w", t, err)
 		}
 	}
-	if info, err := os.Lstat("/dev/shm"); err == nil && info.IsDir() && !holds("/dev/shm", append(slices.Clone(p.Write), p.Workspace)) {
-		if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
-			return nil, fmt.Errorf("cover /dev/shm: %w", err)
-		}
+	if err := mountTerminals(); err != nil {
+		return err
 	}
+	if isDir("/dev/shm") && !holds("/dev/shm", append(slices.Clone(p.Write), p.Workspace)) {
+		return mountShm()
+	}
+	return nil
+}
+
+// mountTerminals gives the calling thread's namespace terminals of its own: those of the person show what they type.
+func mountTerminals() error {
+	if !isDir("/dev/pts") {
+		return nil
+	}
+	if err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+		return fmt.Errorf("cover /dev/pts: %w", err)
+	}
+	if info, err := os.Lstat("/dev/ptmx"); err != nil || info.Mode()&os.ModeSymlink != 0 {
+		return nil // it leads to the new ones
+	}
+	if err := unix.Mount("/dev/pts/ptmx", "/dev/ptmx", "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("cover /dev/ptmx: %w", err)
+	}
+	return nil
+}
+
+// mountShm gives the calling thread's namespace shared memory of its own.
+func mountShm() error {
+	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+		return fmt.Errorf("cover /dev/shm: %w", err)
+	}
+	return nil
+}
+
+// mountOwn adds what is one command's own: nothing where hidden things are, and sealed what no commit needs of the repositories' .git.
+func (p Profile) mountOwn(hidden []string, repos []repository) (bare []string, err error) {
 	if err := p.sealOwn(); err != nil {
 		return nil, err
 	}
@@ -104,30 +172,39 @@ func (p Profile) sealOwn() error {
 
 // pin keeps a folder where it is.
 func pin(path string) error {
-	if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("pin %s: %w", path, err)
-	}
-	return nil
+	return over("pin", path, unix.AT_RECURSIVE, unix.MountAttr{})
 }
 
 // seal makes a file or folder read-only where it is, and keeps it there.
 func seal(path string) error {
-	if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("seal %s: %w", path, err)
-	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
-		return fmt.Errorf("seal %s: %w", path, err)
-	}
-	return nil
+	return over("seal", path, 0, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
 // reopen makes a folder that lies in a sealed one writable, and keeps it where it is.
 func reopen(path string) error {
-	if err := pin(path); err != nil {
-		return err
+	return over("open", path, unix.AT_RECURSIVE, unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+}
+
+// over mounts what is at a path over itself, with other attributes of the outermost mount. No part of the path may be a symbolic link:
+// a command of the same task could put one there meanwhile, and have something else opened.
+func over(what, path string, flags int, attr unix.MountAttr) error {
+	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, path, err)
 	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
+	defer unix.Close(at)
+	tree, err := unix.OpenTree(at, "", uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|flags))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, path, err)
+	}
+	defer unix.Close(tree)
+	if attr != (unix.MountAttr{}) {
+		if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+			return fmt.Errorf("%s %s: %w", what, path, err)
+		}
+	}
+	if err := unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return fmt.Errorf("%s %s: %w", what, path, err)
 	}
 	return nil
 }

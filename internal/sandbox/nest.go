@@ -17,7 +17,9 @@ const nestArg = "nested"
 // before it runs a program of its own, not even by the daemon, which hides its environment that way.
 func nest(attr *syscall.SysProcAttr) {
 	attr.Cloneflags = syscall.CLONE_NEWUSER
-	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+	// An overlay works with the rights of who mounted it, in a folder of its own that has the mode 0; to enter a mount namespace is to
+	// change the root.
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_SYS_CHROOT}
 }
 
 // nestedArgs are the arguments of a process that is started by nest: what it is for, and who it is outside.
@@ -30,13 +32,18 @@ func settleIn(args []string) error {
 	if len(args) < 5 {
 		return nil
 	}
-	uid, err := strconv.Atoi(args[3])
+	return settleAs(args[3], args[4])
+}
+
+// settleAs makes this process a user and a group inside of its namespace, who are its own outside.
+func settleAs(user, group string) error {
+	uid, err := strconv.Atoi(user)
 	if err != nil {
-		return fmt.Errorf("read user %q: %w", args[3], err)
+		return fmt.Errorf("read user %q: %w", user, err)
 	}
-	gid, err := strconv.Atoi(args[4])
+	gid, err := strconv.Atoi(group)
 	if err != nil {
-		return fmt.Errorf("read group %q: %w", args[4], err)
+		return fmt.Errorf("read group %q: %w", group, err)
 	}
 	for _, f := range []struct{ name, text string }{
 		{"setgroups", "deny"}, // the kernel's condition for the next

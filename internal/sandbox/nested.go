@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,8 +17,9 @@ const (
 	nestedEntries = 1000 // of one folder
 )
 
-// nestedRepos are the folders below a workspace that hold a .git, the nearest first. It does not look into those of skip.
-func nestedRepos(workspace string, skip []string) (repos []string) {
+// nestedRepos are the folders below a workspace that hold a .git or are a folder of git themselves, the nearest first. It does not look into those of skip, and into
+// so many at most.
+func nestedRepos(workspace string, skip []string, most int) (repos []string) {
 	level, looked := []string{workspace}, 0
 	for depth := 0; depth <= nestedDepth; depth++ {
 		var below []string
@@ -25,7 +27,7 @@ func nestedRepos(workspace string, skip []string) (repos []string) {
 			if slices.Contains(skip, dir) {
 				continue
 			}
-			if looked++; looked > nestedFolders {
+			if looked++; looked > most {
 				return repos
 			}
 			folders, repo := foldersOf(dir)
@@ -56,7 +58,12 @@ func foldersOf(dir string) (out []string, repo bool) {
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
-	return out, repo || len(entries) == nestedEntries && exists(dir, ".git")
+	return out, repo || isGitFolder(dir) || len(entries) == nestedEntries && exists(dir, ".git")
+}
+
+// isGitFolder reports whether git would take a folder for a repository without a checkout.
+func isGitFolder(dir string) bool {
+	return exists(dir, "HEAD") && (exists(dir, "commondir") || exists(dir, "objects") && exists(dir, "refs"))
 }
 
 // repository is one in the workspace: where, and what is done about it.
@@ -68,12 +75,64 @@ type repository struct {
 // repositories are those that a command finds, that of the workspace itself first. What the profile seals as a whole
 // needs nothing more.
 func (p Profile) repositories() (repos []repository) {
-	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal)...) {
+	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal, nestedFolders)...) {
 		plan := planGit(dir, i > 0)
 		plan.note()
 		repos = append(repos, repository{dir, plan})
 	}
 	return repos
+}
+
+// knownFile is where in a spool folder it is noted what there was before the command, for whoever does what a killed shim could not.
+const knownFile = "repositories.json"
+
+// before is what is noted there.
+type before struct {
+	Known    []string            `json:"known"`    // where repositories are
+	Bare     []string            `json:"bare"`     // those of them that have no checkout
+	Shallow  []string            `json:"shallow"`  // folders of git in which history had an end
+	Replaced map[string][]string `json:"replaced"` // what had git take one object for another, by the folder of git
+}
+
+func decodeBefore(raw []byte) (b before, err error) { return b, json.Unmarshal(raw, &b) }
+
+// beforeOf is what there is before a command. seen are repositories that were found by looking further than for those that are sealed.
+func beforeOf(repos []repository, seen []string) before {
+	b := before{Known: slices.Clone(seen), Replaced: map[string][]string{}}
+	for _, r := range repos {
+		if len(r.plan.dirs)+len(r.plan.sealed) > 0 {
+			b.Known = append(b.Known, r.dir)
+		}
+		for _, dir := range r.plan.dirs {
+			if _, is := dir.had["shallow"]; is {
+				b.Shallow = append(b.Shallow, dir.path)
+			}
+			if len(dir.replaced) > 0 {
+				b.Replaced[dir.path] = dir.replaced
+			}
+		}
+	}
+	for _, dir := range b.Known {
+		if isGitFolder(dir) {
+			b.Bare = append(b.Bare, dir)
+		}
+	}
+	return b
+}
+
+// closeRepositories lets go of the folders of repositories.
+func closeRepositories(repos []repository) {
+	for _, s := range stores(repos) {
+		s.close()
+	}
+	for _, repo := range repos {
+		for _, dir := range repo.plan.dirs {
+			_ = dir.folder.Close()
+		}
+		for _, folder := range repo.plan.shared {
+			_ = folder.Close()
+		}
+	}
 }
 
 // protect seals what a command must not change of these repositories, the first of which is that of the workspace

@@ -3,8 +3,11 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"time"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 )
 
@@ -22,6 +25,20 @@ type Command struct {
 	Step       td.StepKey
 	// Profile is what the command may do; nil: whatever the user may.
 	Profile *Profile
+}
+
+// direct fails if a symbolic link is on the way to the folder that a command is to run in. The path was resolved when the task
+// was made: a link there now would make another folder the workspace, writable and all. A folder that is gone is told of
+// by the shim.
+func (c Command) direct() error {
+	dir, err := beneath.Open(c.Dir)
+	if err == nil {
+		return dir.Close()
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, beneath.ErrLink) {
+		return fmt.Errorf("the folder %s is not the workspace any more: /%s is a symbolic link now", c.Dir, e.Path)
+	}
+	return nil
 }
 
 // ProcessState is what became of a process.

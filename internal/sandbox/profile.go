@@ -19,7 +19,7 @@ type Files string
 // The profiles of files. What is hidden cannot be read in any but Full.
 const (
 	ReadOnly       Files = "read-only"       // its temp folder only
-	WorkspaceWrite Files = "workspace-write" // the workspace and the caches of builds, too
+	WorkspaceWrite Files = "workspace-write" // the workspace, and layers over the caches of builds
 	Full           Files = "full"            // whatever the user may
 )
 
@@ -44,9 +44,14 @@ type Profile struct {
 	Workspace string   `json:"workspace,omitempty"`
 	Temp      string   `json:"temp,omitempty"`  // the task's own temp folder; the spool makes and names it
 	Write     []string `json:"write,omitempty"` // folders and files that may be changed, too
-	See       []string `json:"see,omitempty"`   // stays in sight where it lies in a folder that is covered, like /tmp
-	Hide      []string `json:"hide,omitempty"`  // may be neither read nor changed; globs
-	Seal      []string `json:"seal,omitempty"`  // may be read, and not changed, even where they lie in the workspace
+	See       []string `json:"see,omitempty"`   // may be read where it lies in a folder that is closed or covered: the home, /etc, /tmp
+	// Cache are folders of which a command sees what the person has and changes a layer of its task's own; Blank are folders that it
+	// finds empty and fills for its task alone. Neither can be changed where no mount namespace can be made.
+	Cache  []string `json:"cache,omitempty"`
+	Blank  []string `json:"blank,omitempty"`
+	Layers string   `json:"layers,omitempty"` // where the task's layers are kept; the spool names it
+	Hide   []string `json:"hide,omitempty"`   // may be neither read nor changed; globs
+	Seal   []string `json:"seal,omitempty"`   // may be read, and not changed, even where they lie in the workspace
 	// Refs are the folders of references, like refs/heads/mine, that a command in a linked worktree may change; none: all.
 	Refs   []string `json:"refs,omitempty"`
 	Proxy  string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
@@ -79,7 +84,7 @@ func (p Profile) check() error {
 	if p.Files == WorkspaceWrite && p.Workspace == "" {
 		return fmt.Errorf("a sandbox of files needs a workspace")
 	}
-	for _, path := range slices.Concat(p.Write, p.See, p.Hide, p.Seal, []string{p.Workspace, p.Temp}) {
+	for _, path := range slices.Concat(p.Write, p.See, p.Cache, p.Blank, p.Hide, p.Seal, []string{p.Workspace, p.Temp, p.Layers}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
 		}
@@ -138,21 +143,26 @@ func (s *Spool) tempDir(task td.TaskID) (string, error) {
 
 func (s *Spool) temps() string { return s.Dir + ".tmp" }
 
-// Forget removes the temp folders of all tasks but those that keep says.
+// layerDirs is where the layers of all tasks are kept, and below it those of one boot: they are not synced to the disk.
+func (s *Spool) layerDirs() string { return s.Dir + ".layers" }
+
+// Forget removes the temp folders and layers of all tasks but those that keep says.
 func (s *Spool) Forget(keep func(td.TaskID) bool) error {
-	entries, err := os.ReadDir(s.temps())
-	if os.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
-		return td.Errorf(td.Storage, "read temp folders: %w", err)
-	}
-	for _, e := range entries {
-		if keep(td.TaskID(e.Name())) {
+	for _, dir := range []string{s.temps(), s.layerDirs()} {
+		entries, err := os.ReadDir(dir)
+		if os.IsNotExist(err) {
 			continue
 		}
-		if err := disk.RemoveAll(filepath.Join(s.temps(), e.Name())); err != nil {
-			return td.Errorf(td.Storage, "remove temp folder: %w", err)
+		if err != nil {
+			return td.Errorf(td.Storage, "read temp folders: %w", err)
+		}
+		for _, e := range entries {
+			if keep(td.TaskID(e.Name())) {
+				continue
+			}
+			if err := disk.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return td.Errorf(td.Storage, "remove temp folder: %w", err)
+			}
 		}
 	}
 	return nil

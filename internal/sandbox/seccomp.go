@@ -61,16 +61,20 @@ func answer(errno unix.Errno) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: verdict}
 }
 
-// sockets are those that a filter takes away, for where no namespace does.
-type sockets struct {
+// closed is what a filter takes away where no namespace does.
+type closed struct {
 	network bool // all but unix ones
 	// Unix ones that could be connected to somebody: a filter cannot see to whom. Pairs, which are what processes
 	// of one command talk through, are made by another call and stay.
-	unix bool
+	unix   bool
+	memory bool // memory, queues and semaphores of System V, which all processes of a user share
 }
 
+// systemV are the calls by which processes that do not know each other share memory, and the like.
+var systemV = []uint32{unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMCTL, unix.SYS_SEMTIMEDOP}
+
 // systemCalls is the filter of a command.
-func systemCalls(network Network, cut sockets) filter {
+func systemCalls(network Network, cut closed) filter {
 	var f filter
 	f.load(dataArch)
 	f.unless(unix.BPF_JEQ, auditArch, unix.ENOSYS) // another way into the kernel would pass all that follows
@@ -89,6 +93,15 @@ func systemCalls(network Network, cut sockets) filter {
 			f.when(unix.BPF_JSET, unix.CLONE_NEWUSER, unix.EPERM)
 		})
 	}
+	if cut.memory {
+		for _, nr := range systemV {
+			f.when(unix.BPF_JEQ, nr, unix.EPERM)
+		}
+	}
+	f.only(unix.SYS_PRLIMIT64, func(f *filter) { // its own limits: those of another process could end it
+		f.load(dataArg0)
+		f.unless(unix.BPF_JEQ, 0, unix.EPERM)
+	})
 	f.only(unix.SYS_IOCTL, func(f *filter) { // types into a terminal
 		f.load(dataArg1)
 		f.when(unix.BPF_JEQ, unix.TIOCSTI, unix.EPERM)

@@ -43,6 +43,7 @@ var (
 	fpShimAfterStarted  = failpoint.New("sandbox.shim.after_started")
 	fpShimAfterExec     = failpoint.New("sandbox.shim.after_exec")
 	fpShimAfterExit     = failpoint.New("sandbox.shim.after_exit")
+	fpShimBeforeKeep    = failpoint.New("sandbox.shim.before_keep")
 	fpShimBeforeResult  = failpoint.New("sandbox.shim.before_result")
 	fpShimBeforeRename  = failpoint.New("sandbox.shim.before_rename")
 	fpShimAfterResult   = failpoint.New("sandbox.shim.after_result")
@@ -121,7 +122,9 @@ type shim struct {
 	self    []byte // identity, for the lock file
 	signals chan os.Signal
 	rec     *recorder
-	island  *island // the network of commands that have none, once it was needed
+	island  *island             // the network of commands that have none, once it was needed
+	base    *base               // the mounts of the command before
+	seen    map[string][]string // the repositories of a workspace that were there before the first command
 }
 
 // ready finds out who this shim is and makes it the parent of whatever its command leaves behind.
@@ -196,6 +199,7 @@ func (s *shim) run() (reusable bool, err error) {
 		s.tell(tellResult, string(raw))
 		return false, nil
 	}
+	s.restBase()
 	// The daemon learns of the end when this folder is let go: from then on nobody means it by this pid.
 	lock.Close()
 	s.tell(tellEnded, "")

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/gitfile"
 )
 
 // meetingPlaces are where programs of a machine leave sockets for each other. Landlock has no rule for who may
@@ -18,51 +20,64 @@ var meetingPlaces = []string{"/run", "/var/run"}
 // the programs of NixOS, and the sign of systemd or of a container.
 var ordinary = []string{"/etc/resolv.conf", "/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/system", "/run/.containerenv"}
 
-// sifted are the folders of which a command sees only what it needs: meetingPlaces, and temp folders that cannot be
+// sifted are the folders of which a command sees only what it needs: meetingPlaces, closed folders, and temp folders that cannot be
 // replaced by its own. One that a person, or the workspace, asks for as a whole stays.
 func (p Profile) sifted() []string {
 	whole, replaced := slices.Clone(p.Write), p.covers()
 	if p.Workspace != "" {
 		whole = append(whole, p.Workspace)
 	}
-	return slices.DeleteFunc(slices.Concat(tempFolders, meetingPlaces), func(dir string) bool {
+	dirs := slices.DeleteFunc(slices.Concat(tempFolders, meetingPlaces), func(dir string) bool {
 		info, err := os.Lstat(dir)
 		return err != nil || !info.IsDir() || slices.Contains(replaced, dir) || covered(dir, whole)
 	})
+	for _, dir := range p.closed() {
+		if !covered(dir, dirs) && !covered(dir, replaced) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // needed is what a command must be able to see, wherever it lies.
 func (p Profile) needed() []string {
-	paths := slices.Concat([]string{p.Workspace, p.Temp}, p.Write, p.See, filepath.SplitList(os.Getenv("PATH")), ordinary)
-	if own, common := gitWorktree(p.Workspace); own != "" {
-		paths = append(paths, own, common)
+	paths := slices.Concat([]string{p.Workspace, p.Temp, enclosing(p.Workspace)}, p.Write, p.See, p.Cache, filepath.SplitList(os.Getenv("PATH")), ordinary, readableEtc())
+	for _, checkout := range []string{p.Workspace, enclosing(p.Workspace)} {
+		if own, common := gitWorktree(checkout); own != "" {
+			paths = append(paths, own, common)
+		}
 	}
-	paths = append(paths, gitLenders(p.Workspace)...)
+	paths = append(paths, p.lenders()...)
 	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
 }
 
-// sift covers each of the folders, and what appears in it later, with one that holds nothing but what is needed.
-func sift(dirs, needed []string) error {
+// sift covers each of the folders, and what appears in it later, with one that holds nothing but what is needed, and the folders of
+// blank, to mount something on.
+func sift(dirs, needed, blank []string) error {
 	if len(dirs) == 0 {
 		return nil
 	}
-	links := map[string]string{}
+	t := &trailer{dirs: dirs, links: map[string]string{}, seen: map[string]os.FileMode{}}
 	var kept []string
 	for _, path := range needed {
 		if _, err := os.Lstat(path); err == nil {
-			kept = append(kept, trail(path, dirs, links))
+			kept = append(kept, t.trail(path))
 		}
+	}
+	var empty []string
+	for _, path := range blank {
+		empty = append(empty, t.trail(path))
 	}
 	slices.Sort(kept) // a folder before what is in it
 	for _, dir := range dirs {
-		if err := siftOne(dir, kept, links); err != nil {
+		if err := siftOne(dir, kept, empty, t.links); err != nil {
 			return fmt.Errorf("cover %s: %w", dir, err)
 		}
 	}
 	return nil
 }
 
-func siftOne(dir string, kept []string, links map[string]string) error {
+func siftOne(dir string, kept, empty []string, links map[string]string) error {
 	var back []string
 	trees := map[string]int{}
 	defer func() {
@@ -99,6 +114,13 @@ func siftOne(dir string, kept []string, links map[string]string) error {
 			return err
 		}
 	}
+	for _, path := range empty {
+		if covered(path, []string{dir}) && !covered(path, back) {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return err
+			}
+		}
+	}
 	return unix.MountSetattr(unix.AT_FDCWD, dir, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
@@ -126,32 +148,46 @@ func putBack(tree int, path string) error {
 // mostLinks is how many links a path may lead through, as the kernel has it.
 const mostLinks = 40
 
-// trail follows a path to the file that it means, and collects the links on the way that lie in dirs.
-func trail(path string, dirs []string, links map[string]string) string {
+// trailer follows paths, and collects the links on the way that lie in dirs.
+type trailer struct {
+	dirs  []string
+	links map[string]string
+	seen  map[string]os.FileMode // types of what was looked at: most paths begin alike
+}
+
+// trail is the file that a path means.
+func (t *trailer) trail(path string) string {
 	path = filepath.Clean(path)
 	for range mostLinks {
-		link := firstLink(path)
+		link := t.firstLink(path)
 		text, err := os.Readlink(link)
 		if err != nil {
 			return path
 		}
-		if covered(link, dirs) {
-			links[link] = text
+		if covered(link, t.dirs) {
+			t.links[link] = text
 		}
-		path = filepath.Join(beside(filepath.Dir(link), text), strings.TrimPrefix(path, link))
+		path = filepath.Join(gitfile.Beside(filepath.Dir(link), text), strings.TrimPrefix(path, link))
 	}
 	return path
 }
 
 // firstLink is the outermost part of a path that is a link; empty: none is.
-func firstLink(path string) string {
+func (t *trailer) firstLink(path string) string {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
 			continue
 		}
-		if info, err := os.Lstat(path[:i]); err != nil {
-			return ""
-		} else if info.Mode()&os.ModeSymlink != 0 {
+		kind, ok := t.seen[path[:i]]
+		if !ok {
+			info, err := os.Lstat(path[:i])
+			if err != nil {
+				return ""
+			}
+			kind = info.Mode().Type()
+			t.seen[path[:i]] = kind
+		}
+		if kind&os.ModeSymlink != 0 {
 			return path[:i]
 		}
 	}

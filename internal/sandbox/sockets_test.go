@@ -90,7 +90,7 @@ func TestWorkspaceInTemp(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", os.Getenv("PATH")+":"+link)
-	y.p.See = []string{seen}
+	y.p.See = append(y.p.See, seen)
 	y.works("hello && cat " + y.home + "/open && echo x > new && echo y > $TMPDIR/y && mktemp")
 	y.fails("cat " + y.priv + "/id")
 	y.fails("echo x > " + y.home + "/open")
@@ -105,7 +105,7 @@ func TestWorkspaceInTemp(t *testing.T) {
 	if out, err := exec.Command("git", "-C", y.work, "worktree", "add", "-q", other).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	y.p.See, y.work, y.p.Workspace = nil, other, other
+	y.p.See, y.work, y.p.Workspace = Readable(os.Getenv), other, other
 	y.works("echo 2 > new && " + gitAs + "commit -qam two && git log --oneline")
 }
 
@@ -139,14 +139,14 @@ func inBareProcess(t *testing.T) {
 		t.Skip("needs root to become a user who may make no namespace")
 	}
 	binary := copySelf(t)
-	cmd := exec.Command(binary, "-test.run", "^TestSocketsWithoutMounts$", "-test.v")
+	cmd := exec.Command(binary, "-test.run", "^"+t.Name()+"$", "-test.v")
 	cmd.Dir = filepath.Dir(binary)
 	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "TMPDIR="+cmd.Dir, "SANDBOX_TEST_BARE=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobodyUser, Gid: nobodyUser}}
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := onThread(func() error {
-		if err := systemCalls(NetworkFull, sockets{}).enforce(); err != nil { // root needs to give up nothing for it
+		if err := systemCalls(NetworkFull, closed{}).enforce(); err != nil { // root needs to give up nothing for it
 			return err
 		}
 		return cmd.Start()
@@ -154,7 +154,7 @@ func inBareProcess(t *testing.T) {
 	if err == nil {
 		err = cmd.Wait()
 	}
-	if err != nil || !strings.Contains(out.String(), "--- PASS: TestSocketsWithoutMounts") {
+	if err != nil || !strings.Contains(out.String(), "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -162,13 +162,13 @@ func inBareProcess(t *testing.T) {
 func TestFilterOfSockets(t *testing.T) {
 	for name, c := range map[string]struct {
 		network     Network
-		cut         sockets
+		cut         closed
 		local, inet error
 	}{
 		"all":        {network: NetworkFull},
-		"no paths":   {network: NetworkFull, cut: sockets{unix: true}, local: unix.EACCES},
-		"no net":     {network: NetworkOff, cut: sockets{network: true}, inet: unix.EAFNOSUPPORT},
-		"pairs only": {network: NetworkOff, cut: sockets{network: true, unix: true}, local: unix.EACCES, inet: unix.EAFNOSUPPORT},
+		"no paths":   {network: NetworkFull, cut: closed{unix: true}, local: unix.EACCES},
+		"no net":     {network: NetworkOff, cut: closed{network: true}, inet: unix.EAFNOSUPPORT},
+		"pairs only": {network: NetworkOff, cut: closed{network: true, unix: true}, local: unix.EACCES, inet: unix.EAFNOSUPPORT},
 	} {
 		try := func(domain int) error {
 			return onThread(func() error {

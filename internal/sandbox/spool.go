@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 )
@@ -117,6 +118,9 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 	if cmd.Timeout <= 0 {
 		return nil, td.Errorf(td.Invalid, "start %s: no time limit", name)
 	}
+	if err := cmd.direct(); err != nil {
+		return nil, td.Errorf(td.Conflict, "start %s: %w", name, err)
+	}
 	if cmd.Profile != nil {
 		if err := s.complete(&cmd); err != nil {
 			return nil, err
@@ -148,7 +152,7 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 	return c, nil
 }
 
-// complete gives the command's profile its temp folder, and refuses one that makes no sense.
+// complete gives the command's profile its temp folder and the place of its layers, and refuses one that makes no sense.
 func (s *Spool) complete(cmd *Command) error {
 	p := *cmd.Profile
 	if p.confines() && p.Files != Full {
@@ -157,6 +161,11 @@ func (s *Spool) complete(cmd *Command) error {
 			return err
 		}
 		p.Temp = dir
+		boot, err := BootID()
+		if err != nil {
+			return err
+		}
+		p.Layers = filepath.Join(s.layerDirs(), filepath.Base(dir), boot)
 	}
 	if err := p.check(); err != nil {
 		return td.Errorf(td.Invalid, "start %s: %w", cmd.Step, err)
@@ -276,7 +285,7 @@ func (s *Spool) discard(dir string) error {
 		return err
 	}
 	fpAfterAside.Hit()
-	return os.RemoveAll(aside)
+	return disk.RemoveAll(aside) // a command can close its folder of objects
 }
 
 // Entry is one command in the spool.

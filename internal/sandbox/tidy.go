@@ -1,66 +1,164 @@
 package sandbox
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/gitfile"
 )
 
-// gitLeads are the names in a folder of git, or of objects, that lead it to another one. No git that works in a
-// repository of its own makes them.
-var gitLeads = []string{"commondir", "config.worktree", "alternates", "http-alternates"}
+// gitLeads are the names in a folder of git, or of objects, that lead it to another one, or to other settings. No git that works in a
+// repository of its own makes them, but for settings of a worktree that is made sparse.
+var gitLeads = []string{"commondir", worktreeSettings, "alternates", "http-alternates"}
 
 // gitFollowed are the folders in a folder of git through whose links git would write. What is in objects has a name that
 // its content decides.
 var gitFollowed = []string{"logs", "refs", "sequencer", "rebase-merge", "rebase-apply", "rr-cache"}
 
 // tidy removes what a command cannot be kept from making and must not leave in the folders of git. dir is the command's
-// spool folder. It returns what it removed.
-func (c *cell) tidy(dir string) (removed []string) {
+// spool folder. It returns what it removed, and the repositories that the indexes name, by where they are.
+func (c *cell) tidy(dir string) (removed, links []string) {
 	var started unix.Stat_t
 	if unix.Lstat(filepath.Join(dir, startedFile), &started) != nil {
-		return nil
+		return nil, nil
 	}
 	since := started.Mtim.Nano()
 	for _, repo := range c.repos {
 		for _, dir := range repo.plan.dirs {
 			removed = append(removed, dir.tidy(since)...)
+			if dir.bears {
+				continue
+			}
+			gone, named := dir.checkIndexes(since)
+			removed = append(removed, gone...)
+			for _, link := range named {
+				links = append(links, filepath.Join(dir.checkout(repo.dir), link))
+			}
 		}
 		for _, shared := range repo.plan.shared {
 			removed = append(removed, unlinkBelow(shared, since)...)
 		}
 	}
-	return removed
+	return removed, links
+}
+
+// checkout is where the files are of which a folder of git has an index: those of a submodule are where its settings say.
+func (d gitDir) checkout(repo string) string {
+	raw, _, _ := d.folder.Read("config", maxGitSettings)
+	for _, s := range parseGitSettings(string(raw)) {
+		if s.section == "core" && s.variable == "worktree" {
+			return gitfile.Beside(d.path, s.value)
+		}
+	}
+	return repo
+}
+
+// indexes are how the names of files begin that git reads as an index.
+var indexes = []string{"index", "sharedindex.", "next-index-"}
+
+// checkIndexes removes the indexes by which git would write outside of the checkout, of those that are new. It returns which repositories the others name.
+func (d gitDir) checkIndexes(since int64) (removed, links []string) {
+	for name := range d.names() {
+		if !slices.ContainsFunc(indexes, func(begin string) bool { return strings.HasPrefix(name, begin) }) || strings.HasSuffix(name, ".lock") {
+			continue
+		}
+		raw, info, err := d.folder.Read(name, maxIndex)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var named []string
+		end := 0
+		if err == nil {
+			named, end, err = readIndex(raw, d.digits)
+		}
+		switch {
+		case err != nil:
+			removed = append(removed, removeNew(d.folder, name, since)...)
+		case name == "index" && !d.linked && isNew(d.folder, name, since):
+			d.forget(name, raw, end, info.Mode().Perm())
+		}
+		links = append(links, named...)
+	}
+	return removed, links
+}
+
+// forget takes out of an index what it remembers, as git itself would change it. If a git of the person's is at it, that is left to the next command's end.
+func (d gitDir) forget(name string, raw []byte, end int, mode fs.FileMode) {
+	out := forgetful(raw, end, d.digits)
+	if len(out) == len(raw) {
+		return
+	}
+	f, err := d.folder.Create(name+".lock", mode)
+	if err != nil {
+		return
+	}
+	_, err = f.Write(out)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = d.folder.Rename(name+".lock", name)
+	}
+	if err != nil {
+		_ = d.folder.Remove(name + ".lock")
+	}
+}
+
+// names are what is in the folder by now.
+func (d gitDir) names() map[string]bool {
+	entries, _ := d.folder.ReadDir(".")
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[e.Name()] = true
+	}
+	return names
 }
 
 // tidy removes what is not open and was not there before, and the links that were made since then where git would follow
-// them: it would write a person's words into whatever file a command chose. Links that were there it puts back.
+// them: it would write a person's words into whatever file a command chose. Links that were there it puts back. It works on the folder
+// that was looked at before the command, wherever that is by now: what has its name may be a link of the command's.
 func (d gitDir) tidy(since int64) (removed []string) {
-	entries, _ := os.ReadDir(d.path)
+	entries, _ := d.folder.ReadDir(".")
 	for _, e := range entries {
-		path := filepath.Join(d.path, e.Name())
 		_, old := d.had[e.Name()]
 		switch {
+		case strings.HasPrefix(e.Name(), asidePrefix):
+			remove(d.folder, e.Name()) // which was told when it was moved aside
 		case !d.open(e.Name()):
-			if !old {
-				removed = append(removed, remove(path)...)
+			if !old && (e.Name() != worktreeSettings || !d.plain(e.Name())) {
+				removed = append(removed, remove(d.folder, e.Name())...)
 			}
-		case leadsAway(e.Type()):
-			removed = append(removed, removeNew(path, since)...)
+		case leadsAway(e.Type()), e.IsDir() && !old && strings.Trim(e.Name(), capitals) == "" && e.Name() != "NOTES_MERGE_WORKTREE":
+			removed = append(removed, removeNew(d.folder, e.Name(), since)...) // such names are git's for files
 		case e.IsDir() && slices.Contains(gitFollowed, e.Name()):
-			removed = append(removed, unlinkBelow(path, since)...)
+			if below, err := d.folder.Folder(e.Name()); err == nil {
+				removed = append(removed, unlinkBelow(below, since)...)
+				removed = append(removed, unplan(below, since)...)
+				odd := oddStrategy(below)
+				_ = below.Close()
+				if odd {
+					removed = append(removed, remove(d.folder, e.Name())...)
+				}
+			}
 		}
 	}
-	for name, had := range d.had {
-		path := filepath.Join(d.path, name)
-		if link, _ := os.Readlink(path); had.link != "" && link != had.link {
-			removed = append(removed, removeNew(path, since)...)
-			_ = os.Symlink(had.link, path)
+	removed = append(removed, d.unreplace()...)
+	for name, link := range d.had {
+		if link == "" {
+			continue
+		}
+		if is, _ := d.folder.Readlink(name); is != link {
+			removed = append(removed, removeNew(d.folder, name, since)...)
+			_ = d.folder.Symlink(link, name)
 		}
 	}
 	return removed
@@ -71,30 +169,164 @@ func leadsAway(kind fs.FileMode) bool {
 	return kind&(fs.ModeSymlink|fs.ModeNamedPipe|fs.ModeDevice|fs.ModeIrregular) != 0
 }
 
-func unlinkBelow(dir string, since int64) (removed []string) {
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && leadsAway(d.Type()) {
-			removed = append(removed, removeNew(path, since)...)
+func unlinkBelow(folder *beneath.Folder, since int64) (removed []string) {
+	_ = folder.Walk(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !leadsAway(d.Type()) {
+			return nil // what cannot be read is not followed either
 		}
-		return nil // what cannot be read is not followed either
+		if parent, err := folder.Folder(path.Dir(name)); err == nil {
+			removed = append(removed, removeNew(parent, path.Base(name), since)...)
+			_ = parent.Close()
+		}
+		return nil
 	})
 	return removed
 }
 
-// removeNew removes what was made or moved there since then: nobody can set back when the kernel says that it was.
-func removeNew(path string, since int64) []string {
-	var made unix.Stat_t
-	if unix.Lstat(path, &made) != nil || made.Ctim.Nano() < since {
-		return nil
+// replacing are the lines of packed-refs that have git take one object for another; ok is false if it cannot be read as git would.
+func (d gitDir) replacing() (lines []string, ok bool) {
+	f, _, err := d.folder.File("packed-refs")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
 	}
-	return remove(path)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	scan.Buffer(nil, maxRefLine)
+	for scan.Scan() {
+		if strings.Contains(scan.Text(), replacements+"/") {
+			lines = append(lines, scan.Text())
+		}
+	}
+	return lines, scan.Err() == nil
 }
 
-func remove(path string) []string {
-	if os.RemoveAll(path) != nil {
+// maxRefLine is longer than any line of packed-refs, and maxPackedRefs is more than what a million references take.
+const (
+	maxRefLine    = 64 << 10
+	maxPackedRefs = 128 << 20
+)
+
+// unreplace takes the replacements out of packed-refs that a command put there. One that cannot be read, or is larger than any, goes.
+func (d gitDir) unreplace() (removed []string) {
+	now, ok := d.replacing()
+	made := slices.DeleteFunc(now, func(line string) bool { return slices.Contains(d.replaced, line) })
+	if ok && len(made) == 0 {
 		return nil
 	}
-	return []string{path}
+	raw, _, err := d.folder.Read("packed-refs", maxPackedRefs)
+	if !ok || err != nil {
+		return remove(d.folder, "packed-refs")
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		if !slices.Contains(made, strings.TrimRight(line, "\r\n")) {
+			kept.WriteString(line)
+		}
+	}
+	if d.folder.Replace("packed-refs", "packed-refs.new", []byte(kept.String()), 0o644) != nil {
+		return remove(d.folder, "packed-refs")
+	}
+	return []string{replacements + " in " + filepath.Join(d.path, "packed-refs")}
+}
+
+// strategies are git's own ways to merge; any other is a program of that name.
+var strategies = []string{"ort", "recursive", "resolve", "octopus", "ours", "subtree"}
+
+// pickOptions are what git keeps of the flags of a cherry-pick or revert of several commits.
+var pickOptions = []string{
+	"no-commit", "edit", "allow-empty", "allow-empty-message", "drop-redundant-commits", "keep-redundant-commits", "signoff", "record-origin", "allow-ff", "mainline",
+	"strategy", "gpg-sign", "strategy-option", "allow-rerere-auto", "default-msg-cleanup",
+}
+
+// oddStrategy reports whether a rebase, cherry-pick or revert that is under way would run a program when a person goes on with it.
+func oddStrategy(folder *beneath.Folder) bool {
+	for _, name := range []string{"strategy", "opts", "apply-opt"} {
+		raw, _, err := folder.Read(name, maxGitSettings)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return true
+		}
+		if name == "strategy" {
+			if way := strings.TrimSpace(string(raw)); way != "" && !slices.Contains(strategies, way) {
+				return true
+			}
+			continue
+		}
+		if name == "apply-opt" {
+			if slices.ContainsFunc(strings.FieldsFunc(string(raw), func(r rune) bool { return strings.ContainsRune("' \t\r\n", r) }), oddPatchOption) {
+				return true
+			}
+			continue
+		}
+		settings := parseGitSettings(string(raw))
+		if !understood(string(raw), len(settings)) || slices.ContainsFunc(settings, func(s gitSetting) bool {
+			return s.section != "options" || s.subsection != "" || !slices.Contains(pickOptions, s.variable) || s.variable == "strategy" && !slices.Contains(strategies, s.value)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// patchOptions are how the flags begin that `git am` hands on to what applies a patch.
+var patchOptions = []string{"--whitespace=", "-C", "-p", "--directory=", "--exclude=", "--include=", "--reject", "--ignore-space-change", "--ignore-whitespace"}
+
+func oddPatchOption(word string) bool {
+	return !slices.ContainsFunc(patchOptions, func(begin string) bool { return strings.HasPrefix(word, begin) })
+}
+
+// rebasePlan is where git keeps what is left to do of a rebase.
+const rebasePlan = "git-rebase-todo"
+
+// unplan takes the programs out of the plan of a rebase that a command left: a person who goes on with it would run them.
+func unplan(folder *beneath.Folder, since int64) (removed []string) {
+	var made unix.Stat_t
+	if unix.Fstatat(int(folder.Fd()), rebasePlan, &made, unix.AT_SYMLINK_NOFOLLOW) != nil || made.Ctim.Nano() < since {
+		return nil
+	}
+	raw, _, err := folder.Read(rebasePlan, maxGitSettings)
+	if err != nil {
+		return remove(folder, rebasePlan) // no plan of git's is like that
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		word, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
+		if word, _, _ = strings.Cut(strings.TrimSpace(word), "\t"); word == "exec" || word == "x" {
+			removed = append(removed, strings.TrimSpace(line)+" of "+filepath.Join(folder.Name(), rebasePlan))
+			continue
+		}
+		kept.WriteString(line)
+	}
+	if len(removed) > 0 && folder.Replace(rebasePlan, rebasePlan+".new", []byte(kept.String()), 0o644) != nil {
+		return append(removed, remove(folder, rebasePlan)...)
+	}
+	return removed
+}
+
+// removeNew removes what was made or moved there since then.
+func removeNew(folder *beneath.Folder, name string, since int64) []string {
+	if !isNew(folder, name, since) {
+		return nil
+	}
+	return remove(folder, name)
+}
+
+// isNew reports whether something was made, changed or moved there since then: nobody can set back when the kernel says that it was.
+func isNew(folder *beneath.Folder, name string, since int64) bool {
+	var made unix.Stat_t
+	return unix.Fstatat(int(folder.Fd()), name, &made, unix.AT_SYMLINK_NOFOLLOW) == nil && made.Ctim.Nano() >= since
+}
+
+func remove(folder *beneath.Folder, name string) []string {
+	if folder.RemoveAll(name) != nil {
+		return nil
+	}
+	return []string{filepath.Join(folder.Name(), name)}
 }
 
 // mostTold is how many of the paths that were removed a command is told.
@@ -116,14 +348,28 @@ func removeIntruders(dir string, sp spec) {
 	}
 	since := started.Mtim.Nano()
 	repos := sp.Profile.repositories()
+	defer closeRepositories(repos)
 	for _, repo := range repos {
 		for _, dir := range repo.plan.dirs {
+			_, whole := dir.had["objects"]
 			for _, name := range gitLeads {
-				if name != "commondir" || exists(dir.path, "objects") { // a linked worktree must have one
-					_ = removeNew(filepath.Join(dir.path, name), since)
+				if (name != "commondir" || whole) && (name != worktreeSettings || !dir.plain(name)) { // a linked worktree must have one
+					_ = removeNew(dir.folder, name, since)
 				}
 			}
 		}
 	}
-	_ = (&cell{repos: repos}).tidy(dir)
+	had, err := load(dir, knownFile, decodeBefore)
+	for _, repo := range repos {
+		for i, dir := range repo.plan.dirs {
+			if repo.plan.dirs[i].replaced = had.Replaced[dir.path]; err == nil && !slices.Contains(had.Shallow, dir.path) {
+				_ = removeNew(dir.folder, "shallow", since)
+			}
+		}
+	}
+	_, links := (&cell{repos: repos}).tidy(dir)
+	if err == nil {
+		_ = sp.Profile.disarm(had, nil, links)
+	}
+	reclaimStores(dir, repos)
 }

@@ -7,8 +7,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -28,11 +31,15 @@ type Options struct {
 	Log     *slog.Logger
 	// Inside says why a process counts as one of a run, which is refused everything; nil: none does.
 	Inside func(pid int) string
+	// Screen is given the body of every request, and its query; what it returns is read instead, and its error is the answer.
+	// nil lets everything pass.
+	Screen func([]byte) ([]byte, error)
 	// Ready is called once, when the socket takes connections; it may be nil.
 	Ready func()
 
 	// The waits below have good defaults; tests shorten them.
 	Heartbeat    time.Duration // silence on a stream before a sign of life
+	ReadTimeout  time.Duration // how long a client may take to send the body of a request
 	WriteTimeout time.Duration // how long a client may take to read what it was sent
 	Grace        time.Duration // how long requests in flight may take after ctx has ended
 }
@@ -50,7 +57,7 @@ func Serve(ctx context.Context, o Options) error {
 
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	s := &server{opts: o, svc: o.Service, stopping: ctx.Done()}
+	s := &server{opts: o, svc: signed{o.Service}, stopping: ctx.Done()}
 	srv := &http.Server{
 		Handler:           s.handler(),
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -89,6 +96,12 @@ func (o *Options) defaults() {
 	}
 	if o.Heartbeat == 0 {
 		o.Heartbeat = 15 * time.Second
+	}
+	if o.Screen == nil {
+		o.Screen = func(raw []byte) ([]byte, error) { return raw, nil }
+	}
+	if o.ReadTimeout == 0 {
+		o.ReadTimeout = 30 * time.Second
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 10 * time.Second
@@ -135,8 +148,50 @@ func (s *server) handler() http.Handler {
 			h.Set(wire.HeaderVersion, id.version)
 			h.Set(wire.HeaderPid, id.pid)
 		}
+		if err := s.screen(w, r); err != nil {
+			writeFailure(w, err)
+			return
+		}
 		routes.ServeHTTP(w, r)
 	})
+}
+
+// screen puts in place of a request's body what the service may see of it. One that is too long is left to the route.
+func (s *server) screen(w http.ResponseWriter, r *http.Request) error {
+	asked, err := json.Marshal([]string{r.URL.Path, r.URL.RawQuery})
+	if err != nil {
+		return td.Errorf(td.Internal, "read the request: %w", err)
+	}
+	if _, err := s.opts.Screen(asked); err != nil {
+		return err
+	}
+	if r.Body == nil || r.Method == http.MethodGet {
+		return nil
+	}
+	raw, err := s.read(w, r)
+	if err != nil {
+		return td.Errorf(td.Invalid, "read the request: %w", err)
+	}
+	clean, err := s.opts.Screen(raw)
+	if err != nil {
+		return err
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
+	return nil
+}
+
+// read reads the body of a request, within a time that ends with the reading: a deadline that stayed would end the request's context
+// when it passes, in the middle of the work.
+func (s *server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	conn := http.NewResponseController(w)
+	if err := conn.SetReadDeadline(time.Now().Add(s.opts.ReadTimeout)); err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTask+1))
+	if err != nil {
+		return nil, err
+	}
+	return raw, conn.SetReadDeadline(time.Time{})
 }
 
 func (s *server) identify(ctx context.Context) *identity {

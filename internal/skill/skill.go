@@ -10,17 +10,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/frontmatter"
 	"taskdaemon/internal/td"
 )
@@ -38,7 +36,7 @@ func (l Level) String() string { return [...]string{"user", "project"}[l] }
 
 // Source is a folder that holds skills, a folder each.
 type Source struct {
-	Root  string // nothing outside it is read, whatever a symlink says
+	Root  string // below it everything is read without following a symbolic link
 	Dir   string // the folder, relative to Root
 	Level Level
 }
@@ -109,7 +107,7 @@ func (l *loader) problem(s Source, name string, err error) {
 }
 
 func (l *loader) source(s Source) {
-	root, err := os.OpenRoot(s.Root)
+	root, err := s.Level.open(s.Root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -166,17 +164,20 @@ func (l *loader) take(s Source, name string, skill Skill) {
 	}
 }
 
-// folders are the names in dir that may be skills, sorted.
-func folders(root *os.Root, dir string) ([]string, error) {
-	d, err := root.Open(dir)
+// open opens the folder that a source is in. The path to a person's own folder may lead through links of theirs.
+func (l Level) open(root string) (*beneath.Folder, error) {
+	if l == User {
+		return beneath.OpenResolved(root)
+	}
+	return beneath.Open(root)
+}
+
+// folders are the names in dir that may be skills, sorted. Links are among them, to be reported.
+func folders(root *beneath.Folder, dir string) ([]string, error) {
+	all, err := root.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	all, err := d.ReadDir(-1)
 	if err != nil {
 		return nil, err
 	}
@@ -186,27 +187,14 @@ func folders(root *os.Root, dir string) ([]string, error) {
 			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names)
 	return names, nil
 }
 
 // read is a file of a skill, never too much of it.
-func read(root *os.Root, name string) ([]byte, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, td.Errorf(td.Invalid, "it is not a regular file")
-	}
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(src) > maxFile {
-		err = td.Errorf(td.Invalid, "it has more than %d bytes", maxFile)
+func read(root *beneath.Folder, name string) ([]byte, error) {
+	src, _, err := root.Read(name, maxFile)
+	if errors.Is(err, beneath.ErrTooLarge) {
+		return nil, td.Errorf(td.Invalid, "it has more than %d bytes", maxFile)
 	}
 	return src, err
 }

@@ -120,7 +120,7 @@ func TestBrokenSkillsAreReported(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "SKILL.md"), filepath.Join(dir, "filelink/SKILL.md")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("fine", filepath.Join(dir, "again")); err != nil { // inside: the same skill twice
+	if err := os.Symlink("fine", filepath.Join(dir, "again")); err != nil { // inside, where it could as well lead to what may not be read
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "pipe"), 0o755); err != nil {
@@ -139,7 +139,7 @@ func TestBrokenSkillsAreReported(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		"plain": ":1: ", "unclosed": "not closed", "yaml": ":3: ", "nodesc": "no description", "badname": ":3: ", "binary": "UTF-8", "huge": "bytes",
-		"listname": ":2: text", "bomb": ":2: anchors", "link": "escapes", "filelink": "escapes", "again": "two skills", "fine": "two skills", "pipe": "regular",
+		"listname": ":2: text", "bomb": ":2: anchors", "link": "symbolic link", "filelink": "symbolic link", "again": "symbolic link", "pipe": "regular",
 	} {
 		if !strings.Contains(got[name], says) {
 			t.Errorf("%s: %q does not say %q", name, got[name], says)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/frontmatter"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/words"
@@ -128,13 +128,13 @@ func File(s Skill, name string) (string, error) {
 	return strings.ToValidUTF8(string(src), "�"), nil
 }
 
-func (s Skill) open() (*os.Root, error) {
-	outer, err := os.OpenRoot(s.root)
+func (s Skill) open() (*beneath.Folder, error) {
+	outer, err := s.Level.open(s.root)
 	if err != nil {
 		return nil, s.failed("its folder", err)
 	}
 	defer outer.Close()
-	root, err := outer.OpenRoot(s.rel)
+	root, err := outer.Folder(s.rel)
 	if err != nil {
 		return nil, s.failed("its folder", err)
 	}
@@ -151,10 +151,10 @@ func (s Skill) failed(what string, err error) error {
 
 // list names the files of a skill besides its text, sorted; what is hidden, a symlink or very deep is
 // left out.
-func list(root *os.Root) []string {
+func list(root *beneath.Folder) []string {
 	var files []string
 	// An entry that cannot be read is left out; the walk goes on.
-	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	_ = root.Walk(".", func(name string, d fs.DirEntry, err error) error {
 		hidden := name != "." && strings.HasPrefix(path.Base(name), ".")
 		switch {
 		case len(files) == maxListed:

@@ -26,6 +26,7 @@ type Ledger interface {
 type Spending struct {
 	Lines    []SpendLine
 	Reserved td.Money // by calls under way now
+	Tokens   int64    // that they may take
 	Open     int      // how many those are
 }
 
@@ -40,5 +41,8 @@ type SpendLine struct {
 	Amount   td.Money
 	Calls    int
 	Unpriced int // calls of a model whose price nobody knows
-	Usage    td.Usage
+	// Estimated are calls of which the provider did not say what they took, and Replayed those that a cassette answered.
+	Estimated, Replayed int
+	Usage               td.Usage
+	Tokens              int64 // that count towards token budgets
 }

@@ -15,7 +15,7 @@ import (
 type Cause string
 
 // The causes. The last two are calls whose answer nobody has: they may have been billed, and are booked
-// with what was sent.
+// with all that was set aside for them; by records of earlier versions, with what was sent.
 const (
 	CauseTurn     Cause = "turn"     // the next answer of the conversation
 	CauseSummary  Cause = "summary"  // makes the conversation smaller
@@ -37,19 +37,32 @@ const (
 	OfMonth Scope = "month" // everything in a month
 )
 
-// Everybodys reports whether the scope is that of all tasks together.
-func (s Scope) Everybodys() bool { return s == OfDay || s == OfMonth }
+// The same, counted in tokens.
+const (
+	OfTaskTokens  Scope = "task_tokens"
+	OfTreeTokens  Scope = "tree_tokens"
+	OfDayTokens   Scope = "day_tokens"
+	OfMonthTokens Scope = "month_tokens"
+	OfUnpriced    Scope = "unpriced_tokens" // a task with all its subtasks, that calls a model without a price and has no other token budget
+)
 
-// words is the scope as people say it.
+// Everybodys reports whether the scope is that of all tasks together.
+func (s Scope) Everybodys() bool { return s.Base() == OfDay || s.Base() == OfMonth }
+
+// words is the budget as people say it.
 func (s Scope) words() string {
-	if s == OfTree {
-		return "the task and its subtasks"
+	of := "the " + string(s.Base())
+	if s.Base() == OfTree {
+		of = "the task and its subtasks"
 	}
-	return "the " + string(s)
+	if s.InTokens() {
+		return "the token budget of " + of
+	}
+	return "the budget of " + of
 }
 
 // Cap bounds what may be spent: by a task or a tree (the key is a task's id), in a day (2026-11-15) or in
-// a month (2026-11).
+// a month (2026-11). Its limit, and what is spent, are millionths of a dollar, or tokens where the scope says so.
 type Cap struct {
 	Scope Scope  `json:"scope"`
 	Key   string `json:"key"`
@@ -65,8 +78,14 @@ type Reserve struct {
 	Cause  Cause  `json:"cause"`
 	Day    string `json:"day"` // to which it is booked, in the daemon's time zone
 	Caps   []Cap  `json:"caps,omitempty"`
-	// Unpriced says that nobody knows what the model costs: nothing is set aside.
+	// Unpriced says that nobody knows what the model costs: only tokens are set aside.
 	Unpriced bool `json:"unpriced,omitempty"`
+	// Tokens is how many it may take at most, and InputTokens the part of them that is sent. A call that counts towards no
+	// token budget, such as a rehearsal, has none.
+	Tokens      int64 `json:"tokens,omitempty"`
+	InputTokens int64 `json:"input_tokens,omitempty"`
+	// Held says that all of it is booked if nobody learns the outcome. Records of earlier versions book Input.
+	Held bool `json:"held,omitempty"`
 }
 
 // Reservation is a reserve that is not settled yet.
@@ -78,16 +97,23 @@ type Reservation struct {
 	Cause    Cause   `json:"cause"`
 	Day      string  `json:"day"`
 	Unpriced bool    `json:"unpriced,omitempty"`
+	// The rest is as in Reserve.
+	Tokens      int64 `json:"tokens,omitempty"`
+	InputTokens int64 `json:"input_tokens,omitempty"`
+	Held        bool  `json:"held,omitempty"`
 }
 
 // Booking is one entry of the ledger.
 type Booking struct {
-	Day      string
-	Model    string
-	Cause    Cause
-	Amount   Money
-	Unpriced bool
-	Usage    Usage
+	Day       string
+	Model     string
+	Cause     Cause
+	Amount    Money
+	Unpriced  bool
+	Estimated bool // the provider did not say what it took
+	Replayed  bool // played from a cassette: it cost nothing
+	Usage     Usage
+	Tokens    int64 // that count towards token budgets
 }
 
 // mostBooked is more than any one call costs. A provider may claim any number of tokens; sums must not
@@ -105,7 +131,7 @@ func Month(day string) string { return day[:min(len(day), len("2006-01"))] }
 
 // Covers reports whether what is booked to a day counts towards the cap, given that its task does.
 func (c Cap) Covers(day string) bool {
-	switch c.Scope {
+	switch c.Scope.Base() {
 	case OfDay:
 		return c.Key == day
 	case OfMonth:
@@ -131,6 +157,7 @@ func Book(open []Reservation, ev Event) (next []Reservation, booked []Booking) {
 		return append(rest, Reservation{
 			Step: b.Key, Model: cmp.Or(r.Model, b.Name), Amount: clampMoney(r.Amount), Input: clampMoney(r.Input),
 			Cause: r.Cause, Day: r.Day, Unpriced: r.Unpriced,
+			Tokens: clampTokens(r.Tokens), InputTokens: clampTokens(r.InputTokens), Held: r.Held,
 		}), booked
 	case StepEnded:
 		mine, rest := splitReserved(open, b.Key)
@@ -157,9 +184,14 @@ func dropped(open []Reservation) (booked []Booking) {
 	return booked
 }
 
-// lost is the booking of a call that has no answer.
+// lost is the booking of a call that has no answer: it may have taken all that was set aside.
 func (r Reservation) lost(why Cause) Booking {
-	return Booking{Day: r.Day, Model: r.Model, Cause: why, Amount: r.Input, Unpriced: r.Unpriced}
+	e := Booking{Day: r.Day, Model: r.Model, Cause: why, Amount: r.Input, Unpriced: r.Unpriced}
+	if r.Held {
+		e.Amount, e.Tokens = r.Amount, r.Tokens
+		e.Usage = Usage{Input: min(r.InputTokens, r.Tokens), Output: max(r.Tokens-r.InputTokens, 0)}
+	}
+	return e
 }
 
 // bookingOf is what an outcome costs. A step of the time before there were reservations, or without one,
@@ -169,29 +201,37 @@ func bookingOf(o Outcome, at time.Time, reserved []Reservation) (Booking, bool) 
 	switch {
 	case o.Model != nil:
 		e.Model, e.Amount, e.Usage, e.Cause = o.Model.Model, o.Model.Cost, o.Model.Usage, CauseTurn
-		e.Unpriced = o.Model.Unpriced
+		e.Unpriced, e.Estimated, e.Replayed = o.Model.Unpriced, o.Model.Estimated, o.Model.Replayed
 	case o.Side != nil:
 		e.Model, e.Amount, e.Usage, e.Cause = o.Side.Model, o.Side.Cost, o.Side.Usage, CauseSummary
-		e.Unpriced = o.Side.Unpriced
+		e.Unpriced, e.Estimated, e.Replayed = o.Side.Unpriced, o.Side.Estimated, o.Side.Replayed
 	case o.Tool != nil && o.Tool.Side != nil:
 		s := o.Tool.Side
 		e.Model, e.Amount, e.Usage, e.Cause = s.Model, s.Cost, s.Usage, CauseDigest
-		e.Unpriced = s.Unpriced
+		e.Unpriced, e.Estimated, e.Replayed = s.Unpriced, s.Estimated, s.Replayed
 	default:
 		return Booking{}, false
 	}
+	e.Model, e.Amount, e.Usage = cmp.Or(e.Model, "unknown"), clampMoney(e.Amount), clampUsage(e.Usage)
+	if e.Replayed {
+		e.Usage = Usage{} // nobody was asked for it
+	}
 	for _, r := range reserved {
 		e.Day, e.Cause = r.Day, r.Cause
+		if r.Tokens > 0 {
+			e.Tokens = e.Usage.Tokens()
+		}
 	}
-	e.Model, e.Amount, e.Usage = cmp.Or(e.Model, "unknown"), clampMoney(e.Amount), clampUsage(e.Usage)
 	return e, true
 }
+
+func clampTokens(n int64) int64 { return min(max(n, 0), int64(mostBooked)) }
 
 func clampMoney(m Money) Money { return min(max(m, 0), mostBooked) }
 
 func clampUsage(u Usage) Usage {
 	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite} {
-		*n = min(max(*n, 0), int64(mostBooked))
+		*n = clampTokens(*n)
 	}
 	return u
 }
@@ -281,11 +321,15 @@ type Shortage struct {
 }
 
 func (s *Shortage) Error() string {
-	text := fmt.Sprintf("the budget of %s is %s: %s are spent", s.Scope.words(), s.Limit, s.Spent)
-	if s.Reserved > 0 {
-		text += fmt.Sprintf(", %s set aside for calls under way", s.Reserved)
+	take := "cost"
+	if s.Scope.InTokens() {
+		take = "take"
 	}
-	return text + fmt.Sprintf(", and the next call may cost up to %s", s.Want)
+	text := fmt.Sprintf("%s is %s: %s are spent", s.Scope.words(), s.Scope.Amount(s.Limit), s.Scope.Amount(s.Spent))
+	if s.Reserved > 0 {
+		text += fmt.Sprintf(", %s set aside for calls under way", s.Scope.Amount(s.Reserved))
+	}
+	return text + fmt.Sprintf(", and the next call may %s up to %s", take, s.Scope.Amount(s.Want))
 }
 
 // Passes reports whether there will be room when the calls under way are settled.
@@ -293,7 +337,7 @@ func (s *Shortage) Passes() bool { return s.Spent+s.Want <= s.Limit }
 
 // Raise is a limit that lets the work go on for as long again.
 func (s *Shortage) Raise() Money {
-	const cent = 10_000
+	const cent = 10_000 // or ten thousand tokens
 	to := max(2*s.Limit, s.Spent+s.Reserved+2*s.Want)
 	return min((to+cent-1)/cent*cent, MaxBudget)
 }
@@ -365,18 +409,18 @@ func init() {
 }
 
 func (r BudgetRaised) String() string {
-	return fmt.Sprintf("the budget of %s is %s now", r.Scope.words(), r.Limit)
+	return fmt.Sprintf("%s is %s now", r.Scope.words(), r.Scope.Amount(r.Limit))
 }
 
 func (k BudgetKept) String() string {
-	return fmt.Sprintf("the budget of %s stays at %s: what needs more waits", k.Scope.words(), k.Limit)
+	return fmt.Sprintf("%s stays at %s: what needs more waits", k.Scope.words(), k.Scope.Amount(k.Limit))
 }
 
 func (w BudgetWarned) String() string {
 	if w.Percent >= 100 {
-		return fmt.Sprintf("the budget of %s is used up: %s of %s are spent, and the next call may take more than is left", w.Scope.words(), w.Spent, w.Limit)
+		return fmt.Sprintf("%s is used up: %s of %s are spent, and the next call may take more than is left", w.Scope.words(), w.Scope.Amount(w.Spent), w.Scope.Amount(w.Limit))
 	}
-	return fmt.Sprintf("%d %% of the budget of %s is spent: %s of %s", w.Percent, w.Scope.words(), w.Spent, w.Limit)
+	return fmt.Sprintf("%d %% of %s is spent: %s of %s", w.Percent, w.Scope.words(), w.Scope.Amount(w.Spent), w.Scope.Amount(w.Limit))
 }
 
 // AskForAll blocks a task on a budget of everybody that is used up, and opens the request to raise it. The
@@ -422,13 +466,17 @@ func answerBudget(t Task, r Request, c Command, at time.Time) (Move, error) {
 	limit := r.Budget.Raise()
 	if c.Answer.Choice != Yes {
 		var err error
-		if limit, err = ParseDollars(c.Answer.Choice); err != nil {
-			return Move{}, Errorf(Invalid, "%q is not an answer to request %s: say yes, no or how many dollars", c.Answer.Choice, r.Handle()).
+		unit := "dollars"
+		if r.Budget.Scope.InTokens() {
+			unit = "tokens"
+		}
+		if limit, err = r.Budget.Scope.Parse(c.Answer.Choice); err != nil {
+			return Move{}, Errorf(Invalid, "%q is not an answer to request %s: say yes, no or how many %s", c.Answer.Choice, r.Handle(), unit).
 				WithHint("taskdaemon task answer %s yes", r.Handle())
 		}
 		if limit <= r.Budget.Limit {
-			return Move{}, Errorf(Invalid, "%s is no more than the budget was: %s", limit, r.Budget.Limit).
-				WithHint("taskdaemon task answer %s %.2f", r.Handle(), r.Budget.Raise().Dollars())
+			return Move{}, Errorf(Invalid, "%s is no more than the budget was: %s", r.Budget.Scope.Amount(limit), r.Budget.Scope.Amount(r.Budget.Limit)).
+				WithHint("taskdaemon task answer %s %s", r.Handle(), r.Budget.Scope.Typed(r.Budget.Raise()))
 		}
 	}
 	m, err := TakeAnswer(t, *c.Answer, at)

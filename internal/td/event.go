@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -83,6 +84,9 @@ type (
 		By     string `json:"by,omitempty"`
 		// Resolve says that it conflicts, and that the agent was told to resolve it before a person is asked.
 		Resolve bool `json:"resolve,omitempty"`
+		// Resolving is what is left to the agent, or to the merge, from here on; Resolved says that nothing is any more.
+		Resolving *Resolving `json:"resolving,omitempty"`
+		Resolved  bool       `json:"resolved,omitempty"`
 	}
 	// StepIntended is written before a step runs.
 	StepIntended struct {
@@ -371,7 +375,14 @@ func register[B Body]() {
 		return b, err
 	}
 	plain[zero.Type()] = isPlain(reflect.TypeFor[B]())
+	bodies = append(bodies, zero)
 }
+
+// bodies has an empty body of each type.
+var bodies []Body
+
+// Bodies yields an empty body of each type there is, for whoever must treat them all alike.
+func Bodies() iter.Seq[Body] { return slices.Values(bodies) }
 
 func isPlain(t reflect.Type) bool {
 	switch t.Kind() {

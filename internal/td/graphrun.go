@@ -30,7 +30,8 @@ type GraphOrder struct {
 	Model       string         `json:"model,omitempty"`
 	Yes         bool           `json:"yes,omitempty"`
 	Permissions PermissionMode `json:"permissions,omitempty"`
-	Budget      Money          `json:"budget,omitempty"` // of each task
+	Budget      Money          `json:"budget,omitempty"`       // of each task
+	TokenBudget Tokens         `json:"token_budget,omitempty"` // of each task
 	Rehearsal   string         `json:"rehearsal,omitempty"`
 	InPlace     bool           `json:"in_place,omitempty"` // work in the project's folder itself
 	// Force takes also what another clone of the project has claimed.

@@ -30,6 +30,8 @@ func (l *Live) AppendJSON(b []byte) ([]byte, error) {
 	w.usage(&l.Usage)
 	w.int("cost", int64(l.Cost))
 	w.intIf("unpriced", int64(l.Unpriced))
+	w.intIf("estimated", int64(l.Estimated))
+	w.intIf("replayed", int64(l.Replayed))
 	w.textIf("last_model", l.LastModel)
 	w.textIf("last_text", l.LastText)
 	w.textIf("model_override", l.ModelOverride)
@@ -53,6 +55,7 @@ func (l *Live) AppendJSON(b []byte) ([]byte, error) {
 	w.textIf("offered", l.Offered)
 	w.trueIf("set_up", l.SetUp)
 	w.textIf("behind", l.Behind)
+	anyIf(&w, "resolving", l.Resolving)
 	w.intIf("resolves", int64(l.Resolves))
 	w.intIf("iterations_from", int64(l.IterationsFrom))
 	listIf(&w, "cuts", l.Cuts, nil)
@@ -61,8 +64,8 @@ func (l *Live) AppendJSON(b []byte) ([]byte, error) {
 
 // knowsAllFields says that this file was brought up to date with the fields there are. One that was added and
 // forgotten here makes appends slower, and is not lost; TestLiveAsJSON tells.
-var knowsAllFields = fields[Live]() == 38 && fields[Status]() == 9 && fields[RunningData]() == 5 && fields[Usage]() == 4 &&
-	fields[StepRef]() == 8 && fields[Reservation]() == 7
+var knowsAllFields = fields[Live]() == 41 && fields[Status]() == 9 && fields[RunningData]() == 5 && fields[Usage]() == 4 &&
+	fields[StepRef]() == 8 && fields[Reservation]() == 10
 
 func fields[T any]() int { return reflect.TypeFor[T]().NumField() }
 
@@ -120,5 +123,8 @@ func (w *jsonWriter) reservation(r *Reservation) {
 	w.text("cause", string(r.Cause))
 	w.text("day", r.Day)
 	w.trueIf("unpriced", r.Unpriced)
+	w.intIf("tokens", r.Tokens)
+	w.intIf("input_tokens", r.InputTokens)
+	w.trueIf("held", r.Held)
 	w.b = append(w.b, '}')
 }

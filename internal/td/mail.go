@@ -118,6 +118,8 @@ type (
 		Side     SideResult `json:"side"`
 		// Lost says that there is no answer: Side says what the call may have cost.
 		Lost bool `json:"lost,omitempty"`
+		// Tokens is how many of it count towards token budgets.
+		Tokens int64 `json:"tokens,omitempty"`
 	}
 )
 
@@ -141,8 +143,12 @@ func (q Queried) booking() Booking {
 		Day: q.Day, Model: q.Side.Model, Cause: CauseQuery, Amount: clampMoney(q.Side.Cost), Unpriced: q.Side.Unpriced, Usage: clampUsage(q.Side.Usage),
 	}
 	if q.Lost {
-		e.Cause, e.Usage = CauseStopped, Usage{}
+		e.Cause = CauseStopped
 	}
+	if e.Estimated, e.Replayed = q.Side.Estimated, q.Side.Replayed; e.Replayed {
+		e.Usage = Usage{}
+	}
+	e.Tokens = clampTokens(q.Tokens)
 	return e
 }
 

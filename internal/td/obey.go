@@ -154,7 +154,7 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 		return m, nil
 	}
 	if r.About == AboutRebase {
-		return answerRebase(t, c, at)
+		return answerRebase(t, r, c, at)
 	}
 	if r.About == AboutDrift && c.Answer.Choice == No {
 		m, err := Pause(t, c.By, "it seemed to go nowhere", at)

@@ -27,10 +27,13 @@ type Request struct {
 	// Bound is what the tool is, where others may change that: the answer holds for nothing else.
 	Bound   string    `json:"bound,omitempty"`
 	Detail  string    `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
+	Diff    string    `json:"diff,omitempty"`   // of a call that changes a file: what would change
 	Offers  []Offer   `json:"offers,omitempty"` // what Always and Never may keep, the narrowest first
 	AskedAt time.Time `json:"asked_at"`
 	// Limit is how long an answer may take before the request counts as denied; zero: for ever.
 	Limit time.Duration `json:"limit,omitempty"`
+	// Files are those that conflict, of a request about a rebase.
+	Files []string `json:"files,omitempty"`
 	// Budget is what stands in the way, of a request about a budget.
 	Budget *Shortage `json:"budget,omitempty"`
 }

@@ -106,7 +106,11 @@ type SideResult struct {
 	Usage Usage  `json:"usage"`
 	Cost  Money  `json:"cost,omitempty"`
 	// Unpriced is set when the model's price is not known: what it cost is not in Cost.
-	Unpriced bool   `json:"unpriced,omitempty"`
+	Unpriced bool `json:"unpriced,omitempty"`
+	// Estimated is set when the provider did not say what the call took, or not all of it: Usage and Cost are estimates.
+	Estimated bool `json:"estimated,omitempty"`
+	// Replayed is set when the answer came from a cassette: it cost nothing.
+	Replayed bool   `json:"replayed,omitempty"`
 	Error    string `json:"error,omitempty"` // it gave no answer, and is not asked again
 }
 
@@ -117,7 +121,9 @@ type ModelResult struct {
 	Model      string        `json:"model"`
 	Usage      Usage         `json:"usage"`
 	Cost       Money         `json:"cost,omitempty"`
-	Unpriced   bool          `json:"unpriced,omitempty"` // as in SideResult
+	Unpriced   bool          `json:"unpriced,omitempty"`  // as in SideResult
+	Estimated  bool          `json:"estimated,omitempty"` // as in SideResult
+	Replayed   bool          `json:"replayed,omitempty"`  // as in SideResult
 	FirstToken time.Duration `json:"first_token,omitempty"`
 	// Prefix says how much of the call the provider could have had in its cache (B-4).
 	Prefix *Prefix `json:"prefix,omitempty"`

@@ -63,6 +63,8 @@ type Spec struct {
 	Root TaskID `json:"root,omitempty"`
 	// Budget is what the task may cost with its subtasks; zero: what the config says.
 	Budget Money `json:"budget,omitempty"`
+	// TokenBudget is how many tokens it may take with its subtasks; zero: what the config says.
+	TokenBudget Tokens `json:"token_budget,omitempty"`
 	// Permissions is the mode it was added with; empty: the config's.
 	Permissions PermissionMode `json:"permissions,omitempty"`
 	// Inherited are the rules that answers made for the task it is a subtask of.
@@ -103,6 +105,8 @@ type Live struct {
 	Usage         Usage      `json:"usage"`
 	Cost          Money      `json:"cost"`
 	Unpriced      int        `json:"unpriced,omitempty"`       // calls that cost nobody knows what
+	Estimated     int        `json:"estimated,omitempty"`      // calls of which the provider did not say what they took
+	Replayed      int        `json:"replayed,omitempty"`       // calls that a cassette answered
 	LastModel     string     `json:"last_model,omitempty"`     // the model that answered last
 	LastText      string     `json:"last_text,omitempty"`      // what the model last said in words, or its beginning
 	ModelOverride string     `json:"model_override,omitempty"` // set by /model
@@ -135,6 +139,8 @@ type Live struct {
 	SetUp bool `json:"set_up,omitempty"`
 	// Behind is the commit that the task's branch is to be brought onto.
 	Behind string `json:"behind,omitempty"`
+	// Resolving is a conflict with the trunk that was decided about; until it is settled the branch is brought onto nothing.
+	Resolving *Resolving `json:"resolving,omitempty"`
 	// Resolves is how often the agent was told to resolve a conflict with the trunk, without a person having been asked.
 	Resolves int `json:"resolves,omitempty"`
 	// IterationsFrom is Iteration when a run took the task up, or a person let it go on: limits count from there.
@@ -241,7 +247,7 @@ func (t *Task) Fold(ev Event) error {
 	case Ordered:
 		order := b.Order
 		if order.Onto != "" {
-			t.Behind, order.Onto = order.Onto, ""
+			t.Behind, t.Resolving, order.Onto = order.Onto, nil, ""
 		}
 		t.Ordered, t.IterationsFrom = &order, t.Iteration
 		*t = t.Renewed()
@@ -311,6 +317,9 @@ func (t *Task) Fold(ev Event) error {
 		if b.Resolve {
 			t.Resolves++
 		}
+		if b.Resolving != nil || b.Resolved {
+			t.Resolving = b.Resolving
+		}
 	}
 	t.book(ev)
 	t.Head, t.UpdatedAt = ev.Seq, ev.At
@@ -349,7 +358,7 @@ func (t *Task) ended(o Outcome) {
 		t.Turns++
 		t.Usage = t.Usage.Add(o.Model.Usage)
 		t.Cost += o.Model.Cost
-		t.unpriced(o.Model.Unpriced)
+		t.count(o.Model.Unpriced, o.Model.Estimated, o.Model.Replayed)
 		t.LastModel = cmp.Or(o.Model.Model, t.LastModel) // none: a hook answered
 		t.said(o.Model.Message)
 		t.phase(Processing, "")
@@ -380,12 +389,18 @@ func (t *Task) ended(o Outcome) {
 // paid adds what a call beside the conversation cost.
 func (t *Task) paid(s SideResult) {
 	t.Usage, t.Cost = t.Usage.Add(s.Usage), t.Cost+s.Cost
-	t.unpriced(s.Unpriced)
+	t.count(s.Unpriced, s.Estimated, s.Replayed)
 }
 
-func (t *Task) unpriced(is bool) {
-	if is {
-		t.Unpriced++
+// count keeps how many calls are not as usual.
+func (t *Task) count(unpriced, estimated, replayed bool) {
+	for _, c := range []struct {
+		is bool
+		n  *int
+	}{{unpriced, &t.Unpriced}, {estimated, &t.Estimated}, {replayed, &t.Replayed}} {
+		if c.is {
+			*c.n++
+		}
 	}
 }
 

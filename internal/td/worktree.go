@@ -44,14 +44,24 @@ const (
 	RebaseSkip  = "skip" // it is resolved when the work is merged
 )
 
+// Resolving is a conflict of a task's branch with the trunk that somebody decided about. The decision holds until it is settled: newer commits of
+// the trunk wait.
+type Resolving struct {
+	Onto  string   `json:"onto"`            // the commit of the trunk that conflicts
+	Files []string `json:"files,omitempty"` // in which
+	// Later leaves it for when the work is merged; else the agent was told to bring the commit in.
+	Later bool `json:"later,omitempty"`
+}
+
 // answerRebase decides what becomes of a branch that could not be brought onto the trunk.
-func answerRebase(t Task, c Command, at time.Time) (Move, error) {
+func answerRebase(t Task, r Request, c Command, at time.Time) (Move, error) {
 	m, err := TakeAnswer(t, *c.Answer, at)
 	if err != nil || c.Answer.Choice == RebaseRetry {
 		return m, err
 	}
-	bodies := []Body{FellBehind{By: c.By}}
-	if c.Answer.Choice == RebaseAgent {
+	left := &Resolving{Onto: t.Behind, Files: r.Files, Later: c.Answer.Choice == RebaseSkip}
+	bodies := []Body{FellBehind{By: c.By, Resolving: left}}
+	if !left.Later {
 		bodies = append(bodies, bringIn(t))
 	}
 	for _, b := range bodies {
@@ -63,13 +73,13 @@ func answerRebase(t Task, c Command, at time.Time) (Move, error) {
 // MostResolves bounds how often a task's agent gets a conflict with the trunk to resolve before a person is asked.
 const MostResolves = 2
 
-// Resolve leaves a conflict with the trunk to the task's agent, unless it had its tries:
+// Resolve leaves a conflict with the trunk in some files to the task's agent, unless it had its tries:
 // then there is nothing to record, and a person is to be asked.
-func Resolve(t Task) []Body {
+func Resolve(t Task, files []string) []Body {
 	if t.Resolves >= MostResolves {
 		return nil
 	}
-	return []Body{FellBehind{By: ByTaskdaemon, Resolve: true}, bringIn(t)}
+	return []Body{FellBehind{By: ByTaskdaemon, Resolve: true, Resolving: &Resolving{Onto: t.Behind, Files: files}}, bringIn(t)}
 }
 
 // bringIn tells the agent to resolve a conflict with the trunk.
@@ -85,6 +95,8 @@ func (t *Task) branched(step StepRef, r *ToolResult) {
 	case r.IsError && step.Kind == MergeStep:
 		t.Offered = "" // it goes back to the agent
 	case r.IsError:
+	case step.Kind == MergeStep:
+		t.Resolving = nil // what conflicted is merged
 	case step.Key == PlaceKey:
 		t.SetUp = false
 	case step.Key == SetupKey:

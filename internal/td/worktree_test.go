@@ -1,6 +1,9 @@
 package td
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestResolveIsBounded: an agent has its tries, counted from its records, and then a person is asked. What a person lets it
 // do does not count.
@@ -17,17 +20,25 @@ func TestResolveIsBounded(t *testing.T) {
 	take(FellBehind{Commit: "by a person"}, FellBehind{By: "ann"})
 	for try := range MostResolves {
 		take(FellBehind{Commit: "c"})
-		bodies := Resolve(task)
+		bodies := Resolve(task, []string{"f"})
 		if bodies == nil {
 			t.Fatalf("try %d is refused", try+1)
 		}
 		take(bodies...)
-		if task.Behind != "" {
-			t.Fatalf("it is still to be brought onto %s", task.Behind)
+		if task.Behind != "" || task.Resolving == nil || task.Resolving.Onto != "c" || !slices.Equal(task.Resolving.Files, []string{"f"}) {
+			t.Fatalf("behind %q, %+v is resolved", task.Behind, task.Resolving)
+		}
+		take(FellBehind{Commit: "newer"})
+		if task.Behind != "newer" || task.Resolving == nil {
+			t.Fatalf("a newer commit: behind %q, %+v is resolved", task.Behind, task.Resolving)
+		}
+		take(FellBehind{Commit: "newer", Resolved: true})
+		if task.Behind != "newer" || task.Resolving != nil {
+			t.Fatalf("once it is resolved: behind %q, %+v", task.Behind, task.Resolving)
 		}
 	}
 	take(FellBehind{Commit: "c"})
-	if bodies := Resolve(task); bodies != nil || task.Behind == "" {
+	if bodies := Resolve(task, []string{"f"}); bodies != nil || task.Behind == "" {
 		t.Errorf("after %d tries: %v, behind %q", MostResolves, bodies, task.Behind)
 	}
 }

@@ -54,6 +54,7 @@ type Call struct {
 	Effect   td.Effect
 	Evidence json.RawMessage  // the state before, for Resolve
 	Title    string           // one line for people: what will happen
+	Diff     func() string    // what will change in a file, bounded and without secrets, for who is asked; may be nil
 	Paths    []policy.PathUse // that it touches, absolute and resolved
 	Command  string           // the shell command it runs
 	Bound    string           // what the tool is, where others may change that; rules made by answers are bound to it
@@ -117,16 +118,17 @@ type Env struct {
 	Timeout time.Duration // of this call
 	// Secrets takes out what the model is not shown; nil knows shapes alone.
 	Secrets *redact.Redactor
-	// Sandbox makes what the commands of this call may do, which takes a look at the disk; nil: whatever the user may.
+	// Sandbox makes what the commands of this call may do, which takes a look at the disk. It is there once the call has been judged: what
+	// it may do follows from that.
 	Sandbox func() *sandbox.Profile
 }
 
-// Profile is what the commands of this call may do; nil: whatever the user may.
-func (e *Env) Profile() *sandbox.Profile {
+// Profile is what the commands of this call may do; nil: whatever the user may. Only a call that is run can ask for it.
+func (e *Env) Profile() (*sandbox.Profile, error) {
 	if e.Sandbox == nil {
-		return nil
+		return nil, td.Errorf(td.Internal, "nobody has judged yet what this call may do")
 	}
-	return e.Sandbox()
+	return e.Sandbox(), nil
 }
 
 // Hides reports whether a path, relative to the workspace, is not for the model to know.

@@ -1,19 +1,26 @@
 package tool
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 )
 
-// Workspace is the folder a task may touch. Access goes through an os.Root, so that a symlink changed
-// between check and use cannot lead outside.
+// Workspace is the folder a task may touch. It is held open from when the task starts until it stops.
+//
+// A path goes through it twice. Rel resolves it, symbolic links included, so that the rules judge what it leads to. What was
+// judged is then opened without following any link (package beneath): where a command in the background has put one
+// meanwhile, the call fails with td.Conflict and the model may try again, which is judged anew.
 type Workspace struct {
 	dir  string
-	root *os.Root
+	root *beneath.Folder
 }
 
 // What no file in a workspace needs, but a model may ask for.
@@ -22,21 +29,18 @@ const (
 	maxDepth = 200
 )
 
-// OpenWorkspace opens the folder. Blocked-worthy trouble (it is gone, it is a file) is td.Unavailable.
+// OpenWorkspace opens the folder by the path that was resolved when the task was made. td.Unavailable if it is gone, is a
+// file, or is reached through a symbolic link by now: whoever put that there was not asked where the task may work.
 func OpenWorkspace(dir string) (*Workspace, error) {
-	// Paths are compared after their symlinks are followed, so the folder's own must be, too.
-	real, err := filepath.Abs(dir)
-	if err == nil {
-		real, err = filepath.EvalSymlinks(real)
+	root, err := beneath.Open(dir)
+	if errors.Is(err, beneath.ErrLink) {
+		return nil, td.Errorf(td.Unavailable, "open workspace %s: /%s is a symbolic link now", dir, linkIn(err)).
+			WithHint("put the folder back, or add the task again where the folder is now")
 	}
 	if err != nil {
-		return nil, td.Errorf(td.Unavailable, "open workspace %s: %w", dir, err)
+		return nil, td.Errorf(td.Unavailable, "open workspace %s: %w", dir, errors.Unwrap(err))
 	}
-	root, err := os.OpenRoot(real)
-	if err != nil {
-		return nil, td.Errorf(td.Unavailable, "open workspace %s: %w", dir, err)
-	}
-	return &Workspace{dir: real, root: root}, nil
+	return &Workspace{dir: filepath.Clean(dir), root: root}, nil
 }
 
 // Close lets go of the folder.
@@ -45,8 +49,19 @@ func (w *Workspace) Close() error { return w.root.Close() }
 // Dir is the folder's path, absolute and free of symlinks.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Root gives access confined to the folder.
-func (w *Workspace) Root() *os.Root { return w.root }
+// Intact fails if the path of the workspace leads to another folder than the one that is held: commands are started by it.
+func (w *Workspace) Intact() error {
+	now, err := OpenWorkspace(w.dir)
+	if err != nil {
+		return err
+	}
+	defer now.Close()
+	if !now.root.Same(w.root) {
+		return td.Errorf(td.Unavailable, "%s is another folder than when the task started", w.dir).
+			WithHint("put the folder back, then resume the task")
+	}
+	return nil
+}
 
 // Rel is path, absolute or relative to the workspace, as a clean path relative to the workspace.
 // Refused when it lies outside or resolves outside through a symlink.
@@ -98,6 +113,107 @@ func (w *Workspace) Writable(path string) (string, error) {
 		}
 	}
 	return rel, nil
+}
+
+// Open opens a regular file of the workspace to be read; rel is what Rel gave.
+func (w *Workspace) Open(rel string) (*os.File, fs.FileInfo, error) {
+	f, info, err := w.root.File(rel)
+	switch {
+	case err == nil:
+		return f, info, nil
+	case errors.Is(err, beneath.ErrNotRegular):
+		if at, lerr := w.root.Lstat(rel); lerr == nil && at.IsDir() {
+			return nil, nil, td.Errorf(td.Invalid, "%s is a folder; use Glob to list what is in it", rel)
+		}
+		return nil, nil, td.Errorf(td.Invalid, "%s is not a regular file", rel)
+	}
+	return nil, nil, Failed("open", rel, err)
+}
+
+// Folder opens a folder of the workspace and holds it.
+func (w *Workspace) Folder(rel string) (*beneath.Folder, error) {
+	dir, err := w.root.Folder(rel)
+	if err != nil {
+		return nil, Failed("open", rel, err)
+	}
+	return dir, nil
+}
+
+// Lstat says what a path is, without following a link at its end.
+func (w *Workspace) Lstat(rel string) (fs.FileInfo, error) {
+	info, err := w.root.Lstat(rel)
+	if err != nil {
+		return nil, Failed("look at", rel, err)
+	}
+	return info, nil
+}
+
+// Walk visits what is below a path as beneath.Folder.Walk does.
+func (w *Workspace) Walk(rel string, visit fs.WalkDirFunc) error { return w.root.Walk(rel, visit) }
+
+// Parent opens the folder that a file is in, to change something there, and makes it if that is wanted. Refused if that
+// folder is, or lies in, what git takes for its own: by what it holds, since a name can be changed after it was judged.
+func (w *Workspace) Parent(rel string, create bool) (*beneath.Folder, error) {
+	open := w.root.Folder
+	if create {
+		open = w.root.Make
+	}
+	dir, err := open(path.Dir(rel))
+	if create && err != nil && !errors.Is(err, beneath.ErrLink) {
+		return nil, td.Errorf(td.Storage, "make folder %s: %w", path.Dir(rel), err)
+	}
+	if err != nil {
+		return nil, Failed("open", path.Dir(rel), err)
+	}
+	err = dir.Climb(w.root, func(at *beneath.Folder) error {
+		if isGit(at) {
+			return td.Errorf(td.Refused, "%s is inside a folder of git's own, which only git may change", rel)
+		}
+		return nil
+	})
+	if _, decided := errors.AsType[*td.Error](err); err != nil && !decided {
+		err = td.Errorf(td.Conflict, "the path changed while the call was being checked: %w", err)
+	}
+	if err != nil {
+		_ = dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+// isGit reports whether a folder resembles the inside of a repository, as rulebook.LookAtGit does.
+func isGit(dir *beneath.Folder) bool {
+	has := func(name string) bool {
+		_, err := dir.Lstat(name)
+		return err == nil
+	}
+	return has("HEAD") && (has("objects") || has("commondir"))
+}
+
+// Failed is what a tool says of an error of package beneath.
+func Failed(verb, rel string, err error) error {
+	switch {
+	case errors.Is(err, beneath.ErrLink):
+		return td.Errorf(td.Conflict, "the path changed while the call was being checked: %s is now a symbolic link", linkIn(err))
+	case errors.Is(err, fs.ErrNotExist):
+		return &td.Error{Kind: td.NotFound, Err: missing{rel}}
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return td.Errorf(td.Refused, "%s %s: %w", verb, rel, err)
+}
+
+// missing is the error of a path that is not there.
+type missing struct{ path string }
+
+func (m missing) Error() string        { return m.path + " does not exist" }
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
+
+// linkIn is the part of a path that is a symbolic link.
+func linkIn(err error) string {
+	e, _ := errors.AsType[*fs.PathError](err)
+	return e.Path
 }
 
 func outside(path, dir string) error {

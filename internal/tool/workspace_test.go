@@ -1,8 +1,10 @@
 package tool
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"taskdaemon/internal/td"
@@ -67,12 +69,16 @@ func TestRel(t *testing.T) {
 	}
 }
 
-// TestWorkspaceBehindASymlink opens a folder by another name than its own.
+// TestWorkspaceBehindASymlink names files by another path to the folder than its own. The folder itself is opened by the
+// path that the task was given, and by no link that was put there since.
 func TestWorkspaceBehindASymlink(t *testing.T) {
-	real := t.TempDir()
+	real := filepath.Join(t.TempDir(), "real")
+	if err := os.Mkdir(real, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	alias := filepath.Join(t.TempDir(), "alias")
 	link(t, real, alias)
-	w, err := OpenWorkspace(alias)
+	w, err := OpenWorkspace(real)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +87,51 @@ func TestWorkspaceBehindASymlink(t *testing.T) {
 		if got, err := w.Rel(in); err != nil || got != "x" {
 			t.Errorf("%s: %q, %v", in, got, err)
 		}
+	}
+	if _, err := OpenWorkspace(alias); !td.IsKind(err, td.Unavailable) || !strings.Contains(err.Error(), alias+" is a symbolic link now") {
+		t.Errorf("open by a link: %v", err)
+	}
+}
+
+// TestIntact puts another folder, or a link, in the place of the workspace. Files are still those of the one that is held.
+func TestIntact(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "work")
+	for _, d := range []string{dir, dir + "-other"} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(dir+"/f", []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w, err := OpenWorkspace(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Intact(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Rename(dir, dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	for name, take := range map[string]func() error{
+		"nothing": func() error { return nil },
+		"folder":  func() error { return os.Mkdir(dir, 0o755) },
+		"link":    func() error { return os.Symlink(dir+"-away", dir) },
+	} {
+		if err := take(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Intact(); !td.IsKind(err, td.Unavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if f, _, err := w.Open("f"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else {
+			_ = f.Close()
+		}
+		_ = os.Remove(dir)
 	}
 }
 
@@ -119,8 +170,8 @@ func FuzzRel(f *testing.F) {
 		if again, err := w.Rel(rel); err != nil || again != rel {
 			t.Errorf("%q gave %q, and that gave %q, %v", path, rel, again, err)
 		}
-		if info, err := w.Root().Stat(rel); err == nil && info == nil {
-			t.Error("no information")
+		if info, err := w.Lstat(rel); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			t.Errorf("%q gave %q, which is a link", path, rel)
 		}
 	})
 }

@@ -22,7 +22,9 @@ type Refs interface {
 	IsAncestor(ctx context.Context, repo, old, young string) (bool, error)
 	MergeBase(ctx context.Context, repo, a, b string) (string, error)
 	TrunkOf(ctx context.Context, dir string) (git.Trunk, error)
+	TrunksOf(ctx context.Context, repo, feature string) (map[string]string, error)
 	FastForward(ctx context.Context, repo, branch, to string) error
+	DemandsOf(ctx context.Context, repo string) (git.Demands, error)
 }
 
 // Commits are the commits of a repository, and what they hold.
@@ -52,6 +54,7 @@ type Folder interface {
 	Head(ctx context.Context) (string, error)
 	Make(ctx context.Context, base string) error
 	Commit(ctx context.Context, message string) (string, error)
+	Merging(ctx context.Context) (bool, error)
 	Rebase(ctx context.Context, onto, without string) (git.Rebased, error)
 	Keep(ctx context.Context, ref string) (string, error)
 	Restore(ctx context.Context, ref string) error
@@ -88,8 +91,17 @@ func (Program) TrunkOf(ctx context.Context, dir string) (git.Trunk, error) {
 	return git.TrunkOf(ctx, dir)
 }
 
+func (Program) TrunksOf(ctx context.Context, repo, feature string) (map[string]string, error) {
+	return git.TrunksOf(ctx, repo, feature)
+}
+
 func (Program) FastForward(ctx context.Context, repo, branch, to string) error {
 	return git.FastForward(ctx, repo, branch, to)
+}
+
+// DemandsOf is git.DemandsOf.
+func (Program) DemandsOf(ctx context.Context, repo string) (git.Demands, error) {
+	return git.DemandsOf(ctx, repo)
 }
 
 func (Program) TreeOf(ctx context.Context, repo, commit string) (string, error) {

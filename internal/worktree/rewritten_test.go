@@ -90,7 +90,7 @@ func TestTakenFromTheTrunk(t *testing.T) {
 	if err != nil || res.Stale != "" || len(res.Beside) > 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if why, err := trees.Follow(t.Context(), w); err != nil || why != "" {
+	if why, err := trees.Follow(t.Context(), w, merge.Work{}, nil); err != nil || why != "" {
 		t.Fatal(why, err)
 	}
 	if files := runGit(t, own.Repo, "ls-tree", "--name-only", "main"); files != "a.txt\nt-a" {

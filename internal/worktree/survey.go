@@ -30,7 +30,8 @@ func (t Tree) handle() string {
 	case t.Path != "":
 		return filepath.Base(t.Path)
 	case t.Branch != "":
-		return strings.TrimPrefix(t.Branch, "taskdaemon/run/")
+		handle, _, _ := strings.Cut(strings.TrimPrefix(t.Branch, "taskdaemon/run/"), "/")
+		return handle
 	}
 	return t.Kept[0] // nothing else is left of it
 }

@@ -6,16 +6,13 @@
 package worktree
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/git"
@@ -49,7 +46,7 @@ func For(trunk git.Trunk, s td.Spec, feature string) (td.Spec, error) {
 	path := filepath.Join(trunk.Root, td.WorktreeFolder, s.Handle)
 	s.Dir = filepath.Join(path, sub)
 	s.Worktree = &td.Worktree{
-		Repo: trunk.Root, Path: path, Branch: git.BranchName(s.Handle, s.Title), Into: git.IntoPrefix + cmp.Or(feature, trunk.Branch), Trunk: trunk.Branch,
+		Repo: trunk.Root, Path: path, Branch: git.BranchName(s.Handle, s.Title), Into: git.IntoBranch(trunk.Branch, feature), Trunk: trunk.Branch,
 	}
 	return s, nil
 }
@@ -114,7 +111,7 @@ func (t *Trees) build(ctx context.Context, w td.Worktree, base func() (string, e
 		return err
 	}
 	for _, path := range t.Config(w.Repo).Copies() {
-		if err := copyTree(filepath.Join(w.Repo, path), filepath.Join(w.Path, path)); err != nil {
+		if err := copyTree(w.Repo, w.Path, path); err != nil {
 			return td.Errorf(td.Storage, "copy %s into the worktree: %w", path, err)
 		}
 	}
@@ -245,6 +242,25 @@ func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, 
 	return t.stands(ctx, w, filepath.Base(w.Path), head, into, trunk)
 }
 
+// Holds reports whether the branch holds a commit.
+func (t *Trees) Holds(ctx context.Context, w td.Worktree, commit string) (bool, error) {
+	head, err := t.at(w).Head(ctx)
+	if err != nil {
+		return false, err
+	}
+	return t.Git.IsAncestor(ctx, w.Repo, commit, head)
+}
+
+// Follows reports whether a commit builds on an earlier one.
+func (t *Trees) Follows(ctx context.Context, w td.Worktree, commit, earlier string) (bool, error) {
+	return t.Git.IsAncestor(ctx, w.Repo, earlier, commit)
+}
+
+// Merging reports whether somebody is in the midst of a merge in the worktree, or of something like it.
+func (t *Trees) Merging(ctx context.Context, w td.Worktree) (bool, error) {
+	return t.at(w).Merging(ctx)
+}
+
 // Resolves reports whether agents resolve conflicts with the trunk before a person is asked.
 func (t *Trees) Resolves(w td.Worktree) bool {
 	return t.Config(w.Repo).Conflicts == config.ConflictsAgent
@@ -309,52 +325,104 @@ func (t *Trees) Checkout(ctx context.Context, w td.Worktree, commit, name string
 	return real, nil
 }
 
-// Asks reports whether the trunk is to follow only if a person agrees: where they want to be asked, and it has something to follow.
-func (t *Trees) Asks(ctx context.Context, w td.Worktree) (bool, error) {
-	if t.Config(w.Repo).Trunk != config.TrunkAsk {
-		return false, nil
+// Asks reports whether the trunk is to follow only if a person agrees: where they want to be asked, or where their own commits there go
+// through something that ours lack, which is named. A trunk that has nothing to follow is not asked about.
+func (t *Trees) Asks(ctx context.Context, w td.Worktree) (wanted bool, lacks string, err error) {
+	set := t.Config(w.Repo).Trunk
+	if set == config.TrunkBranch {
+		return false, "", nil
 	}
 	into, trunk, err := t.line(w).Heads(ctx)
 	if err != nil || into == "" || trunk == "" {
-		return false, err
+		return false, "", err
 	}
-	in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk)
-	return !in, err
+	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
+		return false, "", err
+	}
+	demands, err := t.Git.DemandsOf(ctx, w.Repo)
+	return set == config.TrunkAsk, lacking(demands), err
 }
 
-// Follow lets the trunk follow the integration branch, where that is wanted and touches nothing that is the person's.
-func (t *Trees) Follow(ctx context.Context, w td.Worktree) (string, error) {
+// lacking says what commits of ours lack.
+func lacking(d git.Demands) string {
+	var all []string
+	if len(d.Hooks) > 0 {
+		all = append(all, "have not passed your git hooks ("+strings.Join(d.Hooks, ", ")+")")
+	}
+	if d.Signed {
+		all = append(all, "are not signed, as your commit.gpgSign asks for")
+	}
+	return strings.Join(all, " and ")
+}
+
+// mostFollows bounds how often the trunk is caught up with that goes on meanwhile, or that another git of the person's is at, which is waited for.
+const (
+	mostFollows = 10
+	followRest  = 200 * time.Millisecond
+)
+
+// Follow lets the trunk follow the integration branch, where that is wanted and touches nothing that is the person's. A trunk that went on is brought in first: own is
+// a work whose checks have to pass with that. It says why the trunk stays where it is, if it does.
+func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (why string, err error) {
+	for try := range mostFollows {
+		why, again, err := t.follow(ctx, w)
+		if td.IsKind(err, td.Locked) && try+1 < mostFollows {
+			select {
+			case <-time.After(followRest):
+				continue
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		}
+		if err != nil || !again {
+			return why, err
+		}
+		switch res, err := merge.CatchUp(ctx, t.line(w), own, check); {
+		case err != nil:
+			return "", err
+		case len(res.Conflicts) > 0:
+			return fmt.Sprintf("it has commits that conflict with %s in %s; to merge by hand: git merge %s", w.Into, strings.Join(res.Conflicts, ", "), w.Into), nil
+		case res.Failed != "":
+			return fmt.Sprintf("with what it has by now the work does not pass: %s; the work is on %s", res.Failed, w.Into), nil
+		}
+	}
+	return fmt.Sprintf("it went on whenever it was caught up with; the work is on %s: git merge %s", w.Into, w.Into), nil
+}
+
+// follow is Follow for a trunk that the integration branch builds on; again says that it does not.
+func (t *Trees) follow(ctx context.Context, w td.Worktree) (why string, again bool, err error) {
 	into, trunk, err := t.line(w).Heads(ctx)
 	switch {
 	case err != nil:
-		return "", err
+		return "", false, err
 	case into == "" || into == trunk:
-		return "", nil
+		return "", false, nil
 	case trunk == "":
-		return fmt.Sprintf("there is no branch %s any more; the work is on %s", w.Trunk, w.Into), nil
+		return fmt.Sprintf("there is no branch %s any more; the work is on %s", w.Trunk, w.Into), false, nil
 	case t.Config(w.Repo).Trunk == config.TrunkBranch:
-		return fmt.Sprintf("the work is on %s: git merge --ff-only %s", w.Into, w.Into), nil
+		return fmt.Sprintf("the work is on %s: git merge %s", w.Into, w.Into), false, nil
 	}
 	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
-		return "", err
+		return "", false, err
 	}
 	had, err := t.Git.RefAt(ctx, w.Repo, sharedRef(w))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if taken, err := t.taken(ctx, w, had, into, trunk); err != nil {
-		return "", err
+		return "", false, err
 	} else if taken {
-		return fmt.Sprintf("it was rewritten meanwhile; the work is on %s", w.Into), nil
+		return fmt.Sprintf("it was rewritten meanwhile; the work is on %s", w.Into), false, nil
 	}
-	err = t.Git.FastForward(ctx, w.Repo, w.Trunk, into)
-	if td.IsKind(err, td.Refused) || td.IsKind(err, td.Conflict) {
-		return fmt.Sprintf("%v; the work is on %s: git merge --ff-only %s", err, w.Into, w.Into), nil
+	switch err = t.Git.FastForward(ctx, w.Repo, w.Trunk, into); {
+	case td.IsKind(err, td.Refused):
+		return fmt.Sprintf("%v; the work is on %s: git merge --ff-only %s", err, w.Into, w.Into), false, nil
+	case td.IsKind(err, td.Conflict):
+		return "", true, nil
+	case err != nil:
+		return "", false, err
 	}
-	if err != nil {
-		return "", err
-	}
-	return "", t.set(ctx, w.Repo, sharedRef(w), into, had)
+	return "", false, t.set(ctx, w.Repo, sharedRef(w), into, had)
 }
 
 // line is a repository with the two branches that a task's work goes to.
@@ -411,36 +479,3 @@ func (l line) Move(ctx context.Context, to, from string, works []merge.Work) err
 
 // withdrawnRef is there if a task does not want a commit of its own merged any more.
 func withdrawnRef(handle, commit string) string { return git.WithdrawnRefs + handle + "/" + commit }
-
-// copyTree copies a file or a folder. What is not there is not copied, and what is there already is left as it is.
-func copyTree(from, to string) error {
-	info, err := os.Lstat(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := os.Lstat(to); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	draft := to + ".taskdaemon-copy"
-	if err := os.RemoveAll(draft); err != nil {
-		return err
-	}
-	if info.IsDir() {
-		err = os.CopyFS(draft, os.DirFS(from))
-	} else {
-		var raw []byte
-		if raw, err = os.ReadFile(from); err == nil {
-			err = os.WriteFile(draft, raw, info.Mode().Perm())
-		}
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(draft))
-	}
-	return os.Rename(draft, to)
-}

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -66,7 +67,7 @@ func TestFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Dir != "/src/proj/.worktrees/t-1/web" || s.Worktree.Path != "/src/proj/.worktrees/t-1" || s.Worktree.Into != "taskdaemon/into/login" || s.Worktree.Trunk != "main" || s.Home() != "/src/proj" {
+	if s.Dir != "/src/proj/.worktrees/t-1/web" || s.Worktree.Path != "/src/proj/.worktrees/t-1" || s.Worktree.Into != "taskdaemon/into/login@main" || s.Worktree.Trunk != "main" || s.Home() != "/src/proj" {
 		t.Errorf("%s, %+v", s.Dir, s.Worktree)
 	}
 	if s, err := For(at, td.Spec{Dir: "/src/proj", Handle: "t-1"}, ""); err != nil || s.Worktree.Into != "taskdaemon/into/main" {
@@ -146,12 +147,12 @@ func TestMergeAndFollow(t *testing.T) {
 		t.Fatalf("merged: %+v, %v", m, err)
 	}
 	write(t, w.Repo+"/a.txt", "mine\n")
-	why, err := trees.Follow(ctx, w)
+	why, err := trees.Follow(ctx, w, merge.Work{}, nil)
 	if err != nil || !strings.Contains(why, "git merge --ff-only taskdaemon/into/main") {
 		t.Fatalf("a dirty checkout: %q, %v", why, err)
 	}
 	runGit(t, w.Repo, "checkout", "-q", "a.txt")
-	if why, err := trees.Follow(ctx, w); err != nil || why != "" {
+	if why, err := trees.Follow(ctx, w, merge.Work{}, nil); err != nil || why != "" {
 		t.Fatalf("follow: %q, %v", why, err)
 	}
 	if got := runGit(t, w.Repo, "rev-parse", "main"); got != head {
@@ -206,6 +207,58 @@ func TestCopies(t *testing.T) {
 	}
 }
 
+// TestCopiesFollowNoLinks: links that a repository holds lead nowhere, neither what is copied nor where it goes.
+func TestCopiesFollowNoLinks(t *testing.T) {
+	outside := t.TempDir()
+	write(t, outside+"/secret", "secret\n")
+	for name, tc := range map[string]struct {
+		copies string
+		links  map[string]string
+		fails  bool
+	}{
+		"the file":            {".env", map[string]string{".env": outside + "/secret"}, false},
+		"by a relative path":  {".env", map[string]string{".env": "../../../../../../../.." + outside + "/secret"}, false},
+		"in the folder":       {"local", map[string]string{"local/keys": outside}, false},
+		"its folder":          {"local/secret", map[string]string{"local": outside}, true},
+		"where it goes":       {"conf/new", map[string]string{"conf": outside}, true},
+		"where it goes, .git": {"conf/post-merge", map[string]string{"conf": ".git/hooks"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trees, w := project(t, config.Worktree{Copy: tc.copies})
+			for link, target := range tc.links {
+				if err := os.MkdirAll(filepath.Dir(filepath.Join(w.Repo, link)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(target, filepath.Join(w.Repo, link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.copies == "conf/new" { // committed as a link, and by now a folder
+				runGit(t, w.Repo, "add", ".")
+				runGit(t, w.Repo, "commit", "-qm", "link")
+				if err := os.Remove(w.Repo + "/conf"); err != nil {
+					t.Fatal(err)
+				}
+				write(t, w.Repo+"/conf/new", "new\n")
+			}
+			if err := trees.Make(t.Context(), w); (err != nil) != tc.fails || err != nil && !strings.Contains(err.Error(), "symbolic link") {
+				t.Errorf("make: %v", err)
+			}
+			_ = filepath.WalkDir(w.Path, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					if raw, err := os.ReadFile(path); err != nil || strings.Contains(string(raw), "secret") && d.Name() != ".git" {
+						t.Errorf("%s holds %q, %v", path, raw, err)
+					}
+				}
+				return nil
+			})
+			if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
+				t.Errorf("outside are %v, %v", left, err)
+			}
+		})
+	}
+}
+
 // TestWithdraw: what is withdrawn is not taken along, and what was taken along is not withdrawn.
 func TestWithdraw(t *testing.T) {
 	trees, own := project(t, config.Worktree{})
@@ -248,5 +301,59 @@ func TestWithdraw(t *testing.T) {
 	}
 	if m, err := trees.Merged(ctx, b, workB.Commit); err != nil || m != nil {
 		t.Errorf("what was withdrawn is merged: %+v, %v", m, err)
+	}
+}
+
+// A person is asked before their branch follows commits that lack what theirs go through, and not where there is nothing to follow.
+func TestAsksForHooksAndSignatures(t *testing.T) {
+	for name, c := range map[string]struct {
+		set    string
+		demand func(t *testing.T, repo string)
+		wanted bool
+		lacks  string
+	}{
+		"nothing":        {demand: func(*testing.T, string) {}},
+		"asked anyway":   {set: config.TrunkAsk, demand: func(*testing.T, string) {}, wanted: true},
+		"left alone":     {set: config.TrunkBranch, demand: hooked("pre-commit", 0o755)},
+		"a hook":         {demand: hooked("pre-commit", 0o755), lacks: "have not passed your git hooks (pre-commit)"},
+		"not executable": {demand: hooked("pre-commit", 0o644)},
+		"told only":      {demand: hooked("post-merge", 0o755)},
+		"a signature":    {demand: func(t *testing.T, repo string) { runGit(t, repo, "config", "commit.gpgsign", "true") }, lacks: "are not signed, as your commit.gpgSign asks for"},
+		"no signature":   {demand: func(t *testing.T, repo string) { runGit(t, repo, "config", "commit.gpgsign", "false") }},
+		"hooks by settings": {demand: func(t *testing.T, repo string) {
+			runGit(t, repo, "config", "core.hooksPath", "tools")
+			hookAt(t, repo+"/tools/commit-msg", 0o755)
+		}, lacks: "have not passed your git hooks (commit-msg)"},
+		"no hooks at all": {demand: func(t *testing.T, repo string) {
+			hookAt(t, repo+"/.git/hooks/pre-commit", 0o755)
+			runGit(t, repo, "config", "core.hooksPath", "/dev/null")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trees, w := project(t, config.Worktree{Trunk: c.set})
+			c.demand(t, w.Repo)
+			for _, step := range []struct {
+				wanted bool
+				lacks  string
+			}{{}, {c.wanted, c.lacks}} { // there is nothing to follow, and then there is
+				wanted, lacks, err := trees.Asks(t.Context(), w)
+				if err != nil || wanted != step.wanted || lacks != step.lacks {
+					t.Fatalf("%v, %q, %v; want %v, %q", wanted, lacks, err, step.wanted, step.lacks)
+				}
+				runGit(t, w.Repo, "branch", "-f", w.Into, runGit(t, w.Repo, "commit-tree", "-p", "main", "-m", "work", "main^{tree}"))
+			}
+		})
+	}
+}
+
+func hooked(name string, mode os.FileMode) func(*testing.T, string) {
+	return func(t *testing.T, repo string) { hookAt(t, repo+"/.git/hooks/"+name, mode) }
+}
+
+func hookAt(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	write(t, path, "#!/bin/sh\nexit 1\n")
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -148,7 +148,7 @@ func testAdd(t *testing.T, s suite) {
 	first := 0
 	task := s.add(t, api.AddTask{
 		Prompt: "first line\nsecond line", Rehearsal: Script, Priority: &first,
-		Labels: []string{"a", "b"}, Validator: "true", MaxTurns: 7, Yes: true, By: "me",
+		Labels: []string{"a", "b"}, Validator: "true", MaxTurns: 7, Yes: true, By: me,
 	})
 	if task.ID == "" || task.Handle == "" || task.CreatedAt.IsZero() || task.Head == 0 {
 		t.Errorf("task is incomplete: %+v", task)
@@ -157,7 +157,7 @@ func testAdd(t *testing.T, s suite) {
 		t.Errorf("title is %q, want one line made of the prompt", task.Title)
 	}
 	if task.Priority != 0 || !slices.Equal(task.Labels, []string{"a", "b"}) || task.Validator != "true" ||
-		task.MaxTurns != 7 || !task.Yes || task.CreatedBy != "me" {
+		task.MaxTurns != 7 || !task.Yes || task.CreatedBy != me {
 		t.Errorf("task lost what it was added with: %+v", task.Spec)
 	}
 	if plain := s.add(t, api.AddTask{Rehearsal: Script}); plain.Priority != 2 {
@@ -262,7 +262,7 @@ func testAnswer(t *testing.T, s suite) {
 	if got, err := s.svc.Task(s.ctx, req.Handle()); err != nil || got.ID != task.ID {
 		t.Errorf("%s finds %s, %v", req.Handle(), got.Handle, err)
 	}
-	answer := api.Command{Key: string(td.NewTaskID()), Type: td.CmdAnswer, Request: string(req.ID), Answer: "blue", By: "me"}
+	answer := api.Command{Key: string(td.NewTaskID()), Type: td.CmdAnswer, Request: string(req.ID), Answer: "blue", By: me}
 	if _, err := s.svc.Command(s.ctx, task.Handle, answer); err != nil {
 		t.Fatalf("answer: %v", err)
 	}
@@ -280,7 +280,7 @@ func testAnswer(t *testing.T, s suite) {
 		}
 		if a, ok := it.Event.Body.(td.RequestAnswered); ok {
 			answers++
-			if a.Answer.Choice != "blue" || a.Answer.By != "me" {
+			if a.Answer.Choice != "blue" || a.Answer.By != me {
 				t.Errorf("answer is %+v", a.Answer)
 			}
 		}
@@ -292,11 +292,11 @@ func testAnswer(t *testing.T, s suite) {
 
 func testPause(t *testing.T, s suite) {
 	task := s.asking(t)
-	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdPause, By: "me"}); err != nil {
+	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdPause, By: me}); err != nil {
 		t.Fatal(err)
 	}
 	s.until(t, task.ID, td.Paused)
-	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdResume, By: "me"}); err != nil {
+	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdResume, By: me}); err != nil {
 		t.Fatal(err)
 	}
 	s.until(t, task.ID, td.Waiting)

@@ -107,7 +107,7 @@ func (f *Fake) AddTask(_ context.Context, in api.AddTask) (td.Task, error) {
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
 		Title: in.Title, Prompt: in.Prompt, Dir: in.Dir, Mode: in.Mode, Tier: in.Tier, Model: in.Model,
 		Validator: in.Validator, Yes: in.Yes, Priority: 2, Labels: in.Labels, MaxTurns: in.MaxTurns,
-		CreatedAt: now(), CreatedBy: in.By, PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget,
+		CreatedAt: now(), CreatedBy: in.By, PermissionLimit: in.Permission, Rehearsal: in.Rehearsal, Budget: in.Budget, TokenBudget: in.TokenBudget,
 	}
 	if in.Priority != nil {
 		spec.Priority = *in.Priority

@@ -105,6 +105,10 @@ func TestPlaysWhatWasRecorded(t *testing.T) {
 			t.Errorf("call %d: %+v, then %+v", i, live[i], again[i])
 		}
 	}
+	if live[2].Response.Replayed || !again[2].Response.Replayed {
+		t.Error("an answer does not say whether it was replayed")
+	}
+	again[2].Response.Replayed = false
 	if d := cmp.Diff(live[2], again[2]); d != "" {
 		t.Error(d)
 	}

@@ -103,7 +103,9 @@ func (p *Player) Stream(ctx context.Context, req llm.Request, emit func(llm.Delt
 	if e.Error != nil {
 		return llm.Response{}, e.Error.err()
 	}
-	return e.Response.response(), nil
+	out := e.Response.response()
+	out.Replayed = true
+	return out, nil
 }
 
 func (p *Player) take(r request) (*entry, error) {

@@ -289,7 +289,7 @@ func testCancel(t *testing.T, start starter) {
 	for _, turn := range []string{
 		"{text: a, faults: [{silence: 1h}]}",
 		"{text: a, latency: 1h}",
-		"{text: aaaa, chunk: {size: 1, delay: 800ms}}",
+		"{text: aaaa, chunk: {size: 1, delay: 1h}}",
 	} {
 		k := start(t, "turns: ["+turn+"]")
 		cause := errors.New("a person said stop")
@@ -297,7 +297,7 @@ func testCancel(t *testing.T, start starter) {
 		timer := time.AfterFunc(100*time.Millisecond, func() { cancel(cause) })
 		begun := time.Now()
 		_, err := k.try(ctx)
-		if took := time.Since(begun); !errors.Is(err, cause) || took > time.Second {
+		if took := time.Since(begun); !errors.Is(err, cause) || took > time.Minute {
 			t.Errorf("%s: %v after %v", turn, err, took)
 		}
 		timer.Stop()

@@ -7,7 +7,9 @@
 package clean
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 
 	"taskdaemon/internal/redact"
@@ -24,13 +26,48 @@ type Journal struct {
 // New puts a redactor before a journal.
 func New(j store.Journal, secrets *redact.Redactor) *Journal { return &Journal{j, secrets} }
 
-// Create records a new task without the secrets that its words hold.
+// Treat says what becomes of a field of a request or of a task that holds a secret, by its name in JSON. What is not
+// named here is refused: a field that is added is covered before anybody thinks of it.
+func Treat(field string) redact.Treatment {
+	switch field {
+	case "title", "prompt", "text", "words", "question", "answer", "spec", "plan", "by", "created_by":
+		return redact.Words
+	case "rehearsal":
+		return redact.Data
+	}
+	return redact.Exact
+}
+
+// Refused is the error for a field that holds a secret and may not be changed.
+func Refused(field string) error {
+	return td.Errorf(td.Invalid, "%s holds a secret: it would be stored in the clear", field).
+		WithHint("leave it out; a command can read it itself, from a file or from a variable that it loads")
+}
+
+// Create records a new task without the secrets that its words hold. One that has a secret in anything else, such as its
+// validator, is refused: what is carried out is what was asked for.
 func (j *Journal) Create(ctx context.Context, spec td.Spec, key string) (td.Task, error) {
-	spec.Title, spec.Prompt = j.secrets.String(spec.Title), j.secrets.String(spec.Prompt)
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return td.Task{}, td.Errorf(td.Internal, "take secrets out of a task: %w", err)
+	}
+	clean, refused := j.secrets.Request(raw, Treat)
+	if refused == "" && j.secrets.Holds([]byte(key)) {
+		refused = "key"
+	}
+	if refused != "" {
+		return td.Task{}, Refused(refused)
+	}
+	if !bytes.Equal(clean, raw) {
+		spec = td.Spec{}
+		if err := json.Unmarshal(clean, &spec); err != nil {
+			return td.Task{}, td.Errorf(td.Internal, "take secrets out of a task: %w", err)
+		}
+	}
 	return j.Journal.Create(ctx, spec, key)
 }
 
-// Post puts a command into an inbox without the secrets that its words hold.
+// Post puts a command into an inbox without secrets: of its words none, and of everything else none that is known.
 func (j *Journal) Post(ctx context.Context, task td.TaskID, cmd td.Command) error {
 	cmd.Text = j.secrets.String(cmd.Text)
 	if cmd.Answer != nil {
@@ -40,6 +77,16 @@ func (j *Journal) Post(ctx context.Context, task td.TaskID, cmd td.Command) erro
 	if cmd.Query != nil {
 		q := j.query(*cmd.Query)
 		cmd.Query = &q
+	}
+	raw, err := json.Marshal(cmd)
+	if err != nil {
+		return td.Errorf(td.Internal, "take secrets out of a command: %w", err)
+	}
+	if clean := j.secrets.Known(raw); !bytes.Equal(clean, raw) {
+		cmd = td.Command{}
+		if err := json.Unmarshal(clean, &cmd); err != nil {
+			return td.Errorf(td.Internal, "take secrets out of a command: %w", err)
+		}
 	}
 	return j.Journal.Post(ctx, task, cmd)
 }
@@ -116,6 +163,10 @@ func (j *Journal) shapes(b td.Body) td.Body {
 		return b
 	case td.RequestOpened:
 		b.Request.Prompt, b.Request.Detail = text(b.Request.Prompt), text(b.Request.Detail)
+		// A rule that names a secret is not offered: it would be kept.
+		b.Request.Offers = slices.DeleteFunc(slices.Clone(b.Request.Offers), func(o td.Offer) bool {
+			return slices.ContainsFunc(append(slices.Clone(o.Rules), o.Words), func(s string) bool { return text(s) != s })
+		})
 		return b
 	case td.RequestAnswered:
 		b.Answer = j.answer(b.Answer)
@@ -126,6 +177,11 @@ func (j *Journal) shapes(b td.Body) td.Body {
 			f := *b.Status.Failed
 			f.Error = text(f.Error)
 			b.Status.Failed = &f
+		}
+		if b.Status.Waiting != nil {
+			w := *b.Status.Waiting
+			w.Prompt = text(w.Prompt)
+			b.Status.Waiting = &w
 		}
 		return b
 	}

@@ -30,9 +30,9 @@ func TestClean(t *testing.T) {
 		"context":  {td.ContextSet{System: both, Opening: say(both), Tools: json.RawMessage("[]")}, false},
 		"result":   {td.StepEnded{Outcome: td.Outcome{Key: "k", Tool: &td.ToolResult{Content: both, Side: &td.SideResult{Text: both}}}}, false},
 		"said":     {td.Said{Text: both}, false},
-		"request":  {td.RequestOpened{Request: td.Request{Prompt: both, Detail: both}}, false},
+		"request":  {td.RequestOpened{Request: td.Request{Prompt: both, Detail: both, Offers: []td.Offer{{Rules: []string{"Bash(curl " + shape + ")"}, Words: "this"}}}}, false},
 		"answer":   {td.RequestAnswered{Answer: td.Answer{Choice: both, Words: both}}, false},
-		"move":     {td.Moved{Status: td.Status{Reason: both, Failed: &td.FailedData{Error: both}}}, false},
+		"move":     {td.Moved{Status: td.Status{Reason: both, Failed: &td.FailedData{Error: both}, Waiting: &td.WaitingData{Prompt: both}}}, false},
 		"model":    {td.AnswerChanged{Message: say(both)}, true},
 		"evidence": {td.StepIntended{Intent: td.Intent{Key: "k", Evidence: json.RawMessage(`{"command":"` + both + `"}`)}}, true},
 	} {

@@ -46,10 +46,15 @@ func (l ledger) settle(t td.Task, a rule.Account) {
 		line := l.lines[key]
 		line.Amount += e.Amount
 		line.Calls++
-		if e.Unpriced {
-			line.Unpriced++
+		for _, c := range []struct {
+			is bool
+			n  *int
+		}{{e.Unpriced, &line.Unpriced}, {e.Estimated, &line.Estimated}, {e.Replayed, &line.Replayed}} {
+			if c.is {
+				*c.n++
+			}
 		}
-		line.Usage = line.Usage.Add(e.Usage)
+		line.Usage, line.Tokens = line.Usage.Add(e.Usage), line.Tokens+e.Tokens
 	}
 	for _, r := range a.Raised {
 		k := l.capOf(r.Cap)
@@ -74,7 +79,7 @@ func (l ledger) settle(t td.Task, a rule.Account) {
 func (d *data) balance(k td.Cap) (td.Balance, error) {
 	counts := func(id td.TaskID, day string) bool {
 		t := d.tasks[id]
-		switch k.Scope {
+		switch k.Scope.Base() {
 		case td.OfTask:
 			return string(id) == k.Key
 		case td.OfTree:
@@ -86,13 +91,13 @@ func (d *data) balance(k td.Cap) (td.Balance, error) {
 	b := td.Balance{Cap: k}
 	for _, line := range d.ledger.lines {
 		if counts(line.Task, line.Day) {
-			b.Spent += line.Amount
+			b.Spent += k.Of(line.Amount, line.Tokens)
 		}
 	}
 	for id, t := range d.tasks {
 		for _, r := range t.Reserved {
 			if counts(id, r.Day) {
-				b.Reserved += r.Amount
+				b.Reserved += k.Of(r.Amount, r.Tokens)
 			}
 		}
 	}
@@ -156,6 +161,7 @@ func (s *Store) Spending(ctx context.Context, since string) (out store.Spending,
 	for _, t := range s.tasks {
 		for _, r := range t.Reserved {
 			out.Reserved += r.Amount
+			out.Tokens += r.Tokens
 			out.Open++
 		}
 	}

@@ -1,36 +1,14 @@
+//go:build failpoint
+
 package mirror
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 )
-
-// lines is a log that can be counted.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) count(words string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), words)
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 func tries(t *testing.T, file string) int {
 	raw, err := os.ReadFile(file)
@@ -41,7 +19,7 @@ func tries(t *testing.T, file string) int {
 }
 
 // A git that cannot write is tried again until it can, and the log says so once.
-func TestDiskFull(t *testing.T) {
+func TestFailpointsDiskFull(t *testing.T) {
 	real, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +30,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("TASKDAEMON_FAILPOINT_GIT", filepath.Join(bin, "git"))
 	if err := os.WriteFile(full, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,7 @@ type Account struct {
 
 // ask is a reservation that must fit its caps, with what the events before it did.
 type ask struct {
-	want   td.Money
-	caps   []td.Cap
+	want   td.Reserve
 	booked int              // how many bookings came before it
 	open   []td.Reservation // before it
 }
@@ -35,10 +34,10 @@ func AccountOf(open []td.Reservation, evs []td.Record) Account {
 		a.Booked = append(a.Booked, booked...)
 		switch b := ev.Body.(type) {
 		case td.StepIntended:
-			if b.Reserve != nil && b.Reserve.Amount > 0 && len(b.Reserve.Caps) > 0 {
+			if b.Reserve != nil && (b.Reserve.Amount > 0 || b.Reserve.Tokens > 0) && len(b.Reserve.Caps) > 0 {
 				// What a call that is made again had set aside is free, its booking counts.
 				rest := slices.DeleteFunc(slices.Clone(a.Open), func(r td.Reservation) bool { return r.Step == b.Key })
-				a.asks = append(a.asks, ask{b.Reserve.Amount, b.Reserve.Caps, len(a.Booked), rest})
+				a.asks = append(a.asks, ask{*b.Reserve, len(a.Booked), rest})
 			}
 		case td.BudgetRaised:
 			a.Raised = append(a.Raised, b)
@@ -68,14 +67,14 @@ func (a Account) Reserves() bool { return !slices.Equal(a.was, a.Open) }
 // cap stands without them.
 func (a Account) Fits(balance func(td.Cap) (td.Balance, error)) error {
 	for _, k := range a.asks {
-		for _, c := range k.caps {
+		for _, c := range k.want.Caps {
 			b, err := balance(c)
 			if err != nil {
 				return err
 			}
 			for _, e := range a.Booked[:k.booked] {
 				if c.Covers(e.Day) {
-					b.Spent += e.Amount
+					b.Spent += c.Of(e.Amount, e.Tokens)
 				}
 			}
 			b.Reserved += reserved(c, k.open) - reserved(c, a.was)
@@ -84,7 +83,7 @@ func (a Account) Fits(balance func(td.Cap) (td.Balance, error)) error {
 					b.Limit = max(b.Limit, r.Limit)
 				}
 			}
-			if err := b.Short(k.want); err != nil {
+			if err := b.Short(c.Of(k.want.Amount, k.want.Tokens)); err != nil {
 				return err
 			}
 		}
@@ -95,7 +94,7 @@ func (a Account) Fits(balance func(td.Cap) (td.Balance, error)) error {
 func reserved(c td.Cap, open []td.Reservation) (sum td.Money) {
 	for _, r := range open {
 		if c.Covers(r.Day) {
-			sum += r.Amount
+			sum += c.Of(r.Amount, r.Tokens)
 		}
 	}
 	return sum

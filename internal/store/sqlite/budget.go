@@ -72,8 +72,8 @@ func (t *tx) settle(n int64, task *td.Task, a rule.Account) error {
 		return err
 	}
 	for _, r := range a.Open {
-		if err := t.exec("INSERT INTO reserved (task, step, tree, day, amount) VALUES (?, ?, ?, ?, ?)",
-			n, string(r.Step), tree, r.Day, int64(r.Amount)); err != nil {
+		if err := t.exec("INSERT INTO reserved (task, step, tree, day, amount, tokens) VALUES (?, ?, ?, ?, ?, ?)",
+			n, string(r.Step), tree, r.Day, int64(r.Amount), r.Tokens); err != nil {
 			return err
 		}
 	}
@@ -81,31 +81,41 @@ func (t *tx) settle(n int64, task *td.Task, a rule.Account) error {
 }
 
 func (t *tx) book(n, tree int64, e td.Booking) error {
-	unpriced := 0
-	if e.Unpriced {
-		unpriced = 1
-	}
 	u := e.Usage
-	if err := t.exec(`INSERT INTO spend (task, day, model, cause, tree, amount, calls, unpriced, input, output, cache_read, cache_write)
-		VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+	if err := t.exec(`INSERT INTO spend (task, day, model, cause, tree, amount, calls, unpriced, input, output, cache_read, cache_write, estimated, replayed, tokens)
+		VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 		amount = amount + excluded.amount, calls = calls + 1, unpriced = unpriced + excluded.unpriced,
 		input = input + excluded.input, output = output + excluded.output,
-		cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write`,
-		n, e.Day, e.Model, string(e.Cause), tree, int64(e.Amount), unpriced, u.Input, u.Output, u.CacheRead, u.CacheWrite); err != nil {
+		cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
+		estimated = estimated + excluded.estimated, replayed = replayed + excluded.replayed, tokens = tokens + excluded.tokens`,
+		n, e.Day, e.Model, string(e.Cause), tree, int64(e.Amount), one(e.Unpriced), u.Input, u.Output, u.CacheRead, u.CacheWrite,
+		one(e.Estimated), one(e.Replayed), e.Tokens); err != nil {
 		return err
 	}
-	if e.Amount == 0 {
+	if e.Amount == 0 && e.Tokens == 0 {
 		return nil
 	}
-	return t.exec("INSERT INTO spend_days (day, amount) VALUES (?, ?) ON CONFLICT DO UPDATE SET amount = amount + excluded.amount",
-		e.Day, int64(e.Amount))
+	return t.exec(`INSERT INTO spend_days (day, amount, tokens) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET amount = amount + excluded.amount, tokens = tokens + excluded.tokens`,
+		e.Day, int64(e.Amount), e.Tokens)
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // balance is how a cap stands.
 func balance(c *conn, k td.Cap) (td.Balance, error) {
 	const one = "(SELECT n FROM tasks WHERE id = ?1)"
 	spent, reserved := "spend WHERE task = "+one, "reserved WHERE task = "+one
-	switch k.Scope {
+	column := "amount"
+	if k.Scope.InTokens() {
+		column = "tokens"
+	}
+	switch k.Scope.Base() {
 	case td.OfTree:
 		spent, reserved = "spend WHERE tree = "+one, "reserved WHERE tree = "+one
 	case td.OfDay:
@@ -118,7 +128,7 @@ func balance(c *conn, k td.Cap) (td.Balance, error) {
 		from string
 		into *td.Money
 	}{{spent, &b.Spent}, {reserved, &b.Reserved}} {
-		n, err := c.number("SELECT coalesce(sum(amount), 0) FROM "+sum.from, k.Key)
+		n, err := c.number("SELECT coalesce(sum("+column+"), 0) FROM "+sum.from, k.Key)
 		if err != nil {
 			return b, err
 		}
@@ -183,9 +193,9 @@ func (s *Store) Spending(ctx context.Context, since string) (out store.Spending,
 	err = s.pool.with(ctx, func(c *conn) error {
 		return c.inTxn(func() error {
 			if _, err := c.one(func(r *sqlite3.Stmt) error {
-				out.Reserved, out.Open = td.Money(r.ColumnInt64(0)), r.ColumnInt(1)
+				out.Reserved, out.Tokens, out.Open = td.Money(r.ColumnInt64(0)), r.ColumnInt64(1), r.ColumnInt(2)
 				return nil
-			}, "SELECT coalesce(sum(amount), 0), count(*) FROM reserved"); err != nil {
+			}, "SELECT coalesce(sum(amount), 0), coalesce(sum(tokens), 0), count(*) FROM reserved"); err != nil {
 				return err
 			}
 			return c.query(func(r *sqlite3.Stmt) error {
@@ -193,11 +203,12 @@ func (s *Store) Spending(ctx context.Context, since string) (out store.Spending,
 					Day: r.ColumnText(0), Task: td.TaskID(r.ColumnText(1)), Handle: r.ColumnText(2), Title: r.ColumnText(3),
 					Model: r.ColumnText(4), Cause: td.Cause(r.ColumnText(5)), Amount: td.Money(r.ColumnInt64(6)),
 					Calls: r.ColumnInt(7), Unpriced: r.ColumnInt(8),
-					Usage: td.Usage{Input: r.ColumnInt64(9), Output: r.ColumnInt64(10), CacheRead: r.ColumnInt64(11), CacheWrite: r.ColumnInt64(12)},
+					Usage:     td.Usage{Input: r.ColumnInt64(9), Output: r.ColumnInt64(10), CacheRead: r.ColumnInt64(11), CacheWrite: r.ColumnInt64(12)},
+					Estimated: r.ColumnInt(13), Replayed: r.ColumnInt(14), Tokens: r.ColumnInt64(15),
 				})
 				return nil
 			}, `SELECT p.day, t.id, t.handle, CAST(s.brief AS TEXT) ->> '$.title', p.model, p.cause, p.amount, p.calls, p.unpriced,
-				p.input, p.output, p.cache_read, p.cache_write
+				p.input, p.output, p.cache_read, p.cache_write, p.estimated, p.replayed, p.tokens
 				FROM spend p JOIN tasks t ON t.n = p.task JOIN specs s ON s.task = p.task
 				WHERE p.day >= ? ORDER BY p.day, t.n, p.model, p.cause`, since)
 		})
@@ -217,17 +228,28 @@ func (f *folding) ledger(c *conn, e entry) error {
 	if td.Money(booked) != f.booked {
 		f.problem("%s were booked for it, its records say %s", td.Money(booked), f.booked)
 	}
-	open := map[string]td.Money{}
+	tokens, err := c.number("SELECT coalesce(sum(tokens), 0) FROM spend WHERE task = ?", e.n)
+	if err != nil {
+		return err
+	}
+	if tokens != f.tokens {
+		f.problem("%d tokens were booked for it, its records say %d", tokens, f.tokens)
+	}
+	type aside struct {
+		amount td.Money
+		tokens int64
+	}
+	open := map[string]aside{}
 	if err := c.query(func(r *sqlite3.Stmt) error {
-		open[r.ColumnText(0)] = td.Money(r.ColumnInt64(1))
+		open[r.ColumnText(0)] = aside{td.Money(r.ColumnInt64(1)), r.ColumnInt64(2)}
 		return nil
-	}, "SELECT step, amount FROM reserved WHERE task = ?", e.n); err != nil {
+	}, "SELECT step, amount, tokens FROM reserved WHERE task = ?", e.n); err != nil {
 		return err
 	}
 	same := len(open) == len(e.task.Reserved)
 	for _, r := range e.task.Reserved {
-		amount, there := open[string(r.Step)]
-		same = same && there && amount == r.Amount
+		at, there := open[string(r.Step)]
+		same = same && there && at == aside{r.Amount, r.Tokens}
 	}
 	if !same {
 		f.problem("what is set aside for its calls is not what its records say")

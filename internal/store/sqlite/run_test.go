@@ -31,7 +31,7 @@ func ordered(t *testing.T) (dir string) {
 // A journal of an earlier version has no runs, and takes the first.
 func TestMigrateRuns(t *testing.T) {
 	dir := filled(t, 2)
-	for _, sql := range []string{"DROP TABLE runs", "PRAGMA user_version = 5"} {
+	for _, sql := range append([]string{"DROP TABLE runs", "PRAGMA user_version = 5"}, noTokens...) {
 		tamper(t, dir, sql)
 	}
 	s := openTest(t, Options{Dir: dir})

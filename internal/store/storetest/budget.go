@@ -109,6 +109,79 @@ func budgetLost(t *testing.T, f *fixture) {
 	f.sound()
 }
 
+// budgetTokens: tokens are set aside, settled and lost beside dollars, for every scope; a call without a price is
+// refused by them alone.
+func budgetTokens(t *testing.T, f *fixture) {
+	task, c := f.running("counts")
+	caps := []td.Cap{
+		{Scope: td.OfTaskTokens, Key: string(task.ID), Limit: 1000}, {Scope: td.OfTreeTokens, Key: string(task.ID), Limit: 1000},
+		{Scope: td.OfUnpriced, Key: string(task.ID), Limit: 1000}, {Scope: td.OfDayTokens, Key: today, Limit: 1000}, {Scope: td.OfMonthTokens, Key: "2030-01", Limit: 1000},
+	}
+	intends := func(step string, tokens int64) td.Event {
+		ev := f.intends(step, 0, caps...)
+		in := ev.Body.(td.StepIntended)
+		in.Reserve.Tokens, in.Reserve.InputTokens, in.Reserve.Held, in.Reserve.Unpriced = tokens, tokens/4, true, true
+		return ev
+	}
+	look := func(when string, spent, reserved td.Money) {
+		t.Helper()
+		for _, k := range caps {
+			equal(t, when+": "+string(k.Scope), f.balance(k), td.Balance{Cap: k, Spent: spent, Reserved: reserved})
+		}
+	}
+	task = f.append(c, task.Head, intends("t1.model", 600))
+	look("reserved", 0, 600)
+	f.again()
+	look("after a reopening", 0, 600)
+	c = f.claim(task.ID, 1)
+	task = f.append(c, task.Head, f.answers("t1.model", 0)) // which took 12
+	look("settled", 12, 0)
+	_, err := f.Append(f.ctx, c, task.Head, intends("t2.model", 989))
+	wantKind(t, err, td.OverBudget)
+	equal(t, "shortage", *td.ShortageOf(err), td.Shortage{Balance: td.Balance{Cap: caps[0], Spent: 12}, Want: 989})
+	task = f.append(c, task.Head, intends("t2.model", 400))
+	f.again()
+	c = f.claim(task.ID, 1)
+	task = f.append(c, task.Head, intends("t2.model", 300)) // its answer was lost: it is made again
+	look("made again", 412, 300)
+	m, err := td.Cancel(task, "enough", f.tick())
+	must(t, err)
+	f.append(c, task.Head, m.Events...)
+	look("cancelled in a call", 712, 0)
+	spent, err := f.Spending(f.ctx, today)
+	must(t, err)
+	tokens, usage := int64(0), td.Usage{}
+	for _, l := range spent.Lines {
+		tokens, usage = tokens+l.Tokens, usage.Add(l.Usage)
+	}
+	equal(t, "tokens of the ledger", tokens, 712)
+	equal(t, "usage of the ledger", usage, td.Usage{Input: 10 + 100 + 75, Output: 2 + 300 + 225})
+	f.sound()
+}
+
+// budgetMarks: what was estimated and what a cassette answered is told apart; that costs and takes nothing.
+func budgetMarks(t *testing.T, f *fixture) {
+	task, c := f.running("marks")
+	in := f.intends("t1.model", 100)
+	in.Body.(td.StepIntended).Reserve.Tokens = 50
+	est := f.answers("t1.model", 7)
+	est.Body.(td.StepEnded).Model.Estimated = true
+	again := f.intends("t2.model", 100)
+	again.Body.(td.StepIntended).Reserve.Tokens = 50
+	played := f.answers("t2.model", 0)
+	played.Body.(td.StepEnded).Model.Replayed = true
+	task = f.append(c, task.Head, in, est, again, played)
+	equal(t, "of the task", [2]int{task.Estimated, task.Replayed}, [2]int{1, 1})
+	f.again()
+	spent, err := f.Spending(f.ctx, today)
+	must(t, err)
+	equal(t, "lines", len(spent.Lines), 1)
+	l := spent.Lines[0]
+	equal(t, "marks", [3]int{l.Calls, l.Estimated, l.Replayed}, [3]int{2, 1, 1})
+	equal(t, "sums", [2]int64{int64(l.Amount), l.Tokens}, [2]int64{7, 12})
+	f.sound()
+}
+
 // budgetTree: subtasks count to the tree, others do not.
 func budgetTree(t *testing.T, f *fixture) {
 	root, _ := f.running("root")

@@ -70,6 +70,8 @@ func Run(t *testing.T, open Open) {
 		"upkeep/trim stops at the mirror":     trimMirrored,
 		"budget/reserved and settled":         budgetSettled,
 		"budget/lost calls":                   budgetLost,
+		"budget/tokens":                       budgetTokens,
+		"budget/marks":                        budgetMarks,
 		"budget/trees":                        budgetTree,
 		"budget/below":                        budgetBelow,
 		"budget/raised":                       budgetRaised,

@@ -61,7 +61,7 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 	name := tool.SpoolName(env.Task, env.Step)
 	cmd := sandbox.Command{
 		Shell: in.Command, Dir: env.Root.Dir(), Timeout: timeout(env, in), Background: in.Background,
-		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Profile(),
+		Task: env.Task, Run: env.Run, Step: env.Step,
 	}
 	ev := bashEvidence{Since: env.Now(), Boot: boot}
 	if in.Background {
@@ -74,11 +74,10 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 	}
 	call := tool.Call{Effect: td.Opaque, Evidence: evidence, Title: title("Run", in.Command), Command: in.Command, Kept: true}
 	call.Run = func(ctx context.Context) (td.ToolResult, error) {
-		p, err := env.Spool.Start(ctx, name, cmd)
+		p, err := startCommand(ctx, env, name, cmd)
 		if err != nil {
 			return td.ToolResult{}, err
 		}
-		fpBashStarted.Hit()
 		if ev.Job != nil {
 			return jobStarted(*ev.Job), nil
 		}
@@ -88,6 +87,23 @@ func prepareBash(opts Options, env *tool.Env, in bashInput) (tool.Call, error) {
 		call.Timeout = cmd.Timeout
 	}
 	return call, nil
+}
+
+// startCommand starts a command in the sandbox that the call was judged to need.
+func startCommand(ctx context.Context, env *tool.Env, name string, cmd sandbox.Command) (sandbox.Process, error) {
+	if err := env.Root.Intact(); err != nil {
+		return nil, err
+	}
+	var err error
+	if cmd.Profile, err = env.Profile(); err != nil {
+		return nil, err
+	}
+	p, err := env.Spool.Start(ctx, name, cmd)
+	if err != nil {
+		return nil, err
+	}
+	fpBashStarted.Hit()
+	return p, nil
 }
 
 // timeout is how long a command may run.

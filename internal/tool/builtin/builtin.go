@@ -1,7 +1,8 @@
 // Package builtin holds the tools every run has: files, commands, searching, and the words by which an
 // agent asks, plans and ends (L-8).
 //
-// Files are reached through the workspace's os.Root only, so that no path and no symlink leads outside.
+// A path is resolved and judged, and then opened by the workspace without following a symbolic link, so that what was
+// judged is what is read or changed.
 // What changes a file leaves evidence first (the content's hash before and after) and replaces it in one
 // step; what runs a command does so under a shim. So every call that a crash cuts off can be found out
 // about, or is asked about (L-9).

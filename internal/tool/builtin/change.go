@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
-	"syscall"
 
-	"taskdaemon/internal/disk"
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -55,7 +53,7 @@ func (c change) call(env *tool.Env, shown string, content []byte) (tool.Call, er
 	return tool.Call{
 		Effect: td.Keyed, Evidence: evidence, Title: shown, Paths: env.Root.Writes(c.Path),
 		Run: func(context.Context) (td.ToolResult, error) {
-			if err := c.make(env.Root.Root(), content); err != nil {
+			if err := c.make(env.Root, content); err != nil {
 				return td.ToolResult{}, err
 			}
 			return c.result(), nil
@@ -68,27 +66,33 @@ func (c change) result() td.ToolResult {
 }
 
 // make replaces the file: a reader sees the old content or the new, and so does whoever looks after a
-// crash of the host.
-func (c change) make(root *os.Root, content []byte) (err error) {
-	now, mode, err := look(root, c.Path)
+// crash of the host. The folder it is in is held from the first look on, so that nothing else can take its place.
+func (c change) make(w *tool.Workspace, content []byte) (err error) {
+	fpBeforeParents.Hit()
+	dir, err := w.Parent(c.Path, false)
+	if errors.Is(err, fs.ErrNotExist) && c.Before == "" {
+		dir, err = w.Parent(c.Path, true)
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	now, mode, err := look(dir, c.Path)
 	if err != nil {
 		return err
 	}
 	if now != c.Before {
 		return td.Errorf(td.Conflict, "%s was changed by something else just now; read it again", c.Path)
 	}
-	fpBeforeParents.Hit()
-	if err := disk.MakeFolder(root, path.Dir(c.Path)); err != nil {
-		return err
-	}
 	fpBeforeTemp.Hit()
-	f, err := createTemp(root, c.Temp)
+	temp := path.Base(c.Temp)
+	f, err := dir.CreateAnew(temp, 0o644) // one that is there was left by a crash
 	if err != nil {
 		return td.Errorf(td.Storage, "write %s: %w", c.Path, err)
 	}
 	defer func() {
 		if err != nil {
-			err = td.Errorf(td.Storage, "write %s: %w", c.Path, errors.Join(err, disk.Remove(root, c.Temp)))
+			err = td.Errorf(td.Storage, "write %s: %w", c.Path, errors.Join(err, dir.Remove(temp)))
 		}
 	}()
 	fpAfterTemp.Hit()
@@ -106,51 +110,42 @@ func (c change) make(root *os.Root, content []byte) (err error) {
 		return err
 	}
 	fpBeforeRename.Hit()
-	if err := root.Rename(c.Temp, c.Path); err != nil {
+	if err := dir.Rename(temp, path.Base(c.Path)); err != nil {
 		return err
 	}
 	fpAfterRename.Hit()
-	if err := disk.SyncFolder(root, path.Dir(c.Path)); err != nil {
+	if err := dir.Sync(); err != nil {
 		return err
 	}
 	fpAfterSync.Hit()
 	return nil
 }
 
-// createTemp makes the temporary file anew: one that is there was left by a crash.
-func createTemp(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		if err := disk.Remove(root, name); err != nil {
-			return nil, err
-		}
-		f, err = root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	}
-	return f, err
-}
+// maxReplaced is the largest file that is replaced: it is read as a whole, to find out after a crash what became of it.
+const maxReplaced = 1 << 30
 
-// look is the hash and mode of a file; the hash is empty when there is none.
-func look(root *os.Root, rel string) (string, fs.FileMode, error) {
-	info, err := root.Lstat(rel)
-	if errors.Is(err, fs.ErrNotExist) {
+// look is the hash and mode of a file in its folder; the hash is empty when there is none.
+func look(dir *beneath.Folder, rel string) (string, fs.FileMode, error) {
+	f, info, err := dir.File(path.Base(rel))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", 0, nil
-	}
-	if err != nil {
-		return "", 0, td.Errorf(td.Refused, "look at %s: %w", rel, err)
-	}
-	if info.IsDir() {
-		return "", 0, td.Errorf(td.Invalid, "%s is a folder", rel)
-	}
-	if !info.Mode().IsRegular() {
+	case errors.Is(err, beneath.ErrLink):
+		return "", 0, td.Errorf(td.Conflict, "the path changed while the call was being checked: %s is now a symbolic link", rel)
+	case errors.Is(err, beneath.ErrNotRegular):
+		if at, lerr := dir.Lstat(path.Base(rel)); lerr == nil && at.IsDir() {
+			return "", 0, td.Errorf(td.Invalid, "%s is a folder", rel)
+		}
 		return "", 0, td.Errorf(td.Invalid, "%s is not a regular file", rel)
-	}
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
-	if err != nil {
-		return "", 0, td.Errorf(td.Refused, "open %s: %w", rel, err)
+	case err != nil:
+		return "", 0, tool.Failed("open", rel, err)
 	}
 	defer f.Close()
+	if info.Size() > maxReplaced {
+		return "", 0, td.Errorf(td.Invalid, "%s is too large to replace: %d bytes", rel, info.Size())
+	}
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, io.LimitReader(f, info.Size()+1)); err != nil { // it may grow without end
 		return "", 0, td.Errorf(td.Storage, "read %s: %w", rel, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), info.Mode().Perm(), nil
@@ -167,22 +162,14 @@ func resolveChange(env *tool.Env, intent td.Intent) (tool.Resolution, error) {
 	if err := json.Unmarshal(intent.Evidence, &c); err != nil || c.Path == "" || c.After == "" {
 		return tool.Resolution{}, td.Errorf(td.Corrupt, "read evidence of %s: %v", intent.Key, err)
 	}
-	root := env.Root.Root()
-	if c.Temp != "" {
-		if err := disk.Remove(root, c.Temp); err != nil {
-			return tool.Resolution{}, td.Errorf(td.Storage, "remove %s: %w", c.Temp, err)
-		}
-	}
-	now, _, err := look(root, c.Path)
+	state, err := c.probe(env.Root)
 	fpProbed.Hit()
 	switch {
-	case err == nil && now == c.After:
-		// The rename was seen, but a crash of the host may still undo it.
-		if err := disk.SyncFolder(root, path.Dir(c.Path)); err != nil {
-			return tool.Resolution{}, err
-		}
+	case err != nil && td.KindOf(err) == td.Storage:
+		return tool.Resolution{}, err
+	case err == nil && state == c.After:
 		return tool.Resolution{State: tool.Done, Via: td.Probed, Result: c.result()}, nil
-	case err == nil && now == c.Before:
+	case err == nil && state == c.Before:
 		return tool.Resolution{State: tool.NotDone}, nil
 	}
 	return tool.Resolution{State: tool.Done, Via: td.Probed, Result: td.ToolResult{
@@ -190,4 +177,29 @@ func resolveChange(env *tool.Env, intent td.Intent) (tool.Resolution, error) {
 		Content: fmt.Sprintf("This call was interrupted, and %s was changed by something else meanwhile. "+
 			"Whether the change was made is not known. Read the file again.", c.Path),
 	}}, nil
+}
+
+// probe is the hash of the file's content, after what a crash left beside it is removed.
+func (c change) probe(w *tool.Workspace) (string, error) {
+	dir, err := w.Folder(path.Dir(c.Path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if c.Temp != "" {
+		if err := dir.Remove(path.Base(c.Temp)); err != nil {
+			return "", td.Errorf(td.Storage, "remove %s: %w", c.Temp, err)
+		}
+	}
+	now, _, err := look(dir, c.Path)
+	if err == nil && now == c.After {
+		// The rename was seen, but a crash of the host may still undo it.
+		if err := dir.Sync(); err != nil {
+			return "", td.Errorf(td.Storage, "sync the folder of %s: %w", c.Path, err)
+		}
+	}
+	return now, err
 }

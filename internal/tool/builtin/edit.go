@@ -92,12 +92,30 @@ func prepareEdit(env *tool.Env, path string, edits []edit) (tool.Call, error) {
 		return tool.Call{}, td.Errorf(td.Invalid, "edit %s: it would grow beyond %d bytes", rel, maxEditSize)
 	}
 	c := newChange(env, rel, hash(before), after, env.Secrets.String(editSaid(rel, made, before, after)))
-	return c.call(env, title("Edit", rel), after)
+	call, err := c.call(env, title("Edit", rel), after)
+	call.Diff = func() string { return shownDiff(env, rel, before, after) }
+	return call, err
+}
+
+// maxShownDiff bounds the diff that a request carries, in characters.
+const maxShownDiff = 16 << 10
+
+// shownDiff is what would change, for the person who is asked.
+func shownDiff(env *tool.Env, rel string, before, after []byte) string {
+	if len(before)+len(after) > maxEditSize {
+		return fmt.Sprintf("[%s is too large for a diff: %d bytes, then %d]", rel, len(before), len(after))
+	}
+	text := env.Secrets.String(string(tool.Clean([]byte(udiff.Unified(rel, rel, string(before), string(after))))))
+	if diff := []rune(text); len(diff) > maxShownDiff {
+		cut := string(diff[:maxShownDiff])
+		return cut[:strings.LastIndexByte(cut, '\n')+1] + "[the rest of the diff is left out]"
+	}
+	return text
 }
 
 // readWhole is the content of a file that is small enough to edit.
 func readWhole(w *tool.Workspace, rel string) ([]byte, error) {
-	f, info, err := openRegular(w, rel)
+	f, info, err := w.Open(rel)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -105,16 +105,18 @@ func glob(ctx context.Context, env *tool.Env, base, pattern string) (td.ToolResu
 // walk visits the files under base, in lexical order, without .git and without following symlinks, so
 // that no loop is entered and nothing outside is seen, and without what is hidden. base may be a file itself.
 func walk(ctx context.Context, env *tool.Env, base string, visit func(name string, d fs.DirEntry) error) error {
-	err := fs.WalkDir(env.Root.Root().FS(), base, func(name string, d fs.DirEntry, err error) error {
+	err := env.Root.Walk(base, func(name string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		switch {
-		case err != nil && name == base && errors.Is(err, fs.ErrNotExist):
-			return td.Errorf(td.NotFound, "%s does not exist", base)
+		case err != nil && name == base:
+			return tool.Failed("open", base, err)
+		case name == base && d.Type()&fs.ModeSymlink != 0: // it was resolved, and is another by now
+			return tool.Failed("open", base, &fs.PathError{Op: "open", Path: base, Err: beneath.ErrLink})
 		case err != nil:
 			return nil // what cannot be read is left out
-		case d.IsDir() && (d.Name() == ".git" || env.Hides(name)):
+		case d.IsDir() && (strings.EqualFold(d.Name(), ".git") || env.Hides(name)):
 			return fs.SkipDir
 		case d.IsDir() || env.Hides(name):
 			return nil
@@ -122,7 +124,7 @@ func walk(ctx context.Context, env *tool.Env, base string, visit func(name strin
 		return visit(name, d)
 	})
 	if err != nil {
-		return fmt.Errorf("walk %s: %w", base, err)
+		return fmt.Errorf("search %s: %w", base, err)
 	}
 	return nil
 }

@@ -95,12 +95,11 @@ func prepareGrep(opts Options, env *tool.Env, in grepInput) (tool.Call, error) {
 	}, nil
 }
 
-// run lets ripgrep search a folder. A single file is searched here: it is opened below the workspace's
-// root, where ripgrep would follow whatever its path has become.
+// run searches the files that ripgrep finds in a folder, or all of them. Either way they are opened and searched here.
 func (s search) run(ctx context.Context, ripgrep string, env *tool.Env, out *findings) error {
-	info, err := env.Root.Root().Stat(s.base)
+	info, err := env.Root.Lstat(s.base)
 	if err != nil {
-		return td.Errorf(td.NotFound, "%s cannot be searched: %w", s.base, err)
+		return fmt.Errorf("search %s: %w", s.base, err)
 	}
 	if ripgrep != "" && info.IsDir() {
 		return s.ripgrep(ctx, ripgrep, env, out)

@@ -36,12 +36,12 @@ func (s search) builtin(ctx context.Context, env *tool.Env, out *findings) error
 
 // file searches one file. One that cannot be read, or is binary, is passed over.
 func (s search) file(ctx context.Context, w *tool.Workspace, name string, out *findings) error {
-	f, info, err := openRegular(w, name)
+	f, info, err := w.Open(name)
 	if err != nil {
 		return nil //nolint:nilerr // it went away, or may not be read
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 64<<10)
+	r := bufio.NewReaderSize(io.LimitReader(f, info.Size()), 64<<10) // it may grow without end
 	if start, _ := r.Peek(binaryProbe); isBinary(start) {
 		return nil
 	}

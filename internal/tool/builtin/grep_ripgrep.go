@@ -10,21 +10,20 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"strconv"
 	"strings"
 
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
 
-// ripgrep lets rg search, and shows what it finds in the same form as the search built in. What is hidden is left
-// out of what rg says.
+// ripgrep lets rg name the files that match, and searches those. rg opens files by their path: where a folder was
+// exchanged for a symbolic link meanwhile it reads elsewhere, and it runs with the daemon's rights. So nothing that it
+// read is shown. What is shown was opened below the workspace without following a link, as by the search built in, which
+// has to look only at the few files that match.
 func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out *findings) error {
-	// The folder is opened below the workspace's root and entered by its descriptor, so that a symlink
-	// put in its place meanwhile leads nowhere.
-	dir, err := env.Root.Root().Open(s.base)
+	dir, err := env.Root.Folder(s.base)
 	if err != nil {
-		return td.Errorf(td.NotFound, "open %s: %w", s.base, err)
+		return err
 	}
 	defer dir.Close()
 	ctx, enough := context.WithCancel(ctx)
@@ -41,7 +40,7 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 	if err := cmd.Start(); err != nil {
 		return td.Errorf(td.Unavailable, "run ripgrep: %w", err)
 	}
-	readErr := s.show(ctx, env, bufio.NewReaderSize(stdout, 64<<10), out)
+	named, readErr := s.searchNamed(ctx, env, bufio.NewReaderSize(stdout, 64<<10), out)
 	if out.full || readErr != nil {
 		enough() // there may be more, which nobody wants; otherwise it ends by itself
 	}
@@ -49,7 +48,7 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 	switch exit, _ := errors.AsType[*exec.ExitError](err); {
 	case out.full || readErr != nil:
 		return readErr
-	case exit != nil && exit.ExitCode() == 2 && out.entries == 0:
+	case exit != nil && exit.ExitCode() == 2 && named == 0:
 		return td.Errorf(td.Internal, "ripgrep: %s", strings.TrimSpace(complaint.String()))
 	case exit == nil && err != nil:
 		return fmt.Errorf("run ripgrep: %w", err)
@@ -59,21 +58,13 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 
 func (s search) arguments() []string {
 	args := []string{
-		"--no-config", "--color=never", "--no-heading", "--with-filename", "--line-number", "--null",
-		"--sort=path", "--hidden", "--no-ignore", "--no-messages", "--crlf",
+		"--no-config", "--color=never", "--null", "--files-with-matches", "--sort=path", "--hidden", "--no-ignore", "--no-follow",
+		"--no-messages", "--crlf",
 	}
 	if s.Glob != "" {
 		args = append(args, "--glob="+s.Glob)
 	}
 	args = append(args, "--glob=!.git") // the last one counts
-	switch s.Mode {
-	case "files":
-		args = append(args, "--files-with-matches")
-	case "count":
-		args = append(args, "--count")
-	default:
-		args = append(args, "--before-context="+strconv.Itoa(s.Before), "--after-context="+strconv.Itoa(s.After))
-	}
 	if s.Fold {
 		args = append(args, "--ignore-case")
 	}
@@ -83,62 +74,26 @@ func (s search) arguments() []string {
 	return append(args, "--regexp="+s.Pattern, "--", "./")
 }
 
-// show reads what ripgrep prints: path, NUL, and then the rest, a line each, or only paths.
-func (s search) show(ctx context.Context, env *tool.Env, r *bufio.Reader, out *findings) error {
-	for {
-		if s.Mode == "files" {
-			name, err := r.ReadBytes(0)
-			if err != nil {
-				return ignoreEOF(err)
-			}
-			if file := s.rooted(bytes.TrimSuffix(name, []byte{0})); !env.Hides(file) && !out.add(cleanPath(file)) {
-				return nil
-			}
-			continue
+// searchNamed searches the files whose names rg prints, each with a NUL behind it, and counts them.
+func (s search) searchNamed(ctx context.Context, env *tool.Env, r *bufio.Reader, out *findings) (named int, err error) {
+	for !out.full {
+		name, err := r.ReadBytes(0)
+		if errors.Is(err, io.EOF) {
+			return named, nil
 		}
-		line, _, err := readLine(ctx, r)
 		if err != nil {
-			return ignoreEOF(err)
+			return named, err
 		}
-		name, rest, ok := bytes.Cut(line, []byte{0})
-		if !ok {
-			if string(line) == "--" {
-				out.separate()
-			}
-			continue // a word about a binary file
-		}
-		file := s.rooted(name)
+		named++
+		file := path.Join(s.base, string(bytes.TrimSuffix(name, []byte{0})))
 		if env.Hides(file) {
 			continue
 		}
-		if s.Mode == "count" {
-			if !out.add(fmt.Sprintf("%s:%s", cleanPath(file), rest)) {
-				return nil
-			}
-			continue
-		}
-		digits := 0
-		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
-			digits++
-		}
-		number, err := strconv.Atoi(string(rest[:digits]))
-		if err != nil || digits == len(rest) {
-			continue
-		}
-		if !out.add(showLine(file, number, rest[digits], rest[digits+1:])) {
-			return nil
+		if err := s.file(ctx, env.Root, file, out); err != nil {
+			return named, err
 		}
 	}
-}
-
-// rooted is a path that ripgrep printed, relative to the workspace.
-func (s search) rooted(name []byte) string { return path.Join(s.base, string(name)) }
-
-func ignoreEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
+	return named, nil
 }
 
 // limited takes the first bytes and drops the rest.

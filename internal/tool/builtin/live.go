@@ -42,7 +42,7 @@ const clockSkew = 20 * time.Millisecond
 func changedSince(ctx context.Context, w *tool.Workspace, since time.Time) (changed []string, more bool) {
 	since = since.Add(-clockSkew)
 	visited := 0
-	_ = fs.WalkDir(w.Root().FS(), ".", func(path string, d fs.DirEntry, err error) error {
+	_ = w.Walk(".", func(path string, d fs.DirEntry, err error) error {
 		visited++
 		if ctx.Err() != nil || visited > maxVisited || len(changed) > maxChanged {
 			return fs.SkipAll

@@ -54,6 +54,7 @@ func newBenchWith(t testing.TB, opts Options) *bench {
 		Task: td.NewTaskID(), Run: td.NewRunID(), Step: "1.1", Root: w, Spool: b.spool,
 		Known: func(p string) bool { return slices.Contains(b.files, p) },
 		Now:   time.Now, Timeout: 20 * time.Second,
+		Sandbox: func() *sandbox.Profile { return nil }, // as if the sandbox was off
 	}
 	t.Cleanup(func() {
 		entries, err := b.spool.List()

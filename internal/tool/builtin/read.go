@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"taskdaemon/internal/td"
@@ -39,7 +36,7 @@ func prepareRead(_ context.Context, env *tool.Env, in readInput) (tool.Call, err
 	return tool.Call{
 		Effect: td.Pure, Title: title("Read", rel), Paths: env.Root.Reads(rel),
 		Run: func(ctx context.Context) (td.ToolResult, error) {
-			f, info, err := openRegular(env.Root, rel)
+			f, info, err := env.Root.Open(rel)
 			if err != nil {
 				return td.ToolResult{}, err
 			}
@@ -59,30 +56,6 @@ func prepareRead(_ context.Context, env *tool.Env, in readInput) (tool.Call, err
 			return td.ToolResult{Content: text, Files: []string{rel}}, nil
 		},
 	}, nil
-}
-
-// openRegular opens a file to read. A named pipe or a device is refused without waiting for it.
-func openRegular(w *tool.Workspace, rel string) (*os.File, fs.FileInfo, error) {
-	f, err := w.Root().OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, td.Errorf(td.NotFound, "%s does not exist", rel)
-	}
-	if err != nil {
-		return nil, nil, td.Errorf(td.Refused, "open %s: %w", rel, err)
-	}
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		err = td.Errorf(td.Storage, "stat %s: %w", rel, err)
-	case info.IsDir():
-		err = td.Errorf(td.Invalid, "%s is a folder; use Glob to list what is in it", rel)
-	case !info.Mode().IsRegular():
-		err = td.Errorf(td.Invalid, "%s is not a regular file", rel)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
 }
 
 // binaryProbe is how much of a file is looked at to tell text from binary, as git does it.

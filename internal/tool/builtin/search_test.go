@@ -1,14 +1,12 @@
 package builtin
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -166,22 +164,76 @@ func TestSearchHides(t *testing.T) {
 	})
 }
 
-// TestRipgrepOutput reads what ripgrep prints, for machines that have none.
-func TestRipgrepOutput(t *testing.T) {
-	env := newBench(t).env
-	env.Hidden = func(path string) bool { return strings.HasPrefix(path, env.Root.Dir()+"/sub/secret") }
-	for _, tc := range []struct{ mode, printed, want string }{
-		{"content", "./a-1-b\x003-x-y\n./a-1-b\x004:hit:1\n--\n./c\x001:z\nbinary file matches (found \"\\0\")\n", "sub/a-1-b-3-x-y\nsub/a-1-b:4:hit:1\n--\nsub/c:1:z\n"},
-		{"files", "./a\x00./b\nc\x00", "sub/a\nsub/b\uFFFDc\n"},
-		{"count", "./a\x0012\n", "sub/a:12\n"},
-		{"content", "./secret/a\x001:x\n--\n./b\x001:x\n--\n./secret/c\x001:x\n--\n./secret/d\x001:x\n--\n./e\x001:x\n--\n./secrets\x001:x\n", "sub/b:1:x\n--\nsub/e:1:x\n"},
-		{"files", "./a\x00./secret/b\x00./c\x00", "sub/a\nsub/c\n"},
-		{"count", "./secret/a\x0012\n", "(nothing found)\n"},
-	} {
-		out := &findings{}
-		s := search{grepInput: grepInput{Mode: tc.mode}, base: "sub", re: regexp.MustCompile("")}
-		if err := s.show(t.Context(), env, bufio.NewReader(strings.NewReader(tc.printed)), out); err != nil || out.text() != tc.want {
-			t.Errorf("%s: got %q, %v", tc.mode, out.text(), err)
+// rgThatPrints is a program in the place of ripgrep that prints these names, whatever it is asked.
+func rgThatPrints(t *testing.T, names ...string) string {
+	t.Helper()
+	rg := filepath.Join(t.TempDir(), "rg")
+	script := "#!/bin/sh\nprintf '" + strings.ReplaceAll(strings.Join(names, "\x00")+"\x00", "\x00", "\\000") + "'\n"
+	if err := os.WriteFile(rg, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return rg
+}
+
+// TestRipgrepOnlyNamesFiles lets ripgrep name files that it has no business with, as it would after a folder was
+// exchanged for a link while it ran. What is shown is what the search built in finds in files of the workspace.
+func TestRipgrepOnlyNamesFiles(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "far")
+	if err := os.WriteFile(outside, []byte("treasure\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := newBenchWith(t, Options{Ripgrep: rgThatPrints(t, "./a", "./link/far", "./far", "../../../"+outside, "./secret/b", "./sub/c", "./none", "./dir")})
+	b.put("s/a", "no\ntreasure\n")
+	b.put("s/secret/b", "treasure\n")
+	b.put("s/sub/c", "nothing\n")
+	b.put("s/dir/x", "treasure\n")
+	for name, target := range map[string]string{"s/link": filepath.Dir(outside), "s/far": outside} {
+		if err := os.Symlink(target, filepath.Join(b.dir, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
+	b.env.Hidden = func(path string) bool { return strings.HasPrefix(path, b.dir+"/s/secret") }
+	for mode, want := range map[string]string{"content": "s/a:2:treasure\n", "files": "s/a\n", "count": "s/a:1\n"} {
+		if got := b.ok("Grep", args{"pattern": "treasure", "path": "s", "output_mode": mode}).Content; got != want {
+			t.Errorf("%s: %q", mode, got)
+		}
+	}
+}
+
+// TestSearchLeavesLinksAlone: a link that was committed, to the home of whoever checks it out, is neither followed nor
+// searched, and naming it is judged by what it leads to.
+func TestSearchLeavesLinksAlone(t *testing.T) {
+	grepBenches(t, func(t *testing.T, b *bench) {
+		home := t.TempDir()
+		if err := os.WriteFile(filepath.Join(home, "x"), []byte("treasure\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.put("docs/a", "treasure\n")
+		for name, target := range map[string]string{"docs/home": home, "docs/file": filepath.Join(home, "x"), "docs/git": "../.git"} {
+			if err := os.Symlink(target, filepath.Join(b.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.put(".git/x", "treasure\n")
+		for _, path := range []string{"", "docs"} {
+			if got := b.ok("Grep", args{"pattern": "treasure", "path": path}).Content; got != "docs/a:1:treasure\n" {
+				t.Errorf("Grep in %q shows %q", path, got)
+			}
+		}
+		if got := b.ok("Glob", args{"pattern": "**/x"}).Content; got != "(no file matches)" {
+			t.Errorf("Glob shows %q", got)
+		}
+		if got := b.ok("Glob", args{"pattern": "docs/*/x"}).Content; got != "(no file matches)" {
+			t.Errorf("Glob shows %q", got)
+		}
+		for _, path := range []string{"docs/home", "docs/home/x", "docs/file"} {
+			b.bad("Grep", args{"pattern": "treasure", "path": path}, "outside")
+			b.bad("Glob", args{"pattern": "*", "path": path}, "outside")
+			b.bad("Read", args{"path": path}, "outside")
+		}
+		// Inside the workspace it may be named, and the rules are told where it leads.
+		if call := b.prepare("Read", args{"path": "docs/git/x"}); call.Paths[0].Path != filepath.Join(b.dir, ".git/x") {
+			t.Errorf("the rules are told of %v", call.Paths)
+		}
+	})
 }

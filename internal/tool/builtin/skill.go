@@ -87,7 +87,7 @@ func prepareSkillCommand(t skill.Tool, env *tool.Env, input json.RawMessage) (to
 	}
 	cmd := sandbox.Command{
 		Shell: inv.Shell, Env: inv.Env, Dir: env.Root.Dir(), Timeout: env.Timeout,
-		Task: env.Task, Run: env.Run, Step: env.Step, Profile: env.Profile(),
+		Task: env.Task, Run: env.Run, Step: env.Step,
 	}
 	if cmd.Timeout <= 0 {
 		cmd.Timeout = defaultTimeout
@@ -95,11 +95,10 @@ func prepareSkillCommand(t skill.Tool, env *tool.Env, input json.RawMessage) (to
 	return tool.Call{
 		Effect: td.Opaque, Evidence: evidence, Title: title("Run "+t.Name+":", inv.Shell), Command: inv.Shell, Bound: t.Identity(), Kept: true, Timeout: cmd.Timeout,
 		Run: func(ctx context.Context) (td.ToolResult, error) {
-			p, err := env.Spool.Start(ctx, tool.SpoolName(env.Task, env.Step), cmd)
+			p, err := startCommand(ctx, env, tool.SpoolName(env.Task, env.Step), cmd)
 			if err != nil {
 				return td.ToolResult{}, err
 			}
-			fpBashStarted.Hit()
 			return await(ctx, env, cmd.Timeout, p)
 		},
 	}, nil

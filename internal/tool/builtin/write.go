@@ -2,7 +2,10 @@ package builtin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -27,15 +30,12 @@ func prepareWrite(_ context.Context, env *tool.Env, in writeInput) (tool.Call, e
 	if err != nil {
 		return tool.Call{}, err
 	}
-	before, _, err := look(env.Root.Root(), rel)
+	before, err := replaced(env, rel)
 	if err != nil {
 		return tool.Call{}, err
 	}
 	did := "Created"
 	if before != "" {
-		if !known(env, rel) {
-			return tool.Call{}, td.Errorf(td.Conflict, "%s exists and you have not read it; read it first, or it would be lost unseen", rel)
-		}
 		if strings.Contains(in.Content, env.Secrets.Mark()) {
 			had, err := readWhole(env.Root, rel)
 			if err != nil {
@@ -49,7 +49,34 @@ func prepareWrite(_ context.Context, env *tool.Env, in writeInput) (tool.Call, e
 	}
 	said := fmt.Sprintf("%s %s (%d lines, %d bytes).", did, rel, lines(in.Content), len(in.Content))
 	c := newChange(env, rel, before, []byte(in.Content), said)
-	return c.call(env, title("Write", rel), []byte(in.Content))
+	call, err := c.call(env, title("Write", rel), []byte(in.Content))
+	call.Diff = func() string {
+		var had []byte
+		if before != "" {
+			if had, err = readWhole(env.Root, rel); err != nil {
+				return ""
+			}
+		}
+		return shownDiff(env, rel, had, []byte(in.Content))
+	}
+	return call, err
+}
+
+// replaced is the hash of the content that a file has now; empty when there is no such file. It must have been read.
+func replaced(env *tool.Env, rel string) (string, error) {
+	dir, err := env.Root.Folder(path.Dir(rel))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if info, err := dir.Lstat(path.Base(rel)); err == nil && info.Mode().IsRegular() && !known(env, rel) {
+		return "", td.Errorf(td.Conflict, "%s exists and you have not read it; read it first, or it would be lost unseen", rel)
+	}
+	before, _, err := look(dir, rel)
+	return before, err
 }
 
 func resolveWrite(_ context.Context, env *tool.Env, _ writeInput, intent td.Intent) (tool.Resolution, error) {

@@ -27,6 +27,8 @@ type Options struct {
 	Idle time.Duration
 	// Mark tells the servers of this daemon from those of others: the path of its state folder. See KillStrays.
 	Mark string
+	// Secrets takes secrets out of what servers say; nil: those that each was given.
+	Secrets *redact.Redactor
 }
 
 // limits are the times that tests shorten.
@@ -86,10 +88,12 @@ func New(o Options) (*Pool, error) {
 		if err := s.check(); err != nil {
 			return nil, err
 		}
-		if p.redactors[s.Name] != nil {
+		if _, twice := p.redactors[s.Name]; twice {
 			return nil, td.Errorf(td.Invalid, "MCP server %s is configured twice", s.Name)
 		}
-		p.redactors[s.Name] = redact.New(s.Secrets()...)
+		if p.redactors[s.Name] = o.Secrets; o.Secrets == nil {
+			p.redactors[s.Name] = redact.New(s.Secrets()...)
+		}
 		h := &host{pool: p, cfg: s}
 		h.open = func() (*wire, error) { return p.open(h) }
 		p.hosts = append(p.hosts, h)

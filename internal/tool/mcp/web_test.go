@@ -122,7 +122,7 @@ func TestWebThatMisbehaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := site(t, func(http.Handler) http.Handler { return tc.serve })
-			s.StartTimeout = 5 * time.Second
+			s.StartTimeout = time.Minute
 			if name == "hangs" {
 				s.StartTimeout = 200 * time.Millisecond
 			}

@@ -91,6 +91,19 @@ func (h Hands) TrunkOf(ctx context.Context, _ string) (t git.Trunk, err error) {
 	return t, err
 }
 
+func (h Hands) TrunksOf(ctx context.Context, _, feature string) (of map[string]string, err error) {
+	err = h.look(ctx, func() error {
+		of = map[string]string{}
+		for ref, at := range h.refs {
+			if trunk := git.TrunkOfInto(strings.TrimPrefix(ref, heads), feature); trunk != "" {
+				of[trunk] = at
+			}
+		}
+		return nil
+	})
+	return of, err
+}
+
 func (h Hands) FastForward(ctx context.Context, _, branch, to string) error {
 	return h.apply(ctx, func() error {
 		switch from := h.refs[heads+branch]; {
@@ -105,6 +118,9 @@ func (h Hands) FastForward(ctx context.Context, _, branch, to string) error {
 		return nil
 	})
 }
+
+// DemandsOf has none: the person has no hooks.
+func (h Hands) DemandsOf(context.Context, string) (git.Demands, error) { return git.Demands{}, nil }
 
 func (h Hands) TreeOf(ctx context.Context, _, id string) (tree string, err error) {
 	err = h.look(ctx, func() error {

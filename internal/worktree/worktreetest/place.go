@@ -285,6 +285,9 @@ func (p place) proven(head, proof string) error {
 	return nil
 }
 
+// Merging: whoever works here merges in one go.
+func (p place) Merging(context.Context) (bool, error) { return false, nil }
+
 func (p place) Locked(ctx context.Context) (why string, is bool, err error) {
 	err = p.h.look(ctx, func() error {
 		if f := p.h.folders[p.w.Path]; f != nil {

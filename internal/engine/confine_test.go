@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+
+	"taskdaemon/internal/policy"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
+)
+
+// What is allowed because a sandbox holds it runs in exactly that sandbox, and plan mode in one with nothing to write.
+func TestConfinedCallsAreHeld(t *testing.T) {
+	wide := func(dir string) *sandbox.Profile {
+		return &sandbox.Profile{Files: sandbox.WorkspaceWrite, Network: sandbox.NetworkFull, Workspace: dir, Write: []string{"/caches"}}
+	}
+	for name, c := range map[string]struct {
+		command string
+		mode    td.PermissionMode
+		rules   []policy.Rule
+		files   sandbox.Files
+		network sandbox.Network
+		held    bool
+	}{
+		"a test":                      {"make test", td.AcceptEditsMode, nil, sandbox.WorkspaceWrite, sandbox.NetworkOff, true},
+		"looking":                     {"ls -l", td.AcceptEditsMode, nil, sandbox.ReadOnly, sandbox.NetworkOff, true},
+		"a rule":                      {"mytool x", td.AcceptEditsMode, []policy.Rule{{Verdict: policy.Allow, Match: "Bash(mytool *)"}}, sandbox.WorkspaceWrite, sandbox.NetworkFull, false},
+		"plan, looking":               {"ls -l", td.PlanMode, nil, sandbox.ReadOnly, sandbox.NetworkOff, true},
+		"plan, a rule":                {"mytool x", td.PlanMode, []policy.Rule{{Verdict: policy.Allow, Match: "Bash(mytool *)"}}, sandbox.ReadOnly, sandbox.NetworkOff, true},
+		"a rule, and what is unknown": {"LD_PRELOAD=./x.so mytool x", td.AcceptEditsMode, []policy.Rule{{Verdict: policy.Allow, Match: "Bash(mytool *)"}}, sandbox.WorkspaceWrite, sandbox.NetworkOff, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got atomic.Pointer[sandbox.Profile]
+			bash := tool.Tool{Name: "Bash", Prepare: func(_ context.Context, env *tool.Env, _ json.RawMessage) (tool.Call, error) {
+				if _, err := env.Profile(); err == nil {
+					t.Error("there is a profile before the call was judged")
+				}
+				return tool.Call{Effect: td.Opaque, Command: c.command, Title: c.command, Run: func(context.Context) (td.ToolResult, error) {
+					p, err := env.Profile()
+					got.Store(p)
+					return td.ToolResult{Content: "it ran"}, err
+				}}, nil
+			}}
+			play(t, []any{calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
+				s.Permissions = c.mode
+				o.Guard, o.More, o.Sandbox, o.Enforced = &guard{rules: c.rules}, with(bash), wide, func() bool { return true }
+			}, func(b *bench, id td.TaskID) {
+				b.until(id, td.Completed)
+				p := got.Load()
+				if p == nil || p.Files != c.files || p.Network != c.network || p.Required != c.held || p.Files == sandbox.ReadOnly && len(p.Write) > 0 {
+					t.Errorf("it ran with %+v", p)
+				}
+			})
+		})
+	}
+}
+
+// A mode holds commands that no rule judges as well: those that make a worktree ready, validators, servers.
+func TestProfileUnderMode(t *testing.T) {
+	for _, c := range []struct {
+		mode     td.PermissionMode
+		files    sandbox.Files
+		network  sandbox.Network
+		writes   int
+		required bool
+	}{
+		{td.PlanMode, sandbox.ReadOnly, sandbox.NetworkOff, 0, true},
+		{td.AskMode, sandbox.WorkspaceWrite, sandbox.NetworkFull, 1, false},
+		{td.AcceptEditsMode, sandbox.WorkspaceWrite, sandbox.NetworkFull, 1, false},
+		{td.AutoMode, sandbox.WorkspaceWrite, sandbox.NetworkOff, 1, true},
+	} {
+		p := UnderMode(&sandbox.Profile{Files: sandbox.WorkspaceWrite, Network: sandbox.NetworkFull, Workspace: "/w", Write: []string{"/out"}}, c.mode)
+		if p.Files != c.files || p.Network != c.network || len(p.Write) != c.writes || p.Required != c.required {
+			t.Errorf("%s: %+v", c.mode, p)
+		}
+	}
+	if UnderMode(nil, td.PlanMode) != nil {
+		t.Error("where there is no sandbox, there is none")
+	}
+}

@@ -1,0 +1,352 @@
+package git
+
+import (
+	"context"
+	"debug/elf"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"taskdaemon/internal/gitfile"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+)
+
+// site is where a git works, as far as files tell that nobody can change while it is looked at: what it is shown, and may write.
+type site struct {
+	top    string // the checkout's files; empty: none
+	git    string // what git keeps of this checkout
+	common string // what all checkouts of the repository share; empty: there is no repository
+	read   []string
+	write  []string
+}
+
+// access is what a git changes.
+type access int
+
+const (
+	reads     access = iota
+	stores           // objects, refs and indexes
+	checksOut        // and the files of a checkout
+)
+
+// verbs are the commands of git that are used, and what each changes. One that is not here is refused: whoever adds it decides.
+var verbs = map[string]access{
+	"cat-file": reads, "config": reads, "diff-files": reads, "diff-index": reads, "diff-tree": reads, "for-each-ref": reads, "fsck": reads, "log": reads,
+	"ls-files": reads, "ls-tree": reads, "merge-base": reads, "merge-file": reads, "pack-objects": reads, "rev-list": reads, "rev-parse": reads, "status": reads, "symbolic-ref": reads,
+	"add": stores, "commit-tree": stores, "fast-import": stores, "hash-object": stores, "index-pack": stores, "merge-tree": stores, "pack-refs": stores, "repack": stores,
+	"update-index": stores, "update-ref": stores, "write-tree": stores, "fetch": stores, "push": stores,
+	"checkout-index": checksOut, "init": checksOut, "read-tree": checksOut, "reset": checksOut, "worktree": checksOut,
+}
+
+// accessOf is what a call changes.
+func accessOf(c call) (access, error) {
+	a, ok := verbs[c.args[0]]
+	switch {
+	case !ok:
+		return 0, td.Errorf(td.Internal, "git %s is not among the commands that are used", c.args[0])
+	case c.args[0] == "worktree" && slices.Contains(c.args, "list"):
+		return reads, nil
+	case c.args[0] == "config" && c.keep:
+		return stores, nil
+	}
+	return a, nil
+}
+
+// siteOf finds where a call works. Nothing is run for it, and a .git file is believed only if what it leads to knows of it.
+func siteOf(c call) site {
+	var s site
+	if dir := variable(c.env, "GIT_DIR"); dir != "" {
+		s.git, s.top = real(dir), real(variable(c.env, "GIT_WORK_TREE"))
+		s.common = commonFor(s.git)
+	} else {
+		s.discover(real(c.dir))
+	}
+	s.read = append(s.read, real(c.dir))
+	if c.own && s.common == "" {
+		s.write = append(s.write, filepath.Dir(real(c.dir))) // what is to be made
+	}
+	if index := variable(c.env, "GIT_INDEX_FILE"); index != "" && !covers(real(index), s.common) {
+		// A task's own index lies in a folder beside those of others: one view serves them all.
+		s.write = append(s.write, filepath.Dir(filepath.Dir(real(index))))
+	}
+	if objects := variable(c.env, "GIT_OBJECT_DIRECTORY"); objects != "" {
+		s.write = append(s.write, real(objects))
+	}
+	return s
+}
+
+// discover finds the repository around a folder, as git does.
+func (s *site) discover(dir string) {
+	for at := dir; ; at = filepath.Dir(at) {
+		dot := filepath.Join(at, ".git")
+		info, err := os.Stat(dot)
+		switch {
+		case err == nil && info.IsDir():
+			s.top, s.git = at, real(dot)
+			s.common = commonFor(s.git)
+			return
+		case err == nil:
+			s.top = at
+			if s.git = gitfile.Gitdir(dot); s.git != "" && knows(s.git, dot) {
+				s.git = real(s.git)
+				s.common = commonFor(s.git)
+			} else {
+				s.git = ""
+			}
+			return
+		case isFile(filepath.Join(at, "HEAD")) && isDir(filepath.Join(at, "objects")):
+			s.git, s.common = at, at // bare
+			return
+		}
+		if filepath.Dir(at) == at {
+			return
+		}
+	}
+}
+
+// commonFor is the folder that a folder of git's shares with others of its repository. It is believed of the record of a worktree alone,
+// which lies in the repository that it names: anything else would be led to another's.
+func commonFor(git string) string {
+	if named := gitfile.Common(git); named != "" {
+		if common := real(named); filepath.Dir(real(git)) == filepath.Join(common, "worktrees") {
+			return common
+		}
+	}
+	return git
+}
+
+// knows reports whether a folder of git's is meant for the checkout whose .git file leads to it: the record of a linked worktree says where that
+// is, a submodule's lies in the repository around it, and any other has to say so in its settings.
+func knows(git, dot string) bool {
+	top := filepath.Dir(dot)
+	if back := gitfile.Back(git); back != "" {
+		draft := filepath.Dir(back) // from where it was moved to its place
+		return sameFile(back, dot) || filepath.Dir(draft) == filepath.Join(filepath.Dir(top), ".making") && strings.HasPrefix(filepath.Base(draft), filepath.Base(top)+".")
+	}
+	if !isFile(filepath.Join(git, "HEAD")) {
+		return false
+	}
+	if around := CommonDir(filepath.Dir(top)); around != "" && covers(real(git), filepath.Join(real(around), "modules")) {
+		return true
+	}
+	at := sandbox.GitSetting(gitfile.Text(filepath.Join(git, "config")), "core", "worktree")
+	return at != "" && sameFile(gitfile.Beside(git, at), top)
+}
+
+// disowned says that a folder has a .git file whose repository does not say that it is meant for that folder; nil if it is not so.
+func disowned(dir string) error {
+	var s site
+	s.discover(real(dir))
+	if s.top == "" || s.git != "" {
+		return nil
+	}
+	git := gitfile.Gitdir(filepath.Join(s.top, ".git"))
+	if git == "" || gitfile.Back(git) != "" || !isFile(filepath.Join(git, "HEAD")) {
+		return nil
+	}
+	return td.Errorf(td.Refused, "the .git file of %s leads to %s, which does not say that it belongs to that folder", s.top, git).
+		WithHint("git -C %s config core.worktree %s, if it does", s.top, s.top)
+}
+
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && !info.IsDir()
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// real is a path without symbolic links; what is not there yet is taken as it is.
+func real(path string) string {
+	if path == "" {
+		return ""
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+	}
+}
+
+// variable is the value of the last variable of that name.
+func variable(env []string, name string) (value string) {
+	for _, kv := range env {
+		if v, is := strings.CutPrefix(kv, name+"="); is {
+			value = v
+		}
+	}
+	return value
+}
+
+// root is the folder that a view has of a checkout: of a task's worktree the main checkout around it, so that one view serves all.
+func (s site) root() string {
+	if in := filepath.Dir(s.top); filepath.Base(in) == worktreesFolder || filepath.Base(in) == ".making" {
+		for at := in; at != filepath.Dir(at); at = filepath.Dir(at) {
+			if filepath.Base(at) == worktreesFolder && covers(s.common, filepath.Dir(at)) {
+				return filepath.Dir(at)
+			}
+		}
+	}
+	return s.top
+}
+
+// covers reports whether path lies in dir.
+func covers(path, dir string) bool {
+	return dir != "" && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
+}
+
+// view is what a git that works here sees. What lies in something that it may write anyhow is not named again.
+func (s site) view(may access, p *program, lent []string) sandbox.View {
+	v := sandbox.View{Run: p.run}
+	read, write := slices.Concat(s.read, lent), slices.Clone(s.write)
+	if s.common != "" {
+		if may >= stores {
+			write = append(write, s.common, s.git)
+		} else {
+			read = append(read, s.common, s.git)
+		}
+	}
+	if root := s.root(); root != "" {
+		if may >= checksOut {
+			write = append(write, root)
+		} else {
+			read = append(read, root)
+		}
+	}
+	v.Write = outermost(write, nil)
+	v.Read = outermost(read, v.Write)
+	if may >= stores && s.common != "" {
+		// What runs for the person later is not ours to write, whatever link leads there.
+		for _, name := range closedInRepository {
+			v.Read = append(v.Read, filepath.Join(s.common, name))
+		}
+	}
+	return v
+}
+
+// logsOfTasks are the folders of logs that tasks can write, and put links in: git would write into what they lead to.
+func (s site) logsOfTasks() (paths []string) {
+	if s.common == "" {
+		return nil
+	}
+	if s.git != s.common {
+		paths = append(paths, filepath.Join(s.git, "logs"))
+	}
+	return append(paths, filepath.Join(s.common, "logs", runRefs))
+}
+
+// closedInRepository are the folders of a repository that no git of ours has a reason to change.
+var closedInRepository = []string{"hooks", "info", "modules"}
+
+// outermost are the paths that lie in none of the others.
+func outermost(paths, others []string) (out []string) {
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		within := func(dir string) bool { return covers(path, dir) }
+		if path != "" && !slices.ContainsFunc(out, within) && !slices.ContainsFunc(others, within) {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// program is the git of this machine.
+type program struct {
+	path    string   // the program itself, not a script that calls it
+	lib     string   // where its helpers lie
+	run     []string // what is executed when it is
+	version string
+}
+
+var programs struct {
+	sync.Mutex
+	found map[string]*program // by what PATH leads to
+}
+
+// findProgram looks git up, and finds out once what it consists of.
+func findProgram(ctx context.Context) (*program, error) {
+	found, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	programs.Lock()
+	defer programs.Unlock()
+	if p := programs.found[found]; p != nil {
+		return p, nil
+	}
+	said, err := exec.CommandContext(ctx, found, "--exec-path").Output()
+	if err != nil {
+		return nil, failure(ctx, []string{"--exec-path"}, err, "")
+	}
+	version, err := exec.CommandContext(ctx, found, "version").Output()
+	if err != nil {
+		return nil, failure(ctx, []string{"version"}, err, "")
+	}
+	p := &program{lib: strings.TrimSpace(string(said)), version: string(version)}
+	for _, path := range []string{filepath.Join(p.lib, "git"), found} {
+		path = real(path)
+		linker, ok := linkerOf(path)
+		if !ok {
+			continue
+		}
+		if p.path == "" {
+			p.path = path
+		}
+		for _, one := range []string{path, linker} {
+			if one != "" && !slices.Contains(p.run, one) {
+				p.run = append(p.run, one)
+			}
+		}
+	}
+	if p.path == "" {
+		return nil, td.Errorf(td.Unavailable, "%s is no program, and there is none in %s", found, p.lib).WithHint("install git and make sure it is on the PATH")
+	}
+	if programs.found == nil {
+		programs.found = map[string]*program{}
+	}
+	programs.found[found] = p
+	return p, nil
+}
+
+// linkerOf is the dynamic linker of a program, empty for one that is linked statically. ok is false for what is no program.
+func linkerOf(path string) (linker string, ok bool) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = f.Close() }()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			raw, err := io.ReadAll(io.LimitReader(p.Open(), 4<<10))
+			if err != nil {
+				return "", false
+			}
+			return real(strings.TrimRight(string(raw), "\x00")), true
+		}
+	}
+	return "", true
+}
+
+// lenders are the folders of objects that a folder of objects borrows from, and those that these do.
+func lenders(objects string) (out []string) {
+	for _, path := range gitfile.Lenders(objects) {
+		if path = real(path); !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	return out
+}

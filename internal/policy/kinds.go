@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// kinds say which words a command may be given, and note those that are paths. They are set in init, as they use the
+// table that names them.
+var kinds map[string]func(m *matching, words []string) bool
+
+func init() {
+	kinds = map[string]func(m *matching, words []string) bool{
+		"any":  func(*matching, []string) bool { return true },
+		"text": func(*matching, []string) bool { return true },
+		"pretty": func(_ *matching, ws []string) bool {
+			return certain(ws[0]) && !strings.Contains(ws[0], "%G") && !strings.Contains(ws[0], "(signature")
+		}, // they run gpg
+		"path":     func(m *matching, ws []string) bool { return m.reads(ws[0], false) },
+		"walk":     func(m *matching, ws []string) bool { return m.reads(ws[0], true) },
+		"root":     root,
+		"name":     func(m *matching, ws []string) bool { return plainText.MatchString(ws[0]) },
+		"pkg":      func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
+		"rev":      revision,
+		"dir":      folder,
+		"set":      func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
+		"setread":  readsSetting,
+		"branches": func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
+		"sed":      func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
+		"awk":      func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
+		"awkfile":  awkFile,
+		"jq": func(m *matching, ws []string) bool {
+			return m.program(ws[0], func(s string) bool { return !jqReaches.MatchString(s) })
+		},
+		"yq": func(m *matching, ws []string) bool {
+			return m.program(ws[0], func(s string) bool { return !yqReaches.MatchString(s) })
+		},
+		"date":  func(_ *matching, ws []string) bool { return strings.HasPrefix(ws[0], "+") },
+		"ps":    func(_ *matching, ws []string) bool { return psLetters.MatchString(ws[0]) },
+		"field": func(_ *matching, ws []string) bool { return certain(ws[0]) && noneOf("env")(ws[0]) },
+		"kube": func(_ *matching, ws []string) bool {
+			return certain(ws[0]) && noneOf("secret", "-file", "..", "://")(ws[0]) && !strings.HasPrefix(ws[0], "/")
+		},
+		"tarlist": tarLists,
+		"version": func(_ *matching, ws []string) bool {
+			return len(ws) == 1 && slices.Contains([]string{"--version", "--help"}, ws[0])
+		},
+		"versions": func(_ *matching, ws []string) bool { return len(ws) == 1 && slices.Contains(versionWords, ws[0]) },
+		"build":    func(*matching, []string) bool { return true },
+		"program":  func(*matching, []string) bool { return true },
+	}
+}
+
+var versionWords = []string{"--version", "--help", "-V", "-v", "-version", "-vV", "-h", "version", "help", "doctor"}
+
+var (
+	plainText = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]*(/[A-Za-z0-9_.:@%+-]+)?$`)
+	// What reads more than it is given: the environment, and other files. A field may have such a name.
+	jqReaches = regexp.MustCompile(`(^|[^.\w])env\b|\$(ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
+	yqReaches = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$ENV`)
+	psLetters = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
+)
+
+// text reports that a word may be any text. The first character of one that is known only when it runs may be a dash:
+// flagLike has seen to that.
+func (m *matching) text(string) bool { return true }
+
+// reads notes a path. By @ some programs read their words from a file, and by + pagers take commands.
+func (m *matching) reads(word string, walk bool) bool {
+	if strings.HasPrefix(word, "@") || strings.HasPrefix(word, "+") {
+		return false
+	}
+	if word != "-" {
+		m.paths = append(m.paths, pathWord{word: word, walk: walk || m.given["walk"]})
+	}
+	return true
+}
+
+// program judges a program in one of the small languages. One that is not known needs a sandbox.
+func (m *matching) program(text string, looks func(string) bool) bool {
+	if !certain(text) {
+		m.soften(text)
+		return true
+	}
+	return looks(text)
+}
+
+func noneOf(parts ...string) func(string) bool {
+	return func(s string) bool {
+		return !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
+	}
+}
+
+// root is where find begins, or a bracket of its expression.
+func root(m *matching, ws []string) bool {
+	if slices.Contains([]string{"(", ")", "!", ","}, ws[0]) {
+		return true
+	}
+	return m.reads(ws[0], false)
+}
+
+// revision is a commit, a file in one, or a path.
+func revision(m *matching, ws []string) bool {
+	word := ws[0]
+	if strings.HasPrefix(word, ":/") || strings.HasPrefix(word, ":(") || strings.HasPrefix(word, ":!") || strings.HasPrefix(word, ":^") {
+		return true
+	}
+	if before, file, ok := strings.Cut(word, ":"); ok && !strings.HasPrefix(word, "/") && !strings.Contains(before, "/.") {
+		word = file
+	}
+	if unknown(word) {
+		return true // git takes it for a revision, or for a path of its own repository
+	}
+	return m.reads(word, false)
+}
+
+// folder is where git works.
+func folder(m *matching, ws []string) bool {
+	m.at = ws[0]
+	return true
+}
+
+func harmlessSetting(word string) bool {
+	key, val, _ := strings.Cut(word, "=")
+	key = strings.ToLower(key)
+	if !certain(word) {
+		return false
+	}
+	return quietSetting(key, val) || matchesAny(gitLooking, key) && !strings.Contains(val, "%G")
+}
+
+// readsSetting is the name of a setting that git config is asked for. A second word would be its new value.
+func readsSetting(m *matching, ws []string) bool {
+	word := ws[0]
+	if !m.given["operand"] && (word == "get" || word == "list") {
+		m.given["--get"], m.given["operand"] = true, true
+		return true
+	}
+	asked := m.given["--get"] || m.given["--get-all"] || m.given["--get-regexp"] || m.given["--list"] || m.given["-l"]
+	if m.given["operand"] && !asked || !certain(word) {
+		return false
+	}
+	m.given["operand"] = true
+	return asked || strings.Contains(word, ".")
+}
+
+// awkFile is a file that awk reads, or a variable.
+func awkFile(m *matching, ws []string) bool {
+	if name, _, ok := strings.Cut(ws[0], "="); ok && isName(name) {
+		return true
+	}
+	return m.reads(ws[0], false)
+}
+
+// awkLooks reports whether a program of awk neither runs nor writes anything, nor reads what it is not given.
+func awkLooks(prog string) bool {
+	return !awkRuns.MatchString(prog) && !strings.Contains(strings.ReplaceAll(prog, "||", ""), "|") && !awkWrites(prog)
+}
+
+// tarLists reports whether tar only lists an archive. Its first word may be letters without a dash, whose values follow.
+func tarLists(m *matching, ws []string) bool {
+	lists, files := false, 0
+	for i := 0; i < len(ws); i++ {
+		a := ws[i]
+		switch {
+		case strings.HasPrefix(a, "--file="):
+			if a = strings.TrimPrefix(a, "--file="); strings.Contains(a, ":") || !m.reads(a, false) {
+				return false
+			}
+		case a == "--list":
+			lists = true
+		case slices.Contains([]string{"--verbose", "--gzip", "--bzip2", "--xz", "--zstd", "--auto-compress", "--wildcards"}, a):
+		case strings.HasPrefix(a, "--exclude="):
+		case i == 0 && !strings.HasPrefix(a, "-") || len(a) > 1 && a[0] == '-' && a[1] != '-':
+			letters := strings.TrimPrefix(a, "-")
+			if strings.Trim(letters, "tvzjJafO") != "" || strings.Count(letters, "f") > 1 || strings.Contains(letters, "f") && a[0] == '-' && !strings.HasSuffix(letters, "f") {
+				return false
+			}
+			lists = lists || strings.Contains(letters, "t")
+			if strings.Contains(letters, "f") { // an archive "host:file" is read through a remote shell
+				if i++; i >= len(ws) || strings.Contains(ws[i], ":") || !certain(ws[i]) || !m.reads(ws[i], false) {
+					return false
+				}
+				files++
+			}
+		case m.flagLike(a):
+			return false
+		}
+	}
+	return lists && files < 2
+}
+
+// wholes are what must hold of all words of a command together.
+var wholes = map[string]func(m *matching) bool{
+	"git branch": listsRefs, "git tag": listsRefs,
+	"git config": func(m *matching) bool {
+		return m.given["operand"] || m.given["--list"] || m.given["-l"]
+	},
+	"git symbolic-ref": func(m *matching) bool { return true },
+}
+
+// listsRefs reports whether names given to git branch or tag are patterns of a list, and not of something new.
+func listsRefs(m *matching) bool {
+	if !m.given["operand"] {
+		return true
+	}
+	return slices.ContainsFunc([]string{"-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"}, func(f string) bool { return m.given[f] })
+}

@@ -1,0 +1,246 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/gitfile"
+)
+
+// A person's settings of git say who they are, which a commit needs, and may hold tokens: in the address of a proxy or a remote, in an
+// extra header, in an alias. So their files are closed like the rest of the home, and commands find a file with the settings of the
+// list below in the task's temp folder, named by GIT_CONFIG_GLOBAL.
+
+// gitSettings are what commands see of a person's settings: who they are and how they want their commits and lines to be. A name
+// that ends with a dot is a whole section.
+var gitSettings = []string{
+	"user.", "author.", "committer.", "init.defaultbranch", "filter.", "diff.algorithm", "diff.renames", "diff.renamelimit", "diff.mnemonicprefix", "diff.noprefix",
+	"core.autocrlf", "core.eol", "core.safecrlf", "core.filemode", "core.ignorecase", "core.precomposeunicode", "core.quotepath", "core.symlinks", "core.abbrev",
+	"core.excludesfile", "core.attributesfile", "core.whitespace", "core.longpaths", "core.commentchar", "apply.whitespace",
+	"commit.gpgsign", "commit.cleanup", "commit.verbose", "tag.gpgsign", "gpg.format", "pull.rebase", "pull.ff", "merge.ff", "merge.conflictstyle", "merge.renames",
+	"rebase.autosquash", "rebase.autostash", "rebase.updaterefs", "rebase.missingcommitscheck", "rerere.enabled", "branch.sort", "tag.sort", "push.default", "push.autosetupremote",
+	"fetch.prune", "fetch.prunetags", "status.showuntrackedfiles", "status.short", "status.branch", "log.date", "log.abbrevcommit", "color.ui", "column.ui",
+	"index.version", "feature.manyfiles", "submodule.recurse", "safe.directory", "advice.", "i18n.commitencoding", "i18n.logoutputencoding",
+}
+
+// gitSettingsFile is the name of the file in the temp folder.
+const gitSettingsFile = ".gitconfig"
+
+// maxGitSettings bounds what is read of a person's settings.
+const maxGitSettings = 256 << 10
+
+// gitSetting is one setting: section and variable in small letters, and the subsection between them as it is.
+type gitSetting struct{ section, subsection, variable, value string }
+
+func (s gitSetting) allowed() bool {
+	return slices.ContainsFunc(gitSettings, func(name string) bool {
+		section, variable, _ := strings.Cut(name, ".")
+		return section == s.section && (variable == "" || variable == s.variable && s.subsection == "")
+	}) && !holdsSecret(s.value)
+}
+
+// gitSettingsFiles are where git looks for the settings of the machine and of the person, in its order.
+func gitSettingsFiles(getenv func(string) string) []string {
+	files := []string{"/etc/gitconfig"}
+	home, xdg := getenv("HOME"), getenv("XDG_CONFIG_HOME")
+	if xdg == "" && filepath.IsAbs(home) {
+		xdg = filepath.Join(home, ".config")
+	}
+	if filepath.IsAbs(xdg) {
+		files = append(files, filepath.Join(xdg, "git", "config"))
+	}
+	if filepath.IsAbs(home) {
+		files = append(files, filepath.Join(home, ".gitconfig"))
+	}
+	return files
+}
+
+// tellGit writes the settings that commands may see into the temp folder, and reports whether there is such a file. Commands of the
+// task can write there: the file is made under a new name, and takes the place of whatever has its own.
+func tellGit(temp string, getenv func(string) string) bool {
+	if temp == "" {
+		return false
+	}
+	var settings []gitSetting
+	for _, path := range gitSettingsFiles(getenv) {
+		settings = append(settings, parseGitSettings(readUpTo(path, maxGitSettings))...)
+	}
+	text := formatGitSettings(settings, gitSetting.allowed)
+	dir, err := os.OpenRoot(temp)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	fresh := gitSettingsFile + ".new"
+	_ = dir.RemoveAll(fresh)
+	f, err := dir.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return false
+	}
+	_, err = f.WriteString(text)
+	if cerr := f.Close(); err != nil || cerr != nil {
+		return false
+	}
+	if dir.Rename(fresh, gitSettingsFile) != nil {
+		_ = dir.RemoveAll(gitSettingsFile)
+		return dir.Rename(fresh, gitSettingsFile) == nil
+	}
+	return true
+}
+
+func readUpTo(path string, most int64) string {
+	raw, _ := gitfile.Read(path, most)
+	return string(raw)
+}
+
+// GitSetting is the last value of a setting without a subsection in the text of a file of them; empty when there is none.
+func GitSetting(text, section, variable string) (value string) {
+	for _, s := range parseGitSettings(text) {
+		if s.section == section && s.variable == variable && s.subsection == "" {
+			value = s.value
+		}
+	}
+	return value
+}
+
+// parseGitSettings reads a file of settings as git does, up to the first line that git would not understand. Other files that it
+// includes are left out.
+func parseGitSettings(text string) (out []gitSetting) {
+	text = strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff")
+	var at gitSetting
+	for text != "" {
+		text = strings.TrimLeft(text, " \t\n\v\f\r")
+		switch {
+		case text == "":
+		case text[0] == '#' || text[0] == ';':
+			_, text, _ = strings.Cut(text, "\n")
+		case text[0] == '[':
+			var ok bool
+			if at, text, ok = parseGitSection(text[1:]); !ok {
+				return out
+			}
+		default:
+			end := strings.IndexFunc(text, func(r rune) bool { return !nameRune(r) })
+			if end < 0 {
+				end = len(text)
+			}
+			if end == 0 || at.section == "" {
+				return out
+			}
+			one := at
+			one.variable, text = strings.ToLower(text[:end]), strings.TrimLeft(text[end:], " \t")
+			one.value = "true" // a name alone
+			if rest, ok := strings.CutPrefix(text, "="); ok {
+				if one.value, text, ok = parseGitValue(rest); !ok {
+					return out
+				}
+			} else if text != "" && !strings.ContainsRune("\n#;", rune(text[0])) {
+				return out
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func nameRune(r rune) bool {
+	return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '-'
+}
+
+// parseGitSection reads what follows the bracket: name], or name "subsection"].
+func parseGitSection(text string) (at gitSetting, rest string, ok bool) {
+	end := strings.IndexFunc(text, func(r rune) bool { return !nameRune(r) && r != '.' })
+	if end <= 0 {
+		return at, "", false
+	}
+	section, sub, _ := strings.Cut(strings.ToLower(text[:end]), ".")
+	at.section, at.subsection = section, sub
+	text = text[end:]
+	if rest, ok := strings.CutPrefix(text, "]"); ok {
+		return at, rest, true
+	}
+	text, ok = strings.CutPrefix(strings.TrimLeft(text, " \t"), `"`)
+	if !ok {
+		return at, "", false
+	}
+	var name strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			at.subsection = name.String()
+			rest, ok := strings.CutPrefix(text[i+1:], "]")
+			return at, rest, ok
+		case '\n':
+			return at, "", false
+		case '\\':
+			if i++; i < len(text) && text[i] != '\n' {
+				name.WriteByte(text[i])
+			}
+		default:
+			name.WriteByte(c)
+		}
+	}
+	return at, "", false
+}
+
+// parseGitValue reads a value to the end of its line, which a backslash continues.
+func parseGitValue(text string) (value, rest string, ok bool) {
+	var out strings.Builder
+	quoted, pending := false, 0 // spaces that count only if something follows
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\n':
+			return out.String(), text[i+1:], !quoted
+		case !quoted && (c == '#' || c == ';'):
+			_, rest, _ = strings.Cut(text[i:], "\n")
+			return out.String(), rest, true
+		case !quoted && (c == ' ' || c == '\t'):
+			if out.Len() > 0 {
+				pending++
+			}
+			continue
+		}
+		out.WriteString(strings.Repeat(" ", pending))
+		pending = 0
+		switch c {
+		case '"':
+			quoted = !quoted
+		case '\\':
+			if i++; i == len(text) {
+				return "", "", false
+			}
+			plain, known := map[byte]string{'t': "\t", 'b': "\b", 'n': "\n", '\\': `\`, '"': `"`, '\n': ""}[text[i]]
+			if !known {
+				return "", "", false
+			}
+			out.WriteString(plain)
+		default:
+			out.WriteByte(c)
+		}
+	}
+	return out.String(), "", !quoted
+}
+
+var gitQuote = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`)
+
+// formatGitSettings is a file of those of the settings that are allowed.
+func formatGitSettings(settings []gitSetting, allowed func(gitSetting) bool) string {
+	var out strings.Builder
+	for _, s := range settings {
+		if !allowed(s) || strings.ContainsAny(s.subsection+s.value, "\x00\r\v\f") || strings.Contains(s.subsection, "\n") {
+			continue
+		}
+		out.WriteString("[" + s.section)
+		if s.subsection != "" {
+			out.WriteString(` "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s.subsection) + `"`)
+		}
+		out.WriteString("]\n\t" + s.variable + ` = "` + gitQuote.Replace(s.value) + "\"\n")
+	}
+	return out.String()
+}

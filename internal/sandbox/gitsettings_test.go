@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const settingsOfAnn = `# Ann's
+[user]
+	name = "Ann \"A\" Example" ; comment
+	email = ann@example.org
+	signingkey = ABC
+[Core]
+	AutoCRLF = input
+	excludesFile = ~/.gitignore_global
+	fsmonitor = /home/ann/watch
+	pager = less \
+ -R
+[init] defaultBranch = main
+[commit]
+	gpgsign
+[filter "lfs"]
+	clean = git-lfs clean -- %f
+	required = true
+[url "https://token-canary@example.org/"]
+	insteadOf = ex:
+[http]
+	extraheader = Authorization: canary
+[credential]
+	helper = store --file canary
+[include]
+	path = canary
+[alias]
+	x = !canary
+[user "canary"]
+	name = canary
+`
+
+// TestGitSettings holds what commands see of a person's settings against what git itself reads of both files.
+func TestGitSettings(t *testing.T) {
+	got := formatGitSettings(parseGitSettings(settingsOfAnn), gitSetting.allowed)
+	if strings.Contains(strings.ReplaceAll(got, `[user "canary"]`+"\n\tname = \"canary\"", ""), "canary") {
+		t.Errorf("what may hold a secret is told:\n%s", got)
+	}
+	dir := t.TempDir()
+	read := func(name, text, key string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("git", "config", "-f", path, "--get-all", key).Output()
+		if err != nil {
+			t.Errorf("%s of %s: %v", key, name, err)
+		}
+		return string(out)
+	}
+	for _, key := range []string{"user.name", "user.email", "user.signingkey", "core.autocrlf", "core.excludesfile", "init.defaultbranch", "filter.lfs.clean", "filter.lfs.required"} {
+		if before, after := read("theirs", settingsOfAnn, key), read("told", got, key); before != after {
+			t.Errorf("%s was %q and is %q", key, before, after)
+		}
+	}
+	for _, key := range []string{"core.pager", "core.fsmonitor", "http.extraheader", "credential.helper", "include.path", "alias.x"} {
+		if out, err := exec.Command("git", "config", "-f", filepath.Join(dir, "told"), key).Output(); err == nil {
+			t.Errorf("%s is told: %s", key, out)
+		}
+	}
+}
+
+// TestTellGitFollowsNoLink checks that a link of a command's in the temp folder leads the shim nowhere.
+func TestTellGitFollowsNoLink(t *testing.T) {
+	temp, out := t.TempDir(), t.TempDir()
+	victim := filepath.Join(out, "victim")
+	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{gitSettingsFile, gitSettingsFile + ".new"} {
+		if err := os.Symlink(victim, filepath.Join(temp, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"HOME": out}
+	if err := os.WriteFile(filepath.Join(out, ".gitconfig"), []byte("[user]\nname = Ann\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !tellGit(temp, func(name string) string { return env[name] }) {
+		t.Error("git is not told")
+	}
+	if raw, err := os.ReadFile(victim); err != nil || string(raw) != "mine" {
+		t.Errorf("the victim: %q, %v", raw, err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(temp, gitSettingsFile)); err != nil || !strings.Contains(string(raw), "Ann") {
+		t.Errorf("told: %q, %v", raw, err)
+	}
+}
+
+func FuzzGitSettings(f *testing.F) {
+	for _, seed := range []string{
+		settingsOfAnn, "[user]name=x", "[user]\nname=\\", "[a.b]\nc", "[user \"x\\\"y\"]\nname = \"a\\n\\tb\"", "[user]\nname = a # b\n[", "\ufeff[user]\r\nname = x\r\n", "[user]\nname = \"a",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		told := formatGitSettings(parseGitSettings(text), gitSetting.allowed)
+		again := parseGitSettings(told)
+		for _, s := range again {
+			if !s.allowed() {
+				t.Fatalf("%q tells %+v", text, s)
+			}
+		}
+		if twice := formatGitSettings(again, gitSetting.allowed); twice != told {
+			t.Fatalf("%q is read as %q", told, twice)
+		}
+		if n := strings.Count(told, "\n\t"); n != len(again) {
+			t.Fatalf("%q has %d settings and not %d", told, len(again), n)
+		}
+	})
+}
+
+// TestReadableOpensNoHome checks that no variable opens the home as a whole.
+func TestReadableOpensNoHome(t *testing.T) {
+	for _, name := range slices.Concat(toolVariables, []string{"PATH", "GOPATH"}) {
+		for _, value := range []string{"/home/ann", "/home", "/", "/home/ann/", "/home/ann/x/..", "/home/ann:/home"} {
+			env := map[string]string{"HOME": "/home/ann", name: value}
+			got := Readable(func(name string) string { return env[name] })
+			if slices.ContainsFunc(got, func(p string) bool {
+				return covered("/home/ann", []string{p}) || covered("/home/ann/.ssh", []string{p})
+			}) {
+				t.Errorf("%s=%s opens %q", name, value, got)
+			}
+		}
+	}
+}
+
+// TestBuildsFindTheirCache builds with the cache of whoever runs the test, without a network: nothing is compiled that was before.
+func TestBuildsFindTheirCache(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("go is not installed")
+	}
+	y := newYard(t)
+	y.put(y.work+"/go.mod", "module example.org/m\n\ngo 1.21\n")
+	y.put(y.work+"/main.go", "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"built\") }\n")
+	cmd := exec.Command("go", "build", "-o", "/dev/null", ".")
+	cmd.Dir = y.work
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	y.p.Network, y.p.See = NetworkOff, append(y.p.See, Readable(os.Getenv)...)
+	y.p.Cache, y.p.Blank = Caches(os.Getenv), Blanks(os.Getenv)
+	if out := y.works("go build -v -o prog . && ./prog"); strings.Contains(out, "fmt") || !strings.Contains(out, "built") {
+		t.Errorf("compiled anew: %s", out)
+	}
+	y.put(y.work+"/main.go", "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"built again\") }\n")
+	if out := y.works("go build -v -o prog . && ./prog && go vet ."); strings.Contains(out, "fmt") || !strings.Contains(out, "built again") {
+		t.Errorf("compiled anew: %s", out)
+	}
+}

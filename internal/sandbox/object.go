@@ -1,0 +1,159 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// errNoObject says that a file is not the object that its name says.
+var errNoObject = errors.New("it is not what its name says")
+
+// Bounds of an object: of its content, of the content of one that is no file's, and of what stands before that, its kind and size.
+const (
+	maxObject = 4 << 30
+	maxParsed = 64 << 20
+	maxHeader = 32
+)
+
+// checkObject reads a single object as git stores it, and fails unless it is the one of that name, whole, with nothing behind it, and such that git can read it. It
+// returns how many bytes it read.
+func checkObject(from io.Reader, name string) (int64, error) {
+	counted := &counter{r: from}
+	if err := readObject(bufio.NewReaderSize(counted, 32<<10), name); err != nil {
+		if _, ok := errors.AsType[*fs.PathError](err); ok || errors.Is(err, errEnough) || errors.Is(err, errTooLarge) {
+			return counted.n, err // not the object's fault, or none that it was taken for
+		}
+		return counted.n, fmt.Errorf("%s: %w", name, errors.Join(errNoObject, err))
+	}
+	return counted.n, nil
+}
+
+var errTooLarge = errors.New("an object of git is larger than 4 GiB")
+
+func readObject(read *bufio.Reader, name string) error {
+	sum := newHash(len(name))
+	plain, err := zlib.NewReader(read)
+	if err != nil {
+		return err
+	}
+	content := bufio.NewReader(io.TeeReader(plain, sum))
+	kind, size, err := readHeader(content)
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	to := io.Writer(&body)
+	switch {
+	case size > maxObject:
+		return errTooLarge
+	case kind == "blob":
+		to = io.Discard
+	case size > maxParsed:
+		return errors.New("it is too large for its kind")
+	}
+	switch n, err := io.Copy(to, io.LimitReader(content, size+1)); {
+	case err != nil:
+		return err
+	case n != size:
+		return io.ErrUnexpectedEOF
+	case hex.EncodeToString(sum.Sum(nil)) != name:
+		return errors.New("its content has another name")
+	}
+	if _, err := read.ReadByte(); !errors.Is(err, io.EOF) {
+		return errors.Join(errors.New("there is more behind it"), err)
+	}
+	return readable(kind, body.Bytes(), len(name))
+}
+
+// newHash is what makes names of so many digits.
+func newHash(digits int) hash.Hash {
+	if digits == hex.EncodedLen(sha256.Size) {
+		return sha256.New()
+	}
+	return sha1.New()
+}
+
+// readHeader reads what stands before the content.
+func readHeader(content *bufio.Reader) (kind string, size int64, err error) {
+	var header []byte
+	for {
+		b, err := content.ReadByte()
+		switch {
+		case err != nil:
+			return "", 0, err
+		case len(header) == maxHeader:
+			return "", 0, errors.New("its header has no end")
+		}
+		if b == 0 {
+			break
+		}
+		header = append(header, b)
+	}
+	kind, digits, _ := strings.Cut(string(header), " ")
+	size, err = strconv.ParseInt(digits, 10, 64)
+	if err != nil || strconv.FormatInt(size, 10) != digits || size < 0 {
+		return "", 0, fmt.Errorf("its header says %q", header)
+	}
+	if !slices.Contains([]string{"blob", "tree", "commit", "tag"}, kind) {
+		return "", 0, fmt.Errorf("no object is a %q", kind)
+	}
+	return kind, size, nil
+}
+
+// readable fails for an object that git could not make sense of, at which its cleaning up would stop.
+func readable(kind string, body []byte, digits int) error {
+	first := map[string]string{"commit": "tree ", "tag": "object "}[kind]
+	switch {
+	case kind == "tree":
+		return readableTree(body, digits/2)
+	case kind == "blob":
+		return nil
+	}
+	line, rest, ok := bytes.Cut(body, []byte("\n"))
+	id, is := strings.CutPrefix(string(line), first)
+	if !ok || !is || !isHex(id, digits) || kind == "tag" && !bytes.HasPrefix(rest, []byte("type ")) {
+		return fmt.Errorf("it is no %s", kind)
+	}
+	return nil
+}
+
+func readableTree(body []byte, size int) error {
+	for len(body) > 0 {
+		entry, rest, ok := bytes.Cut(body, []byte{0})
+		mode, name, is := bytes.Cut(entry, []byte(" "))
+		if !ok || !is || len(mode) == 0 || len(name) == 0 || len(rest) < size || len(bytes.Trim(mode, "01234567")) > 0 {
+			return errors.New("it is no tree")
+		}
+		body = rest[size:]
+	}
+	return nil
+}
+
+// isHex reports whether a text is so many digits of a name.
+func isHex(text string, n int) bool {
+	return len(text) == n && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// counter counts what is read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,215 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/beneath"
+)
+
+// Packs are made by git when it cleans up or fetches what a partial clone lacks. An index that lies about a pack would have git take one object for another. So
+// each pack that a command left is read by a git of ours, in the command's cell after all of its processes have ended, which makes an index of what
+// is really in it; that is what the repository gets.
+
+// The folders of packs in a store: that of git, and where those of the command are while they are read.
+const (
+	packDir   = "pack"
+	packedDir = "packed"
+)
+
+// packsFor is how long it may take to read the packs that a command left.
+const packsFor = 5 * time.Minute
+
+// keepPacks adds the packs that the command left to the repositories, and says what could not be.
+func (s *shim) keepPacks(c *cell) (lost []error) {
+	until := time.Now().Add(packsFor)
+	for _, st := range stores(c.repos) {
+		left := st.packs(packDir)
+		if len(left) == 0 {
+			continue
+		}
+		err := st.own.Rename(packDir, packedDir)
+		if err == nil {
+			err = unix.Mkdirat(int(st.own.Fd()), packDir, 0o700)
+		}
+		if err != nil {
+			lost = append(lost, fmt.Errorf("keep the packs of %s: %w", st.path, err))
+			continue
+		}
+		for _, name := range left {
+			if err := s.readPack(c, st, name, until); err != nil {
+				lost = append(lost, fmt.Errorf("read %s.pack of %s: %w", name, st.path, err))
+			}
+		}
+		if err := st.addPacks(s.room(st)); err != nil {
+			lost = append(lost, fmt.Errorf("keep the packs of %s: %w", st.path, err))
+		}
+	}
+	return lost
+}
+
+// packs are the names of the packs in a folder of a store.
+func (s *store) packs(dir string) (names []string) {
+	entries, _ := s.own.ReadDir(dir)
+	for _, e := range entries {
+		if name, is := strings.CutSuffix(e.Name(), ".pack"); is && e.Type().IsRegular() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// readPack has git make what belongs to a pack of its own.
+func (s *shim) readPack(c *cell, st *store, name string, until time.Time) error {
+	pack, _, err := st.own.File(path.Join(packedDir, name+".pack"))
+	if err != nil {
+		return err
+	}
+	defer pack.Close()
+	script := `exec git --git-dir="$0" index-pack --stdin --fix-thin`
+	if _, err := st.own.Lstat(path.Join(packedDir, name+".promisor")); err == nil {
+		script += " --promisor"
+	}
+	return s.alone(c, pack, until, script, filepath.Dir(st.path))
+}
+
+// packParts are the files of a pack, the index last: git takes a pack for one when that is there.
+var packParts = []string{".pack", ".rev", ".promisor", ".idx"}
+
+// addPacks moves what our git made to the repository.
+func (s *store) addPacks(room func(int64) error) error {
+	from, err := s.own.Folder(packDir)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := s.folder(packDir)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	for _, name := range s.packs(packDir) {
+		if _, err := to.Lstat(name + ".idx"); err == nil || !isHex(strings.TrimPrefix(name, "pack-"), s.digits) {
+			continue // it is there, or is none of git's
+		}
+		for _, part := range packParts {
+			if err := movePart(from, to, name+part, room); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// movePart copies a file under another name first: what has its own is whole.
+func movePart(from, to *beneath.Folder, name string, room func(int64) error) error {
+	f, info, err := from.File(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := room(info.Size()); err != nil {
+		return err
+	}
+	temp := "tmp_pack_" + name
+	made, err := to.CreateAnew(temp, 0o444)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(made, f)
+	if cerr := made.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = unix.Renameat2(int(to.Fd()), temp, int(to.Fd()), name, unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		_ = to.Remove(temp)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// room says whether the disk of a store has as much more than what must stay free.
+func (s *shim) room(st *store) func(int64) error {
+	least := s.spec.Profile.Limits.Free
+	return func(bytes int64) error {
+		var disk unix.Statfs_t
+		if least > 0 && unix.Fstatfs(int(st.real.Fd()), &disk) == nil && room(disk)-bytes < least {
+			return fmt.Errorf("the disk of %s has only %s left, and %s must stay free", st.path, mebibytes(room(disk)), mebibytes(least))
+		}
+		return nil
+	}
+}
+
+// alone runs a git of ours with one argument in the cell of a command that has ended, within what is left of the command's limits. It has no settings
+// but those of the repository, and fetches nothing.
+func (s *shim) alone(c *cell, stdin *os.File, until time.Time, script, arg string) error {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	env := s.environ(c)
+	for _, kv := range []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_ALLOW_PROTOCOL=", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0"} {
+		name, _, _ := strings.Cut(kv, "=")
+		env = append(lacking(env, name), kv)
+	}
+	var pid int
+	c.do(func() {
+		pid, err = syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", script, arg}, &syscall.ProcAttr{
+			Dir: "/", Env: env, Files: []uintptr{stdin.Fd(), null.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	ended, childless := make(chan syscall.WaitStatus, 1), make(chan struct{})
+	go func() {
+		defer close(childless)
+		reap(pid, ended)
+	}()
+	status, why := s.within(until, ended)
+	killRest(childless)
+	if why == "" {
+		if status.Exited() && status.ExitStatus() == 0 {
+			return nil
+		}
+		why = fmt.Sprintf("git ended with status %d", status.ExitStatus())
+	}
+	return errors.New(why)
+}
+
+// within waits for a process of ours, and says why it has to be ended.
+func (s *shim) within(until time.Time, ended <-chan syscall.WaitStatus) (status syscall.WaitStatus, why string) {
+	look := time.NewTicker(lookMost)
+	defer look.Stop()
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	for {
+		select {
+		case status = <-ended:
+			return status, ""
+		case <-look.C:
+			if why, _ = s.spec.Profile.Limits.exceeded(); why != "" {
+				return status, why
+			}
+		case <-late.C:
+			return status, "it took too long"
+		case <-s.signals:
+			return status, "it was told to end"
+		}
+	}
+}
