@@ -18,14 +18,14 @@ build: ## build bin/taskdaemon
 demo: build ## a feature of five tasks, in parallel, killed in the middle, merged to main (rehearsal model, under 60 s)
 	./demo/run.sh
 
-test: ## the whole suite: units, sessions, crashes, simulation, mutants, race detector, a short fuzz of some targets
+test: ## units, sessions, simulation, and by commit a share of the crashes and mutants
 	./.ci/test
 
 race: ## the unit tests and the simulation under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./internal/... ./test/sim
 
-crash: ## the crash suite alone
-	$(GO) test -count=1 -timeout 20m ./test/crash
+crash: ## the crash suite, whole
+	$(GO) test -count=1 -timeout 90m ./test/crash
 
 soak: ## the long version of everything that kills and cuts (hours)
 	TASKDAEMON_SOAK=1 $(GO) test -count=1 -p 1 -timeout 12h ./...

@@ -95,7 +95,7 @@ func BenchmarkSandbox(b *testing.B) {
 			boxed.Task = td.NewTaskID() // a shim of its own
 			boxed.Profile = &sandbox.Profile{
 				Files: sandbox.WorkspaceWrite, Network: c.network, Required: true, Workspace: free.Dir,
-				Write: sandbox.Caches(os.Getenv), Hide: append(sandbox.Hidden(os.Getenv), filepath.Dir(s.Dir)),
+				Cache: sandbox.Caches(os.Getenv), Blank: sandbox.Blanks(os.Getenv), See: sandbox.Readable(os.Getenv), Hide: append(sandbox.Hidden(os.Getenv), filepath.Dir(s.Dir)),
 				Limits: sandbox.Limits{Memory: 1 << 30, Processes: 1000, FileSize: 1 << 30},
 			}
 			var ours, bare sample

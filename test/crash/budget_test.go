@@ -21,7 +21,7 @@ func prices() string {
 // often they were cut off.
 func raiseAll(ctx context.Context, p *person, t td.Task) error {
 	if b := t.Status.Blocked; b != nil && b.Budget != nil && !b.Budget.Passes() {
-		if _, err := p.svc.RaiseBudget(ctx, api.RaiseBudget{Scope: b.Budget.Scope, Amount: 50_000_000, By: "person"}); err != nil {
+		if _, err := p.svc.RaiseBudget(ctx, api.RaiseBudget{Scope: b.Budget.Scope, Amount: 50_000_000, Tokens: 50_000_000, By: "person"}); err != nil {
 			return err
 		}
 		t.Requests = nil // which takes the request back that is about this

@@ -105,7 +105,9 @@ func TestEveryPoint(t *testing.T) {
 	hits := map[string]int{}
 	var mu sync.Mutex
 	again := map[string][]plan{} // by scenario: those that die in a recovery
-	each(chosen(), func(s scenario) {
+	_, parts := part(t)
+	scenarios := mine(t, chosen())
+	each(scenarios, func(s scenario) {
 		base := s.baseline(t)
 		if len(s.points) > 0 && !s.again {
 			return
@@ -115,7 +117,7 @@ func TestEveryPoint(t *testing.T) {
 		defer mu.Unlock()
 		again[s.name] = found
 	})
-	for _, s := range chosen() {
+	for _, s := range scenarios {
 		base := s.baseline(t)
 		names := make([]string, 0, len(base.trace))
 		for name := range base.trace {
@@ -151,23 +153,23 @@ func TestEveryPoint(t *testing.T) {
 	runAll(t, plans, died)
 	// What happens beside a run may be over before the hit that was chosen comes, or before a recovery was looked at.
 	for try := 0; try < 3 && *only == "" && *point == "" && !t.Failed(); try++ {
-		if planned := undied(all, nil, 0); slices.ContainsFunc(points(t), func(name string) bool {
+		if planned := undied(all, nil, 0); parts == 1 && slices.ContainsFunc(points(t), func(name string) bool {
 			return !excused(name) && !slices.ContainsFunc(planned, func(p plan) bool { return p.last() == name })
 		}) {
-			for _, s := range chosen() {
+			for _, s := range scenarios {
 				if s.again || len(s.points) == 0 {
 					all = append(all, recoveries(t, s, s.baseline(t))...)
 				}
 			}
 		}
-		runAll(t, undied(all, hits, try), died)
+		runAll(t, slices.DeleteFunc(undied(all, hits, try), func(p plan) bool { return !due(t, p.last()) }), died)
 	}
 	total := 0
 	for _, n := range hits {
 		total += n
 	}
 	t.Logf("%d kills at %d points", total, len(hits))
-	if *only != "" || *point != "" || t.Failed() {
+	if *only != "" || *point != "" || parts > 1 || t.Failed() {
 		return
 	}
 	for _, name := range points(t) {
@@ -177,23 +179,52 @@ func TestEveryPoint(t *testing.T) {
 	}
 }
 
-// share leaves of the plans the part that TASKDAEMON_CRASH_PART names, as 0/3 to 2/3 for the thirds, and so
-// each point that would be left out once.
-func share(t *testing.T, plans []plan) []plan {
+// part is which of how many parts of the suite TASKDAEMON_CRASH_PART asks for, as 0/3 to 2/3 for the thirds; all of it when it is not set.
+func part(t *testing.T) (k, n int) {
 	t.Helper()
-	k, n := 0, 1
+	k, n = 0, 1
 	if text := os.Getenv("TASKDAEMON_CRASH_PART"); text != "" {
 		if _, err := fmt.Sscanf(text, "%d/%d", &k, &n); err != nil || n < 1 || k < 0 || k >= n {
 			t.Fatalf("TASKDAEMON_CRASH_PART=%s: want a part such as 0/2", text)
 		}
 	}
+	return k, n
+}
+
+// groups is how many groups of scenarios the parts of the suite take turns with: each scenario has to be run a few times before the first kill.
+const groups = 4
+
+// mine are those of the scenarios that a part of the suite runs; all, if that would be none.
+func mine(t *testing.T, all []scenario) []scenario {
+	t.Helper()
+	k, n := part(t)
+	some := slices.DeleteFunc(slices.Clone(all), func(s scenario) bool {
+		return n > 1 && int(crc32.ChecksumIEEE([]byte(s.name))%groups) != k%groups
+	})
+	if len(some) == 0 {
+		return all
+	}
+	return some
+}
+
+// due reports whether a part of the suite must die at a point: at half of them, which half goes by the part. The whole suite dies at all.
+func due(t *testing.T, name string) bool {
+	t.Helper()
+	k, n := part(t)
+	return n == 1 || int(crc32.ChecksumIEEE([]byte(name))%2) == k%2
+}
+
+// share leaves the part of the plans that is asked for, and so each point that is due and would be left out once.
+func share(t *testing.T, plans []plan) []plan {
+	t.Helper()
+	k, n := part(t)
 	var mine, rest []plan
 	for _, p := range plans {
 		if p.spare {
 			continue
 		}
 		sum := crc32.ChecksumIEEE(fmt.Append(nil, p.scenario.name, p.kills))
-		if int(sum%uint32(n)) == k {
+		if of := max(n/groups, 1); int(sum)%of == k/groups%of {
 			mine = append(mine, p)
 		} else {
 			rest = append(rest, p)
@@ -211,7 +242,7 @@ func share(t *testing.T, plans []plan) []plan {
 		planned[p.last()]++
 	}
 	for _, p := range rest {
-		if planned[p.last()] < enough(p.last()) {
+		if due(t, p.last()) && planned[p.last()] < enough(p.last()) {
 			planned[p.last()]++
 			mine = append(mine, p)
 		}
@@ -274,16 +305,17 @@ func recoveries(t *testing.T, s scenario, base baseline) []plan {
 
 // TestKilledAgainWhileRecovering kills a second time, somewhere in the recovery from the first.
 func TestKilledAgainWhileRecovering(t *testing.T) {
-	const want = 200
+	_, parts := part(t)
+	want := 200 / parts
 	rnd := rand.New(rand.NewPCG(seed(t), 2))
 	var plans []plan
 	// Those that are there for a few points alone are killed at those.
-	scenarios := slices.DeleteFunc(slices.Clone(chosen()), func(s scenario) bool { return len(s.points) > 0 })
+	scenarios := mine(t, slices.DeleteFunc(slices.Clone(chosen()), func(s scenario) bool { return len(s.points) > 0 }))
 	bases := make([]baseline, len(scenarios))
 	for i, s := range scenarios {
 		bases[i] = s.baseline(t)
 	}
-	for i := range soak(want+80, 2040) {
+	for i := range soak(want*7/5+8, 2040) { // not all of them live long enough to be killed twice; of a few, luck has it
 		s, base := scenarios[i%len(scenarios)], bases[i%len(scenarios)]
 		plans = append(plans, plan{scenario: s, base: base, kills: []kill{
 			{"*", 1 + rnd.IntN(base.total)}, {"*", 1 + rnd.IntN(max(base.total*2/3, 1))},

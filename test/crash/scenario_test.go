@@ -275,6 +275,21 @@ turns:
 `,
 	},
 	{
+		name: "over a token budget", yes: true, person: raiseAll,
+		points: []string{
+			"engine.budget.warned", "engine.budget.before_stop", "daemon.budget.raised", "sqlite.ledger.before_write",
+			"engine.model.before_call", "engine.model.answered", "engine.inbox.obeyed",
+		},
+		config: "prices: {file: PRICES}\nmax_tokens: 1000\nwindow: {tokens: 50000}\nbudget: {task_tokens: 20k, day_tokens: 40k}\n",
+		script: `
+turns:
+  - {usage: {input: 5000, output: 500}, tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]}
+  - {repeat: 7, usage: {input: 5000, output: 500}, tools: [{name: Glob, input: {pattern: "{{turn}}.none"}}]}
+  - {usage: {input: 5000, output: 500}, tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]}
+  - tools: [{name: Complete, input: {summary: counted}}]
+`,
+	},
+	{
 		name: "over the budget of the day", yes: true, person: answerForAll,
 		points: []string{
 			"engine.budget.before_stop", "engine.ask.before", "engine.ask.asked", "engine.inbox.taken", "engine.inbox.obeyed",
@@ -302,7 +317,7 @@ scenes:
       - tools: [{name: Bash, input: {command: "true build child; echo child >> COUNTER"}}]
       - tools: [{name: Complete, input: {summary: built}}]
 turns:
-  - tools: [{name: Bash, input: {command: "true build parent; sleep 0.3; echo parent >> COUNTER", background: true}}]
+  - tools: [{name: Bash, input: {command: "true build parent; sleep 2; echo parent >> COUNTER", background: true}}]
   - tools: [{name: Task, input: {title: second, prompt: "build it, too"}}]
   - tools: [{name: Complete, input: {summary: both built}}]
 `,
@@ -502,4 +517,4 @@ func prepare(t *testing.T, dir string, git, plan bool) {
 	}
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute

@@ -88,7 +88,7 @@ func TestSeed003E1(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("PATH", s.path("bin")+":"+os.Getenv("PATH"))
+	t.Setenv("TASKDAEMON_FAILPOINT_GIT", s.path("bin/git"))
 	s.start(nil)
 	s.add("sub", twoSteps, false)
 	s.untilState("sub", td.Waiting)

@@ -34,6 +34,18 @@ turns:
 `,
 	},
 	{
+		// The person's commits pass a hook: they are asked before their branch follows without, and say always.
+		name: "trunk with a hook", git: true, worktree: true, submit: submitHooked, person: alwaysInProject, points: []string{
+			"engine.ask.before", "engine.ask.asked", "engine.rules.recorded", "engine.rules.kept", "engine.merge.followed",
+		}, script: `
+turns:
+  - tools:
+      - {name: Bash, input: {command: "echo once >> COUNTER"}}
+      - {name: Write, input: {path: made.txt, content: "in a worktree\n"}}
+  - tools: [{name: Complete, input: {summary: made}}]
+`,
+	},
+	{
 		// What the model is told of the rebase depends on the moment of the kill. That the trunk was noticed shows in seen/main.
 		name: "rebase", git: true, worktree: true, yes: true, cut: true, person: commitToTrunk, points: []string{
 			"daemon.trunk.before_tell", "daemon.trunk.told", "engine.rebase.committed", "engine.rebase.rebased",
@@ -250,4 +262,25 @@ func (w *crashRun) trunkLog() (string, error) {
 		out = append(out, "kept: "+string(has)...)
 	}
 	return string(out), nil
+}
+
+// submitHooked adds the task in a repository with a hook that would refuse each commit.
+func submitHooked(ctx context.Context, p *person, dir, script string) (td.Task, error) {
+	if err := os.WriteFile(filepath.Join(dir, ".git", "hooks", "commit-msg"), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+		return td.Task{}, err
+	}
+	return p.svc.AddTask(ctx, api.AddTask{Key: "the task", Prompt: "do it", Dir: dir, Yes: true, Rehearsal: script})
+}
+
+// alwaysInProject answers whatever is asked for good.
+func alwaysInProject(ctx context.Context, p *person, t td.Task) error {
+	for _, r := range t.Requests {
+		if r.About == td.AboutUnknown {
+			continue
+		}
+		if err := p.once(ctx, "answer/"+string(r.ID), string(r.ID), api.Command{Type: td.CmdAnswer, Answer: td.Always, Scope: td.ProjectScope}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

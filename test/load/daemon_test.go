@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ type house struct {
 	cmd  *exec.Cmd
 	said bytes.Buffer // on its standard error; read it when done is closed
 	done chan struct{}
+
+	redials atomic.Int64 // streams that the daemon ended and their subscriber began again
 }
 
 // open starts a daemon on the rehearsal model that has room for all tasks, and waits until it answers.
@@ -36,7 +39,7 @@ func open(t *testing.T, loops int) *house {
 	h := &house{t: t, dir: t.TempDir(), done: make(chan struct{})}
 	h.write("config/taskdaemon/config.yaml", fmt.Sprintf(
 		"provider: rehearsal\ndrift: {repeats: 0}\nlimits: {loops: %d, turns: 100000}\ntimeouts: {permission: 1h}\n", loops))
-	h.svc = client.New(client.Options{Socket: h.socket()})
+	h.svc = client.New(client.Options{Socket: h.socket(), Redial: h.redial})
 	t.Cleanup(h.svc.Close)
 	h.cmd = exec.Command(binary, "--state", h.path("state"), "daemon", "start", "--foreground")
 	h.cmd.Env = []string{
@@ -59,6 +62,15 @@ func open(t *testing.T, loops int) *house {
 		return err == nil
 	})
 	return h
+}
+
+// redial goes on with a stream that was lost, as our commands do: the daemon leaves behind who reads nothing for ten seconds, and on
+// a machine that stood still this is somebody who wanted to. It happens to few, or the daemon is at fault.
+func (h *house) redial(_ context.Context, cause error) error {
+	if n := h.redials.Add(1); n > int64(*subscriberCount/10) {
+		return fmt.Errorf("%d streams were lost: %w", n, cause)
+	}
+	return nil
 }
 
 func (h *house) path(rel string) string { return filepath.Join(h.dir, rel) }
@@ -139,13 +151,16 @@ func (h *house) descriptors() (d descriptors) {
 	return d
 }
 
+// ownSockets are those of a daemon that nobody talks to: it listens, and talks to the process that starts its git.
+const ownSockets = 2
+
 // alone waits until the daemon has no connection, and says what it has open then.
 func (h *house) alone(when string) (d descriptors) {
 	h.t.Helper()
 	h.until("the daemon has no connection "+when, func(context.Context) bool {
 		h.svc.Close() // each time: a connection may have become idle since
 		d = h.descriptors()
-		return d.sockets == 1 // it listens
+		return d.sockets == ownSockets
 	})
 	return d
 }

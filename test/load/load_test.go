@@ -288,6 +288,6 @@ func (h *house) compare(subscribers []*subscriber) {
 	for _, r := range truth {
 		events += r.seq
 	}
-	h.t.Logf("%d subscribers in %d visits saw %d events of %d tasks, and %d pieces that are not journaled",
-		len(subscribers), visits, events, len(truth), pieces)
+	h.t.Logf("%d subscribers in %d visits, of which %d went on after the connection was lost, saw %d events of %d tasks, and %d pieces that are not journaled",
+		len(subscribers), visits, h.redials.Load(), events, len(truth), pieces)
 }

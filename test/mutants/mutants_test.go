@@ -29,6 +29,12 @@ var (
 
 	planned = []string{"./internal/daemon", "-run", "TestRandomGraphs", "-args", "-sim.seeds=200"}
 
+	hostile  = []string{"./internal/git", "-run", "Hostile"}
+	launched = []string{"./internal/sandbox", "-run", "Launch"}
+	escape   = []string{"./internal/sandbox", "-run", "TestEscape$/(others|git_folders)"}
+
+	traps = []string{"./internal/sandbox", "-run", "TestGitTraps|TestCheckObject"}
+
 	graphLog = []string{"./internal/jsonl", "-args", "-rapid.nofailfile"} // what fails for a mutant is not to be tried again
 )
 
@@ -99,7 +105,7 @@ var mutants = []mutant{
 	},
 	{
 		"budgets are not held", "internal/store/rule/budget.go",
-		"if err := b.Short(k.want); err != nil {", "if err := b.Short(k.want); err != nil && false {", memory,
+		"if err := b.Short(c.Of(k.want.Amount, k.want.Tokens)); err != nil {", "if err := b.Short(c.Of(k.want.Amount, k.want.Tokens)); err != nil && false {", memory,
 	},
 	{
 		"what others have set aside does not count", "internal/td/budget.go",
@@ -252,6 +258,106 @@ var mutants = []mutant{
 	{
 		"a clock goes back with the wall clock", "internal/jsonl/clock.go",
 		"case wall > c.last.Wall || c.last == (Stamp{}):", "case wall != c.last.Wall:", graphLog,
+	},
+	{
+		"the daemon's git is started without a view", "internal/git/standin.go",
+		"return launcher.Start(l)", "return launchUnconfined(l)", hostile,
+	},
+	{
+		"a program of the workspace can be executed in a view", "internal/sandbox/view.go",
+		"r.allow(path, read|rightsWrite)", "r.allow(path, read|rightsWrite|unix.LANDLOCK_ACCESS_FS_EXECUTE)", launched,
+	},
+	{
+		"a program of the workspace can be loaded in a view", "internal/sandbox/view.go",
+		"partOpen = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC", "partOpen = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV", launched,
+	},
+	{
+		"all that can be read in a view can be written", "internal/sandbox/view.go",
+		"{v.Read, partData, false}", "{v.Read, partOpen, false}", launched,
+	},
+	{
+		"the settings of a repository are what its git reads", "internal/git/run.go",
+		"l.View.Files = standsIn", "_ = standsIn", hostile,
+	},
+	{
+		"a repository borrows objects from wherever it likes", "internal/git/settings.go",
+		"if !named {", "if !named && false {", []string{"./internal/git", "-run", "TestCheckoutOf"},
+	},
+	{
+		"main follows without the person's hooks, unasked", "internal/worktree/worktree.go",
+		"return set == config.TrunkAsk, lacking(demands), err", "return set == config.TrunkAsk, lacking(git.Demands{Hooks: demands.Hooks[:0]}), err", []string{"./internal/worktree", "-run", "TestAsks"},
+	},
+	{
+		"links are followed on the way to a file", "internal/beneath/beneath.go",
+		"unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS", "unix.RESOLVE_BENEATH", []string{"./internal/beneath"},
+	},
+	{
+		"what is not written can be changed in mode and owner", "internal/sandbox/trees.go",
+		"Attr_set: unix.MOUNT_ATTR_RDONLY", "Attr_set: unix.MOUNT_ATTR_NODEV", []string{"./internal/sandbox", "-run", "TestEscape$"},
+	},
+	{
+		"plan mode leaves the network", "internal/engine/tools.go",
+		"p.Files, p.Write, p.Network, p.Required = sandbox.ReadOnly, nil, sandbox.NetworkOff, true", "p.Files, p.Write, p.Required = sandbox.ReadOnly, nil, true", engine,
+	},
+	{
+		"what is allowed because it is held runs free", "internal/engine/tools.go",
+		"env.Sandbox = func() *sandbox.Profile { return r.heldTo(d.Confined) }\n\tif !d.Looks {", "env.Sandbox = func() *sandbox.Profile { return r.heldTo(policy.Unconfined) }\n\tif !d.Looks {", engine,
+	},
+	{
+		"a rule about validators is passed over", "internal/engine/validator.go",
+		"if d.Verdict != policy.Ask || !d.Unruled {", "if d.Verdict != policy.Ask {", []string{"./internal/engine", "-run", "Validator"},
+	},
+	{
+		"an answer keeps rules that nobody offered", "internal/daemon/answer.go",
+		"if !slices.ContainsFunc(r.Offers, func(o td.Offer) bool { return slices.Contains(o.Rules, rule) }) {", "if false {", []string{"./internal/daemon", "-run", "Answer|Offer"},
+	},
+	{
+		"what has no price has no bound", "internal/engine/budget.go",
+		"if len(caps) == 0 && b.Unpriced > 0 {", "if false {", []string{"./internal/engine", "-run", "Budget"},
+	},
+	{
+		"the daemon starts with a git that is confined in part", "internal/daemon/sandbox.go",
+		"if mode != config.SandboxRequired {", "if true {", []string{"./internal/daemon", "-run", "TestGitMustBeConfined"},
+	},
+	{
+		"a command whose mounts fail runs without", "internal/sandbox/cell.go",
+		"case p.Required || !mountsWork():", "case true:", escape,
+	},
+	{
+		"a command sets limits of other processes", "internal/sandbox/seccomp.go",
+		"f.only(unix.SYS_PRLIMIT64,", "f.only(unix.SYS_GETRLIMIT,", escape,
+	},
+	{
+		"a command shares memory with other processes", "internal/sandbox/base.go",
+		"unix.CLONE_NEWNS | unix.CLONE_NEWIPC", "unix.CLONE_NEWNS", escape,
+	},
+	{
+		"a command has the person's terminals", "internal/sandbox/mounts.go",
+		"if err := mountTerminals(); err != nil {", "if err := error(nil); err != nil {", escape,
+	},
+	{
+		"a workspace opens whatever it says is its repository", "internal/sandbox/git.go",
+		"filepath.Dir(own) != filepath.Join(common, \"worktrees\")", "false", escape,
+	},
+	{
+		"a job leads git elsewhere as long as it runs", "internal/sandbox/execute.go",
+		"over = watchOver(c.repos)", "_ = watchOver", escape,
+	},
+	{
+		"a repository that a command made keeps its programs", "internal/sandbox/execute.go",
+		"removed = append(removed, p.disarm(c.had, gitFolders(c.repos), links)...)", "_, _ = p, links", escape,
+	},
+	{
+		"an object is believed by its name", "internal/sandbox/object.go",
+		"case hex.EncodeToString(sum.Sum(nil)) != name:", "case false:", traps,
+	},
+	{
+		"an index may lead anywhere", "internal/sandbox/index.go",
+		"case !plainPath(path, mode == modeFolder):", "case false:", traps,
+	},
+	{
+		"a trunk that went on is not checked", "internal/merge/merge.go",
+		"said, err := passes(ctx, repo, []joined{{own, to}}, check)", "said, err := \"\", error(nil)", []string{"./internal/merge"},
 	},
 }
 

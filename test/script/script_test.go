@@ -143,7 +143,7 @@ func stopAll(dir string) {
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGTERM)
 	}
-	end := time.Now().Add(5 * time.Second)
+	end := time.Now().Add(patience)
 	for _, pid := range pids {
 		for alive(pid) && time.Now().Before(end) {
 			<-time.After(5 * time.Millisecond)
@@ -251,7 +251,7 @@ func kill9(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no daemon to kill")
 	}
 	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
-	for end := time.Now().Add(5 * time.Second); alive(pid); {
+	for end := time.Now().Add(patience); alive(pid); {
 		if time.Now().After(end) {
 			ts.Fatalf("pid %d does not die", pid)
 		}
@@ -276,7 +276,8 @@ func shims9(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-const patience = 30 * time.Second
+// patience is how long anything may take before a script gives up: machines are shared.
+const patience = 2 * time.Minute
 
 // until TASK STATE… waits until the task is in one of the states.
 func until(ts *testscript.TestScript, neg bool, args []string) {

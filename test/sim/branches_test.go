@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -228,6 +229,18 @@ func (h hands) Rebased(_ context.Context, w td.Worktree, onto string) (bool, err
 	return h.history(h.heads[w.Branch])[number(onto)], nil
 }
 
+func (h hands) Holds(ctx context.Context, w td.Worktree, commit string) (bool, error) {
+	return h.Rebased(ctx, w, commit)
+}
+
+func (h hands) Follows(_ context.Context, _ td.Worktree, commit, earlier string) (bool, error) {
+	h.branches.mu.Lock()
+	defer h.branches.mu.Unlock()
+	return h.history(number(commit))[number(earlier)], nil
+}
+
+func (h hands) Merging(context.Context, td.Worktree) (bool, error) { return false, nil }
+
 func (h hands) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
 	res, err := merge.Merge(ctx, simRepo{h, w}, w.Into, own, beside, check)
 	if err == nil && len(res.Conflicts) > 0 {
@@ -261,9 +274,13 @@ func (h hands) Checkout(context.Context, td.Worktree, string, string) (string, e
 
 func (h hands) Resolves(td.Worktree) bool { return false }
 
-func (h hands) Asks(context.Context, td.Worktree) (bool, error) { return false, nil }
+func (h hands) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
-func (h hands) Follow(ctx context.Context, w td.Worktree) (why string, err error) {
+func (h hands) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (why string, err error) {
+	res, err := merge.CatchUp(ctx, simRepo{h, w}, own, check)
+	if err != nil || len(res.Conflicts) > 0 {
+		return strings.Join(res.Conflicts, ", "), err
+	}
 	err = h.do(ctx, func() error {
 		if !h.history(h.heads[w.Into])[h.heads[w.Trunk]] {
 			why = "it has commits of its own"
