@@ -112,7 +112,8 @@ type Status struct {
 	Calls     Calls              `json:"calls"`
 	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so
 	Clashes   []Clash            `json:"clashes,omitempty"`
-	Crowded   []string           `json:"crowded,omitempty"` // disks of live tasks with worktrees that fill up, in words
+	Unlanded  []td.Unlanded      `json:"unlanded,omitempty"` // merged work that trunks lack
+	Crowded   []string           `json:"crowded,omitempty"`  // disks of live tasks with worktrees that fill up, in words
 }
 
 // Clash is a conflict that is to come: the work of two tasks, or of a task and what is merged, changes the same lines.

@@ -95,7 +95,7 @@ func runExits() map[string]string {
 	out := talks(exitRunNoPlan, exitInterrupted)
 	out[exitKey(exitOK)] = "complete, limit reached or interrupted"
 	out[exitKey(exitFailed)] = "complete and a task failed, or failure"
-	out[exitKey(exitRunBlocked)] = "blocked"
+	out[exitKey(exitRunBlocked)] = "blocked, or all tasks ended and a branch lacks their work"
 	out[exitKey(exitRunNoPlan)] = "no plan"
 	return out
 }
@@ -165,6 +165,7 @@ type ran struct {
 	Open       int           `json:"open"`
 	Tasks      []ranTask     `json:"tasks,omitempty"`
 	InTheWay   []api.Planned `json:"in_the_way,omitempty"`
+	Unlanded   []td.Unlanded `json:"unlanded,omitempty"`
 }
 
 type ranTask struct {
@@ -177,7 +178,7 @@ type ranTask struct {
 func (a *app) endRun(run api.Run, tasks []ranTask) error {
 	out := ran{
 		Outcome: run.End.Outcome, Run: run.Run, Iterations: run.Iterations, Completed: run.Completed, Failed: run.Failed, Open: run.Remaining,
-		Tasks: tasks, InTheWay: run.InTheWay,
+		Tasks: tasks, InTheWay: run.InTheWay, Unlanded: run.End.Unlanded,
 	}
 	if a.json {
 		if err := a.printJSON(out); err != nil {
@@ -194,7 +195,7 @@ func (a *app) endRun(run api.Run, tasks []ranTask) error {
 		return nil
 	case td.RunFailure:
 		return outcome(exitFailed)
-	case td.RunBlocked:
+	case td.RunBlocked, td.RunUnlanded:
 		return outcome(exitRunBlocked)
 	case td.RunNoPlan:
 		return outcome(exitRunNoPlan)
@@ -211,6 +212,10 @@ func (a *app) printRunEnd(r ran) {
 			words = a.style.red("complete, with failures")
 		}
 		fmt.Fprintf(a.stdout, "%s: %s\n", words, counts)
+	case td.RunUnlanded:
+		fmt.Fprintf(a.stdout, "%s: %s\n", a.style.warn("finished, but not everything is on its branch"), counts)
+		a.printUnlanded(r.Unlanded)
+		a.say("taskdaemon keeps trying; to see how it stands: %s", a.typeable("taskdaemon status"))
 	case td.RunBlocked:
 		fmt.Fprintf(a.stdout, "%s: %s\n", a.style.warn("blocked"), counts)
 		for _, p := range r.InTheWay {

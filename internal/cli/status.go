@@ -79,6 +79,10 @@ func runStatus(ctx context.Context, o statusOptions) error {
 			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(whatNext(t)))
 		}
 	}
+	if len(st.Unlanded) > 0 {
+		fmt.Fprintln(a.stdout, "\nnot on its branch yet")
+		a.printUnlanded(st.Unlanded)
+	}
 	a.printClashes(st.Clashes)
 	a.printCrowded(st.Crowded)
 	if len(st.Waiting) > 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
 )
 
 // printCrowded says which disks fill up.
@@ -23,4 +24,23 @@ func (a *app) printClashes(list []api.Clash) {
 	for _, c := range list {
 		fmt.Fprintf(a.stdout, "  %s and %s: %s\n", plainLine(c.A, 60), plainLine(c.B, 60), plainLine(strings.Join(c.Files, ", "), 200))
 	}
+}
+
+// printUnlanded says which branches lack merged work, why, and what to type.
+func (a *app) printUnlanded(list []td.Unlanded) {
+	for _, u := range list {
+		fmt.Fprintln(a.stdout, "  "+a.style.warn(unlandedWords(u)))
+		if u.Hint != "" {
+			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(plainLine(u.Hint, 300)))
+		}
+	}
+}
+
+// unlandedWords say which branch lacks which work, and why.
+func unlandedWords(u td.Unlanded) string {
+	why := u.Reason
+	if why == "" {
+		why = "the next attempt is under way"
+	}
+	return plainLine(fmt.Sprintf("%s lacks the work of %s: %s", u.Trunk, strings.Join(u.Tasks, ", "), why), 500)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,9 @@ func runWorktreeList(ctx context.Context, o worktreeListOptions) error {
 	if a.json {
 		return a.printJSON(all)
 	}
+	defer a.printUnlanded(slices.DeleteFunc(unlandedIn(ctx, svc, ""), func(u td.Unlanded) bool {
+		return q.Ref != "" || q.Dir != "" && !strings.HasPrefix(q.Dir+"/", u.Repo+"/")
+	}))
 	if len(all) == 0 {
 		a.say("there are none")
 		return nil
@@ -164,6 +168,15 @@ func whereWords(w api.Worktree) string {
 	return where
 }
 
+// unlandedIn is the merged work that branches of a repository lack; of all repositories without one. Where the daemon does not say there is nothing to show.
+func unlandedIn(ctx context.Context, svc api.Service, repo string) []td.Unlanded {
+	st, err := svc.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(st.Unlanded, func(u td.Unlanded) bool { return repo != "" && u.Repo != repo })
+}
+
 // worktreeRows are what `task show` says of the worktree of a task.
 func worktreeRows(ctx context.Context, svc api.Service, t td.Task) [][]string {
 	w := t.Worktree
@@ -172,6 +185,11 @@ func worktreeRows(ctx context.Context, svc api.Service, t td.Task) [][]string {
 	}
 	where := plainLine(fmt.Sprintf("of %s, on %s, for %s", w.Repo, w.Branch, w.Into), 300)
 	rows := [][]string{{"worktree", where}}
+	for _, u := range unlandedIn(ctx, svc, w.Repo) {
+		if slices.Contains(u.Tasks, t.Handle) {
+			rows = append(rows, []string{"not landed", unlandedWords(u)}, []string{"", plainLine(u.Hint, 300)})
+		}
+	}
 	found, err := svc.Worktrees(ctx, api.WorktreeQuery{Ref: string(t.ID)})
 	switch {
 	case err != nil:

@@ -55,6 +55,9 @@ func (d *Daemon) unneeded(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	needed := map[string]bool{}
+	if d.trunks != nil {
+		needed[d.trunks.landing.checksIn()] = true
+	}
 	for _, t := range tasks {
 		for _, s := range t.InFlight {
 			if s.Kind == td.VerifyStep || s.Kind == td.MergeStep {

@@ -75,7 +75,7 @@ func (i *inspection) repository(ctx context.Context, repo string, tasks []td.Tas
 		i.kept += len(t.Kept)
 		i.tree(ctx, t)
 	}
-	i.behind(ctx, tasks)
+	i.behind(ctx, repo, tasks)
 	if room, err := i.trees.RoomOf(ctx, repo); err == nil && room.Warning() != "" {
 		i.check.Detail += "; " + room.Warning()
 	}
@@ -106,15 +106,26 @@ func (i *inspection) tree(ctx context.Context, t worktree.Tree) {
 	}
 }
 
-// behind adds how far trunks have not followed. That is no fault: a person has changes of their own there, or wants it so.
-func (i *inspection) behind(ctx context.Context, tasks []td.Task) {
-	seen := map[string]bool{}
+// behind adds what trunks lack. That is no fault: a person has changes of their own there, or wants it so.
+func (i *inspection) behind(ctx context.Context, repo string, tasks []td.Task) {
+	unlanded, err := i.trees.Unlanded(ctx, repo)
+	if err != nil {
+		return
+	}
+	named := map[string]bool{}
+	for _, u := range unlanded {
+		named[u.Into] = true
+		i.check.Detail += fmt.Sprintf("; %s of %s lacks the work of %s", u.Trunk, repo, strings.Join(u.Tasks, ", "))
+		if u.Reason != "" {
+			i.check.Detail += fmt.Sprintf(" (%s; %s)", u.Reason, u.Hint)
+		}
+	}
 	for _, t := range tasks {
 		w := t.Worktree
-		if w == nil || seen[w.Into] {
+		if w == nil || named[w.Into] {
 			continue
 		}
-		seen[w.Into] = true
+		named[w.Into] = true
 		into, err := git.RefAt(ctx, w.Repo, "refs/heads/"+w.Into)
 		if err != nil || into == "" {
 			continue

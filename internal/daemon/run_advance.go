@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,6 +29,8 @@ type standing struct {
 	other []td.Task // of the project, at work in the same folder
 	mine  []td.Task // that it started and that have not ended
 	begun int       // iterations
+
+	unlanded []td.Unlanded // of the work it is about, when it ends
 }
 
 // advance takes a run one step further: it starts what may start now, or ends the run if there is nothing to wait for.
@@ -85,8 +88,46 @@ func (r *runs) advance(ctx context.Context, name string) (api.Run, error) {
 		r.poke(g.Project)
 		return out, nil
 	}
+	if outcome == td.RunComplete {
+		if at.unlanded, err = r.lacking(ctx, at); err != nil {
+			return out, err
+		}
+		if len(at.unlanded) > 0 {
+			outcome = td.RunUnlanded
+		}
+	}
 	out.GraphRun, err = r.end(ctx, g, outcome, &at)
 	return out, err
+}
+
+// lacking is what trunks lack of the work that a run is about. A repository that cannot be asked says nothing: the run ends all the same.
+func (r *runs) lacking(ctx context.Context, at standing) ([]td.Unlanded, error) {
+	about, repos := map[string]bool{}, map[string]bool{}
+	for _, id := range at.scope.leaves {
+		t, err := r.journal.Task(ctx, id)
+		switch {
+		case err == nil && t.Worktree != nil:
+			about[t.Handle], repos[t.Worktree.Repo] = true, true
+		case err != nil && !td.IsKind(err, td.NotFound):
+			return nil, err
+		}
+	}
+	var lacking []td.Unlanded
+	for _, repo := range slices.Sorted(maps.Keys(repos)) {
+		all, err := r.trees.Unlanded(ctx, repo)
+		if err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
+			r.o.Log.Warn("look what trunks lack", "repo", repo, "err", err)
+		}
+		for _, u := range all {
+			if slices.ContainsFunc(u.Tasks, func(handle string) bool { return about[handle] }) {
+				lacking = append(lacking, u)
+			}
+		}
+	}
+	return lacking, nil
 }
 
 // named is the run of this name.
@@ -281,7 +322,7 @@ func (r *runs) end(ctx context.Context, g td.GraphRun, outcome td.RunOutcome, at
 	completed, failed := at.scope.counts()
 	fpRunEnding.Hit()
 	err := r.Daemon.own.append(ctx, td.GraphRunEnded{Run: g.Run, End: td.GraphEnd{
-		Outcome: outcome, Completed: completed, Failed: failed, Open: at.scope.open, Iterations: at.begun,
+		Outcome: outcome, Completed: completed, Failed: failed, Open: at.scope.open, Iterations: at.begun, Unlanded: at.unlanded,
 	}})
 	if err != nil {
 		return g, err

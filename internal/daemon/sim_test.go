@@ -318,7 +318,11 @@ func (j *simJournal) Create(ctx context.Context, s td.Spec, key string) (td.Task
 		return td.Task{}, errDead
 	}
 	j.l.planted(s)
-	return j.Journal.Create(ctx, s, key)
+	t, err := j.Journal.Create(ctx, s, key)
+	if err != nil || t.ID != s.ID { // the daemon's end came first, or the task was there
+		j.l.uprooted(s)
+	}
+	return t, err
 }
 
 // HolderOf knows who is alive: the holders of a simulation are no processes.

@@ -102,6 +102,18 @@ func (l *life) planted(s td.Spec) {
 	l.trees.due[s.ID] = l.trees.needs(s.ID)
 }
 
+// uprooted takes back that a task works somewhere: it was not created.
+func (l *life) uprooted(s td.Spec) {
+	if l.trees == nil || s.Worktree == nil {
+		return
+	}
+	l.trees.mu.Lock()
+	defer l.trees.mu.Unlock()
+	if l.trees.tasks[s.Worktree.Path] == s.ID {
+		delete(l.trees.tasks, s.Worktree.Path)
+	}
+}
+
 // begins holds what a new worktree begins with against what the tasks had made that its task waited for when it was started.
 func (o *orchard) begins(w git.Worktree, files worktreetest.Files) {
 	o.mu.Lock()
@@ -127,6 +139,7 @@ func (o *orchard) needs(id td.TaskID) (marks []string) {
 func (o *orchard) has(id td.TaskID, files worktreetest.Files, marks []string) {
 	for _, mark := range marks {
 		if !holds(files, mark) {
+			o.w.story(id)
 			o.w.faultf("%s begins without %s, which a task made that it waited for", id, mark)
 		}
 	}

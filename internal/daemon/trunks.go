@@ -31,7 +31,8 @@ const (
 // onto what is new; a trunk that is deleted or loses history pauses them all.
 type trunks struct {
 	*Daemon
-	poke chan struct{}
+	poke    chan struct{}
+	landing *landing
 	// looking is held from when it is known who works for a trunk until they are told: whoever comes to work for it meanwhile has seen it as it is.
 	looking chan struct{}
 }
@@ -45,7 +46,7 @@ func (t trunk) seenRef() string { return worktree.SeenRef(t.branch) }
 func (t trunk) ref() string     { return "refs/heads/" + t.branch }
 
 func newTrunks(d *Daemon) *trunks {
-	return &trunks{Daemon: d, poke: make(chan struct{}, 1), looking: make(chan struct{}, 1)}
+	return &trunks{Daemon: d, poke: make(chan struct{}, 1), landing: newLanding(d), looking: make(chan struct{}, 1)}
 }
 
 // begun has all trunks looked at if a new task works for one: it may be another one.
@@ -53,6 +54,7 @@ func (w *trunks) begun(t td.Task) {
 	if t.Worktree == nil {
 		return
 	}
+	w.landing.knows(t.Worktree.Repo)
 	select {
 	case w.poke <- struct{}{}:
 	default:
@@ -61,6 +63,9 @@ func (w *trunks) begun(t td.Task) {
 
 // run watches until ctx ends.
 func (w *trunks) run(ctx context.Context) error {
+	if err := w.landing.begin(ctx); err != nil {
+		return err
+	}
 	var (
 		events <-chan fsnotify.Event
 		errs   <-chan error
@@ -97,6 +102,7 @@ func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-
 			continue
 		}
 		w.look(ctx, watch)
+		w.land(ctx, watch)
 	}
 }
 
@@ -137,11 +143,20 @@ func (w *trunks) look(ctx context.Context, watch func(dir string)) {
 		return
 	}
 	for t, tasks := range live {
-		for _, dir := range []string{".git", ".git/refs/heads", filepath.Dir(".git/refs/heads/" + t.branch)} {
-			watch(filepath.Join(t.repo, dir))
+		for _, dir := range watched(t.repo, t.branch) {
+			watch(dir)
 		}
 		if err := w.compare(ctx, t, tasks); err != nil && ctx.Err() == nil {
 			w.o.Log.Warn("watch trunk", "repo", t.repo, "branch", t.branch, "err", err)
+		}
+	}
+}
+
+// land tries to update the trunks that lack merged work, and has their repositories watched: a commit, a stash or the end of a rebase may help.
+func (w *trunks) land(ctx context.Context, watch func(dir string)) {
+	for _, u := range w.landing.look(ctx) {
+		for _, dir := range watched(u.Repo, u.Trunk) {
+			watch(dir)
 		}
 	}
 }

@@ -292,9 +292,9 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 		func(context.Context) (*td.ToolResult, error) { return nil, nil }, //nolint:nilnil // a trunk that has followed follows no further
 		r.leased(key, wants, func(ctx context.Context) (td.Outcome, error) {
 			if !may {
-				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s stays, as a person wants it; the work is on %s: git merge %s", w.Trunk, w.Into, w.Into)}}, nil
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s not updated, as you answered; to merge: %s", w.Trunk, mergeByHand(w, ""))}}, nil
 			}
-			why, err := r.Worktrees.Follow(ctx, w, workOf(r.log.Task()), func(ctx context.Context, commit string, of []merge.Work) (string, error) {
+			in, err := r.Worktrees.Follow(ctx, w, workOf(r.log.Task()), func(ctx context.Context, commit string, of []merge.Work) (string, error) {
 				checks++
 				return r.checkMerged(ctx, w, commit, key.Try(attempt), checks, of)
 			})
@@ -302,10 +302,10 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 				return gitFailed(ctx, err)
 			}
 			fpFollowed.Hit()
-			if why != "" {
-				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s stays: %s", w.Trunk, why)}}, nil
+			if in.Reason != "" {
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s not updated: %s; %s", w.Trunk, in.Reason, in.Hint)}}, nil
 			}
-			return td.Outcome{Tool: &td.ToolResult{Content: w.Trunk + " has it"}}, nil
+			return td.Outcome{Tool: &td.ToolResult{Content: w.Trunk + " updated"}}, nil
 		}))
 	if by, is := errors.AsType[*td.BusyError](err); is {
 		_, err := r.busy(ctx, key, wants, by)

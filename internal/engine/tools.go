@@ -388,9 +388,9 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 func (r *run) sandbox() *sandbox.Profile { return r.sandboxIn(r.log.Task().Dir) }
 
 // heldTo is what a command may do that was allowed because a sandbox holds it: that much, or it does not run.
-func (r *run) heldTo(held policy.Confinement) *sandbox.Profile { return heldTo(r.sandbox(), held) }
+func (r *run) heldTo(held policy.Confinement) *sandbox.Profile { return HeldTo(r.sandbox(), held) }
 
-func heldTo(p *sandbox.Profile, held policy.Confinement) *sandbox.Profile {
+func HeldTo(p *sandbox.Profile, held policy.Confinement) *sandbox.Profile {
 	if p == nil || held == policy.Unconfined {
 		return p
 	}

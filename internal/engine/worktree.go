@@ -38,11 +38,11 @@ type Worktrees interface {
 	Setup(w td.Worktree) (string, error)
 	// Commit commits everything in the worktree and says where its branch is then.
 	Commit(ctx context.Context, w td.Worktree, message string) (string, error)
-	// Rebase brings the branch onto what others merged and the commit. The files that conflict are named; then all is as
+	// Rebase brings the branch onto what is merged and the trunk. The files that conflict are named; then all is as
 	// it was.
-	Rebase(ctx context.Context, w td.Worktree, onto string) (changed, conflicts []string, err error)
-	// Rebased reports whether the branch builds on the commit.
-	Rebased(ctx context.Context, w td.Worktree, onto string) (bool, error)
+	Rebase(ctx context.Context, w td.Worktree) (changed, conflicts []string, err error)
+	// Rebased reports whether the branch builds on all that is merged and on the trunk, as both are now.
+	Rebased(ctx context.Context, w td.Worktree) (bool, error)
 	// Holds reports whether the branch holds a commit, and Follows whether a commit of the trunk builds on another.
 	Holds(ctx context.Context, w td.Worktree, commit string) (bool, error)
 	Follows(ctx context.Context, w td.Worktree, commit, earlier string) (bool, error)
@@ -63,7 +63,7 @@ type Worktrees interface {
 	Asks(ctx context.Context, w td.Worktree) (wanted bool, lacks string, err error)
 	// Follow lets the trunk follow the integration branch, if the person wants that and it can be done without touching what
 	// is theirs; else it says why not. What the trunk has got meanwhile is brought in first, and has to pass the work's checks.
-	Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (why string, err error)
+	Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (td.Obstacle, error)
 }
 
 // keyed does a step that can be found done. One that an earlier life left in flight is looked for first.
@@ -207,7 +207,7 @@ func (r *run) setUp(ctx context.Context, w td.Worktree) error {
 func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, limit time.Duration, held policy.Confinement) (td.Outcome, error) {
 	task := r.log.Task()
 	p, err := r.Spool.Start(ctx, tool.SpoolName(task.ID, key), sandbox.Command{
-		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Profile: heldTo(r.sandboxIn(dir), held),
+		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Profile: HeldTo(r.sandboxIn(dir), held),
 	})
 	if err != nil {
 		return toolError(fmt.Sprintf("it could not be started: %v", err)), nil
@@ -274,7 +274,7 @@ func (r *run) rebase(ctx context.Context) error {
 	}
 	var changed, conflicts []string
 	out, err := r.keyed(step, td.Intent{Key: td.RebaseKey, Kind: td.RebaseStep, Name: onto}, func(ctx context.Context) (*td.ToolResult, error) {
-		is, err := r.Worktrees.Rebased(ctx, w, onto)
+		is, err := r.Worktrees.Rebased(ctx, w)
 		if err != nil || !is {
 			return nil, err
 		}
@@ -285,7 +285,7 @@ func (r *run) rebase(ctx context.Context) error {
 		}
 		fpWIP.Hit()
 		var err error
-		if changed, conflicts, err = r.Worktrees.Rebase(ctx, w, onto); err != nil {
+		if changed, conflicts, err = r.Worktrees.Rebase(ctx, w); err != nil {
 			return gitFailed(ctx, err)
 		}
 		fpRebased.Hit()

@@ -17,9 +17,11 @@ import (
 // checked out, files and index go with it; it has to be clean, and no file that git does not know may be in the way, ignored or not. A
 // crash leaves it before or after, or, in the files alone, between: the next call ends that. A branch that is there already stays.
 //
+// before, if set, is called right before anything is changed; its error is returned.
+//
 // Conflict when it cannot be a fast-forward, NotFound when there is no such branch, Refused when the checkout is not clean or in
 // the midst of something.
-func FastForward(ctx context.Context, dir, branch, to string) error {
+func FastForward(ctx context.Context, dir, branch, to string, before func() error) error {
 	root, common, err := mainCheckout(ctx, dir)
 	if err != nil {
 		return err
@@ -52,11 +54,18 @@ func FastForward(ctx context.Context, dir, branch, to string) error {
 	case !onward:
 		return td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
 	}
+	if seat != nil {
+		if err := seat.clean(ctx, from, to); err != nil {
+			return err
+		}
+	}
+	if before != nil {
+		if err := before(); err != nil {
+			return err
+		}
+	}
 	if seat == nil {
 		return MoveRef(ctx, root, ref, to, from)
-	}
-	if err := seat.clean(ctx, from, to); err != nil {
-		return err
 	}
 	return seat.advance(ctx, from, to)
 }
@@ -123,7 +132,7 @@ func (p *place) clean(ctx context.Context, from, to string) error {
 		return err
 	}
 	if len(changed) > 0 {
-		return td.Errorf(td.Refused, "%s has changes that are not committed: %s", p.top, someOf(changed)).
+		return td.Errorf(td.Refused, "%s has uncommitted changes: %s", p.top, someOf(changed)).
 			WithHint("git -C %s commit, or stash", p.top)
 	}
 	return p.free(ctx, from, to)

@@ -81,7 +81,7 @@ func TestFastForwardSparesWhatIsTheUsers(t *testing.T) {
 			_, trunk, to := ahead(t)
 			c.do(t, trunk.Root)
 			before, index := picture(t, trunk.Root), user(t, trunk.Root, "ls-files", "--stage")
-			refuses(t, FastForward(t.Context(), trunk.Root, "main", to), c.kind, c.words)
+			refuses(t, FastForward(t.Context(), trunk.Root, "main", to, nil), c.kind, c.words)
 			sameLines(t, picture(t, trunk.Root), before)
 			sameLines(t, user(t, trunk.Root, "ls-files", "--stage"), index)
 			if out := user(t, trunk.Root, "for-each-ref", "refs/taskdaemon"); out != "" {
@@ -98,7 +98,7 @@ func TestFastForwardGoesOnWhatDoesNotMatter(t *testing.T) {
 	if err := os.Chtimes(trunk.Root+"/main.go", time.Time{}, time.Unix(1, 0)); err != nil { // touched, not changed
 		t.Fatal(err)
 	}
-	if err := FastForward(t.Context(), trunk.Root+"/pkg", "main", to); err != nil {
+	if err := FastForward(t.Context(), trunk.Root+"/pkg", "main", to, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := user(t, trunk.Root, "status", "--porcelain"); got != "?? notes" {
@@ -112,7 +112,7 @@ func TestFastForwardOfABranchElsewhere(t *testing.T) {
 	linked := t.TempDir() + "/linked"
 	user(t, trunk.Root, "worktree", "add", "-q", "-b", "linked", linked)
 	for _, branch := range []string{"idle", "linked"} {
-		if err := FastForward(t.Context(), trunk.Root, branch, to); err != nil {
+		if err := FastForward(t.Context(), trunk.Root, branch, to, nil); err != nil {
 			t.Error(err)
 		}
 		if got := user(t, trunk.Root, "rev-parse", branch); got != to {
@@ -125,6 +125,6 @@ func TestFastForwardOfABranchElsewhere(t *testing.T) {
 	if got := user(t, trunk.Root, "rev-parse", "HEAD"); got != trunk.Commit || user(t, trunk.Root, "status", "--porcelain") != "" {
 		t.Errorf("main is at %s", got)
 	}
-	refuses(t, FastForward(t.Context(), trunk.Root, "none", to), td.NotFound, "none")
-	refuses(t, FastForward(t.Context(), trunk.Root, "main", "nowhere"), td.NotFound, "nowhere")
+	refuses(t, FastForward(t.Context(), trunk.Root, "none", to, nil), td.NotFound, "none")
+	refuses(t, FastForward(t.Context(), trunk.Root, "main", "nowhere", nil), td.NotFound, "nowhere")
 }

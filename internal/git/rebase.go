@@ -49,7 +49,7 @@ func (w Worktree) Rebase(ctx context.Context, onto, without string) (Rebased, er
 	case err != nil:
 		return Rebased{}, err
 	case len(changed) > 0:
-		return Rebased{}, td.Errorf(td.Refused, "%s has changes that are not committed: %s", w.Path, someOf(changed)).
+		return Rebased{}, td.Errorf(td.Refused, "%s has uncommitted changes: %s", w.Path, someOf(changed)).
 			WithHint("git -C %s commit", w.Path)
 	}
 	to, conflicts, err := p.onto(ctx, head, onto, without)

@@ -23,6 +23,9 @@ func MoveRef(ctx context.Context, repo, ref, to, from string) error {
 	if from == "" {
 		from = strings.Repeat("0", len(to))
 	}
+	if to == "" {
+		to = strings.Repeat("0", len(from))
+	}
 	_, err := run(ctx, call{dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", ref, to, from}})
 	return err
 }

@@ -23,12 +23,13 @@ const (
 )
 
 // Where a repository keeps what is known of its branches: where each trunk was last seen, what each integration branch has in common with it, those that were
-// begun anew, and what each task's own work begins after.
+// begun anew, what each task's own work begins after, and merged work that a trunk lacks.
 const (
-	SeenRefs   = "refs/taskdaemon/seen/"
-	SharedRefs = "refs/taskdaemon/shared/"
-	LostRefs   = "refs/taskdaemon/lost/"
-	BegunRefs  = "refs/taskdaemon/begun/"
+	SeenRefs     = "refs/taskdaemon/seen/"
+	SharedRefs   = "refs/taskdaemon/shared/"
+	LostRefs     = "refs/taskdaemon/lost/"
+	BegunRefs    = "refs/taskdaemon/begun/"
+	UnlandedRefs = "refs/taskdaemon/unlanded/"
 )
 
 // inPlaceHint is for repositories that are fit for one task at a time only.
@@ -63,6 +64,19 @@ func TrunksOf(ctx context.Context, repo, feature string) (map[string]string, err
 func TrunkOfInto(branch, feature string) string {
 	escaped, is := strings.CutPrefix(branch, IntoPrefix+feature+"@")
 	trunk, err := url.PathUnescape(escaped)
+	if !is || err != nil {
+		return ""
+	}
+	return trunk
+}
+
+// TrunkFollowing is the trunk that follows an integration branch; empty if the branch is none.
+func TrunkFollowing(into string) string {
+	name, is := strings.CutPrefix(into, IntoPrefix)
+	if _, after, of := strings.Cut(name, "@"); of {
+		name = after
+	}
+	trunk, err := url.PathUnescape(name)
 	if !is || err != nil {
 		return ""
 	}

@@ -280,7 +280,7 @@ func TestMergeDriversDoNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := FastForward(t.Context(), trunk.Root, "main", to); err != nil {
+	if err := FastForward(t.Context(), trunk.Root, "main", to, nil); err != nil {
 		t.Fatal(err)
 	}
 	one, other := w, w

@@ -91,7 +91,7 @@ func TestTrunkOfWhatTasksCannotWorkOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := FastForward(t.Context(), trunk.Root, trunk.Branch, commit); err != nil {
+		if err := FastForward(t.Context(), trunk.Root, trunk.Branch, commit, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := user(t, trunk.Root, "status", "--porcelain"); got != "" {

@@ -38,7 +38,7 @@ var runStages = map[string]func(t *testing.T, dir string){
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := FastForward(t.Context(), dir, "main", head); err != nil {
+		if err := FastForward(t.Context(), dir, "main", head, nil); err != nil {
 			t.Fatal(err)
 		}
 	},

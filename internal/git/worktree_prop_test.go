@@ -233,7 +233,7 @@ func TestCutOffMoveIsEnded(t *testing.T) {
 				file = filepath.Join(trunk.Root, differ[a.IntN(len(differ))].path)
 				theirs = os.WriteFile(file, []byte("somebody's work"), 0o600) == nil
 			}
-			err = FastForward(t.Context(), trunk.Root, "main", to)
+			err = FastForward(t.Context(), trunk.Root, "main", to, nil)
 			if theirs {
 				refuses(t, err, td.Conflict, "files have changed since")
 				if raw, _ := os.ReadFile(file); string(raw) != "somebody's work" {

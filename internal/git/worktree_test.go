@@ -294,7 +294,7 @@ func TestFastForwardTakesTheCheckoutAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := FastForward(t.Context(), trunk.Root, "main", to); err != nil {
+		if err := FastForward(t.Context(), trunk.Root, "main", to, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := user(t, trunk.Root, "rev-parse", "HEAD"); got != to {

@@ -148,18 +148,18 @@ func absorb(ctx context.Context, repo Repo, into, trunk string, own Work) (strin
 	return commit, Result{}, err
 }
 
-// CatchUp brings the trunk into the integration branch, so that the trunk can follow: it went on after the work was merged. own is a work on the branch, whose checks
-// have to pass with what is new.
-func CatchUp(ctx context.Context, repo Repo, own Work, check Check) (Result, error) {
+// CatchUp brings the trunk into the integration branch, so that the trunk can follow: it went on after the work was merged. The checks of works, which are on the
+// branch, have to pass with what is new.
+func CatchUp(ctx context.Context, repo Repo, works []Work, check Check) (Result, error) {
 	for try := 0; ; try++ {
-		res, err := catchUp(ctx, repo, own, check)
+		res, err := catchUp(ctx, repo, works, check)
 		if !td.IsKind(err, td.Conflict) || try >= mostTries {
 			return res, err
 		}
 	}
 }
 
-func catchUp(ctx context.Context, repo Repo, own Work, check Check) (Result, error) {
+func catchUp(ctx context.Context, repo Repo, works []Work, check Check) (Result, error) {
 	from, trunk, err := repo.Heads(ctx)
 	if err != nil {
 		return Result{}, err
@@ -171,7 +171,12 @@ func catchUp(ctx context.Context, repo Repo, own Work, check Check) (Result, err
 	if err != nil || len(conflicts) > 0 {
 		return Result{Conflicts: conflicts, With: "the trunk", Trunk: true}, err
 	}
-	said, err := passes(ctx, repo, []joined{{own, to}}, check)
+	var chain []joined
+	for _, w := range works {
+		w.Seen = "" // the trunk's news have been seen by none
+		chain = append(chain, joined{w, to})
+	}
+	said, err := passes(ctx, repo, chain, check)
 	if err != nil || said != "" {
 		return Result{Failed: said}, err
 	}
@@ -236,6 +241,9 @@ const Trailer = "Taskdaemon-Task"
 // passes says what is wrong with the tree at the end of the chain. One that the only task's own checks have seen is
 // not checked again.
 func passes(ctx context.Context, repo Repo, chain []joined, check Check) (string, error) {
+	if len(chain) == 0 {
+		return "", nil
+	}
 	last := chain[len(chain)-1]
 	if len(chain) == 1 && last.work.Seen != "" {
 		tree, err := repo.Tree(ctx, last.commit)

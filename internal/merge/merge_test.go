@@ -408,7 +408,7 @@ func TestCatchUp(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r, runs := newRepo(), 0
 			own := tc.prep(r)
-			res, err := CatchUp(t.Context(), r, own, r.passing(&runs))
+			res, err := CatchUp(t.Context(), r, []Work{own}, r.passing(&runs))
 			if err != nil || !slices.Equal(res.Conflicts, tc.want.Conflicts) || res.Failed != tc.want.Failed || runs != tc.runs {
 				t.Errorf("%+v, %v, after %d checks", res, err, runs)
 			}

@@ -53,6 +53,7 @@ type GraphEnd struct {
 	Failed     int        `json:"failed"`
 	Open       int        `json:"open"`
 	Iterations int        `json:"iterations"` // that it began
+	Unlanded   []Unlanded `json:"unlanded,omitempty"`
 }
 
 // RunOutcome is how a run over the graph ended (A-1). Values are on disk.
@@ -60,7 +61,8 @@ type RunOutcome string
 
 // The outcomes.
 const (
-	RunComplete    RunOutcome = "complete"      // every task has ended
+	RunComplete    RunOutcome = "complete"      // every task has ended, and its work is where the config wants it
+	RunUnlanded    RunOutcome = "unlanded"      // every task has ended, and a trunk lacks work of some
 	RunBlocked     RunOutcome = "blocked"       // some have not, and none may run
 	RunNoPlan      RunOutcome = "no_plan"       // there are no tasks
 	RunFailure     RunOutcome = "failure"       // an agent sees no use in going on

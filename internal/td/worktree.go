@@ -123,6 +123,22 @@ func CancelMerged(t Task, c Command) (Command, error) {
 	return c, nil
 }
 
+// Obstacle is what keeps a trunk from being updated, and what a person can type to remove it. The zero value is none.
+type Obstacle struct {
+	Reason string `json:"reason,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Unlanded is merged work of tasks that a trunk lacks, though the config wants it there.
+type Unlanded struct {
+	Repo   string   `json:"repo"`
+	Trunk  string   `json:"trunk"`
+	Into   string   `json:"into"`   // the integration branch that has it
+	Commit string   `json:"commit"` // of that branch, with all of the work
+	Tasks  []string `json:"tasks"`  // handles
+	Obstacle
+}
+
 // Merged is what became of work that was merged.
 type Merged struct {
 	Into   string `json:"into"`   // the integration branch

@@ -23,7 +23,8 @@ type Refs interface {
 	MergeBase(ctx context.Context, repo, a, b string) (string, error)
 	TrunkOf(ctx context.Context, dir string) (git.Trunk, error)
 	TrunksOf(ctx context.Context, repo, feature string) (map[string]string, error)
-	FastForward(ctx context.Context, repo, branch, to string) error
+	Refs(ctx context.Context, repo string, prefixes ...string) (map[string]string, error)
+	FastForward(ctx context.Context, repo, branch, to string, before func() error) error
 	DemandsOf(ctx context.Context, repo string) (git.Demands, error)
 }
 
@@ -95,8 +96,12 @@ func (Program) TrunksOf(ctx context.Context, repo, feature string) (map[string]s
 	return git.TrunksOf(ctx, repo, feature)
 }
 
-func (Program) FastForward(ctx context.Context, repo, branch, to string) error {
-	return git.FastForward(ctx, repo, branch, to)
+func (Program) Refs(ctx context.Context, repo string, prefixes ...string) (map[string]string, error) {
+	return git.Refs(ctx, repo, prefixes...)
+}
+
+func (Program) FastForward(ctx context.Context, repo, branch, to string, before func() error) error {
+	return git.FastForward(ctx, repo, branch, to, before)
 }
 
 // DemandsOf is git.DemandsOf.

@@ -63,6 +63,21 @@ func TestBegunOnBoth(t *testing.T) {
 	}
 }
 
+// A branch that builds on the trunk and lacks what was merged is not rebased: the task would go on without the work that it waited for. So it was when a person set the
+// trunk back while a rebase was cut off.
+func TestRebasedOntoBoth(t *testing.T) {
+	trees, own := project(t, config.Worktree{Trunk: config.TrunkBranch})
+	b, _ := done(t, trees, own, "t-b")
+	if is, err := trees.Rebased(t.Context(), b); err != nil || !is {
+		t.Fatalf("rebased: %v, %v", is, err)
+	}
+	a, work := done(t, trees, own, "t-a")
+	merged(t, trees, a, work)
+	if is, err := trees.Rebased(t.Context(), b); err != nil || is {
+		t.Errorf("rebased: %v, %v", is, err)
+	}
+}
+
 // Work on what was taken from the trunk is not merged; brought onto the trunk it is, alone, and all of it.
 func TestTakenFromTheTrunk(t *testing.T) {
 	trees, own := project(t, config.Worktree{Trunk: config.TrunkAuto})
@@ -74,24 +89,24 @@ func TestTakenFromTheTrunk(t *testing.T) {
 	if res := merged(t, trees, w, work); res.Stale != now || res.Commit != "" {
 		t.Fatalf("%+v", res)
 	}
-	if is, err := trees.Rebased(t.Context(), w, now); err != nil || is {
+	if is, err := trees.Rebased(t.Context(), w); err != nil || is {
 		t.Errorf("rebased: %v, %v", is, err)
 	}
 	// A trial merge of the branch that is undone as well takes nothing from it.
 	runGit(t, own.Repo, "merge", "-q", "--no-edit", w.Branch)
 	runGit(t, own.Repo, "reset", "-q", "--hard", now)
-	if _, conflicts, err := trees.Rebase(t.Context(), w, now); err != nil || len(conflicts) > 0 {
+	if _, conflicts, err := trees.Rebase(t.Context(), w); err != nil || len(conflicts) > 0 {
 		t.Fatal(conflicts, err)
 	}
-	if is, err := trees.Rebased(t.Context(), w, now); err != nil || !is {
+	if is, err := trees.Rebased(t.Context(), w); err != nil || !is {
 		t.Errorf("rebased: %v, %v", is, err)
 	}
 	res, err := trees.Merge(t.Context(), w, offer(t, trees, w, "t-a"), []merge.Work{other}, nil)
 	if err != nil || res.Stale != "" || len(res.Beside) > 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if why, err := trees.Follow(t.Context(), w, merge.Work{}, nil); err != nil || why != "" {
-		t.Fatal(why, err)
+	if in, err := trees.Follow(t.Context(), w, merge.Work{}, nil); err != nil || in.Reason != "" {
+		t.Fatal(in, err)
 	}
 	if files := runGit(t, own.Repo, "ls-tree", "--name-only", "main"); files != "a.txt\nt-a" {
 		t.Errorf("main has %s", files)

@@ -33,7 +33,8 @@ type Trees struct {
 	// Using are the processes that use a folder.
 	Using func(path string) ([]sandbox.User, error)
 
-	locks sync.Map // by path
+	locks     sync.Map // by what is held: the path of a worktree, or a trunk
+	obstacles sync.Map // td.Obstacle of the last attempt to update a trunk, by repository and integration branch
 }
 
 // For gives a task of a repository a worktree to work in, and the folder in it that corresponds to the one it was added in.
@@ -120,8 +121,11 @@ func (t *Trees) build(ctx context.Context, w td.Worktree, base func() (string, e
 
 // lock keeps others in this process from a worktree. Whoever is to work in a worktree has the task before they look for it,
 // and whoever removes one sees with it locked that nobody has the task.
-func (t *Trees) lock(w td.Worktree) (unlock func()) {
-	m, _ := t.locks.LoadOrStore(w.Path, make(chan struct{}, 1))
+func (t *Trees) lock(w td.Worktree) (unlock func()) { return t.hold(w.Path) }
+
+// hold keeps others in this process from something.
+func (t *Trees) hold(what string) (release func()) {
+	m, _ := t.locks.LoadOrStore(what, make(chan struct{}, 1))
 	held := m.(chan struct{})
 	held <- struct{}{}
 	return func() { <-held }
@@ -199,8 +203,8 @@ func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (stri
 // mostInProgress bounds how many commits of work in progress become part of another.
 const mostInProgress = 200
 
-// Rebase brings the branch onto what is merged and the trunk as it is now, which may have been set back since it was at a commit.
-func (t *Trees) Rebase(ctx context.Context, w td.Worktree, _ string) (changed, conflicts []string, err error) {
+// Rebase brings the branch onto what is merged and the trunk, as both are now.
+func (t *Trees) Rebase(ctx context.Context, w td.Worktree) (changed, conflicts []string, err error) {
 	before, err := t.at(w).Head(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -226,18 +230,23 @@ func (t *Trees) Rebase(ctx context.Context, w td.Worktree, _ string) (changed, c
 	return changed, nil, err
 }
 
-// Rebased reports whether the branch builds on the commit.
-func (t *Trees) Rebased(ctx context.Context, w td.Worktree, onto string) (bool, error) {
+// Rebased reports whether the branch builds on all that is merged and on the trunk, as both are now.
+func (t *Trees) Rebased(ctx context.Context, w td.Worktree) (bool, error) {
 	head, err := t.at(w).Head(ctx)
 	if err != nil {
-		return false, err
-	}
-	if is, err := t.Git.IsAncestor(ctx, w.Repo, onto, head); err != nil || !is {
 		return false, err
 	}
 	into, trunk, err := t.line(w).Heads(ctx)
 	if err != nil {
 		return false, err
+	}
+	for _, base := range []string{into, trunk} {
+		if base == "" {
+			continue
+		}
+		if is, err := t.Git.IsAncestor(ctx, w.Repo, base, head); err != nil || !is {
+			return false, err
+		}
 	}
 	return t.stands(ctx, w, filepath.Base(w.Path), head, into, trunk)
 }
@@ -361,68 +370,102 @@ const (
 	followRest  = 200 * time.Millisecond
 )
 
-// Follow lets the trunk follow the integration branch, where that is wanted and touches nothing that is the person's. A trunk that went on is brought in first: own is
-// a work whose checks have to pass with that. It says why the trunk stays where it is, if it does.
-func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (why string, err error) {
+// Follow updates the trunk to the integration branch, if the config wants that and nothing of the person's is touched. If the trunk has new commits, they are merged in
+// first and the check of own has to pass. What keeps the trunk from being updated is returned; unless the config wants it so, the work is recorded as unlanded.
+func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (td.Obstacle, error) {
+	if t.Config(w.Repo).Trunk == config.TrunkBranch {
+		return t.leftToPerson(ctx, w)
+	}
+	in, err := t.land(ctx, w, []merge.Work{own}, check, nil)
+	if err == nil && in.Reason != "" {
+		err = t.markUnlanded(ctx, w, own.Handle)
+	}
+	return t.noted(w, in), err
+}
+
+// leftToPerson is Follow where a person merges everything.
+func (t *Trees) leftToPerson(ctx context.Context, w td.Worktree) (td.Obstacle, error) {
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil || into == "" {
+		return td.Obstacle{}, err
+	}
+	if trunk != "" {
+		if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
+			return td.Obstacle{}, err
+		}
+	}
+	return td.Obstacle{Reason: "your config leaves the merge to you", Hint: mergeByHand(w)}, nil
+}
+
+// land updates the trunk, and merges its new commits in as long as there are any.
+func (t *Trees) land(ctx context.Context, w td.Worktree, works []merge.Work, check merge.Check, before func() error) (td.Obstacle, error) {
 	for try := range mostFollows {
-		why, again, err := t.follow(ctx, w)
+		in, again, err := t.follow(ctx, w, before)
 		if td.IsKind(err, td.Locked) && try+1 < mostFollows {
 			select {
 			case <-time.After(followRest):
 				continue
 			case <-ctx.Done():
-				return "", context.Cause(ctx)
+				return td.Obstacle{}, context.Cause(ctx)
 			}
 		}
 		if err != nil || !again {
-			return why, err
+			return in, err
 		}
-		switch res, err := merge.CatchUp(ctx, t.line(w), own, check); {
+		switch res, err := merge.CatchUp(ctx, t.line(w), works, check); {
 		case err != nil:
-			return "", err
+			return td.Obstacle{}, err
 		case len(res.Conflicts) > 0:
-			return fmt.Sprintf("it has commits that conflict with %s in %s; to merge by hand: git merge %s", w.Into, strings.Join(res.Conflicts, ", "), w.Into), nil
+			return td.Obstacle{Reason: fmt.Sprintf("%s conflicts with %s in %s", w.Trunk, w.Into, strings.Join(res.Conflicts, ", ")), Hint: mergeByHand(w)}, nil
 		case res.Failed != "":
-			return fmt.Sprintf("with what it has by now the work does not pass: %s; the work is on %s", res.Failed, w.Into), nil
+			return td.Obstacle{Reason: fmt.Sprintf("merged with the new commits of %s, the work does not pass: %s", w.Trunk, res.Failed), Hint: mergeByHand(w)}, nil
 		}
 	}
-	return fmt.Sprintf("it went on whenever it was caught up with; the work is on %s: git merge %s", w.Into, w.Into), nil
+	return td.Obstacle{Reason: fmt.Sprintf("%s got new commits during each of %d attempts", w.Trunk, mostFollows), Hint: mergeByHand(w)}, nil
 }
 
-// follow is Follow for a trunk that the integration branch builds on; again says that it does not.
-func (t *Trees) follow(ctx context.Context, w td.Worktree) (why string, again bool, err error) {
+// follow updates a trunk that is an ancestor of the integration branch; again is set if it is not.
+func (t *Trees) follow(ctx context.Context, w td.Worktree, before func() error) (in td.Obstacle, again bool, err error) {
 	into, trunk, err := t.line(w).Heads(ctx)
 	switch {
 	case err != nil:
-		return "", false, err
+		return td.Obstacle{}, false, err
 	case into == "" || into == trunk:
-		return "", false, nil
+		return td.Obstacle{}, false, nil
 	case trunk == "":
-		return fmt.Sprintf("there is no branch %s any more; the work is on %s", w.Trunk, w.Into), false, nil
-	case t.Config(w.Repo).Trunk == config.TrunkBranch:
-		return fmt.Sprintf("the work is on %s: git merge %s", w.Into, w.Into), false, nil
+		return td.Obstacle{Reason: "the branch " + w.Trunk + " was deleted; the work is on " + w.Into}, false, nil
 	}
 	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
-		return "", false, err
+		return td.Obstacle{}, false, err
 	}
+	return t.advance(ctx, w, into, trunk, before)
+}
+
+// advance moves the trunk to a commit of the integration branch. before, if set, is called when nothing is in the way any more.
+func (t *Trees) advance(ctx context.Context, w td.Worktree, to, trunk string, before func() error) (in td.Obstacle, again bool, err error) {
 	had, err := t.Git.RefAt(ctx, w.Repo, sharedRef(w))
 	if err != nil {
-		return "", false, err
+		return td.Obstacle{}, false, err
 	}
-	if taken, err := t.taken(ctx, w, had, into, trunk); err != nil {
-		return "", false, err
+	if taken, err := t.taken(ctx, w, had, to, trunk); err != nil {
+		return td.Obstacle{}, false, err
 	} else if taken {
-		return fmt.Sprintf("it was rewritten meanwhile; the work is on %s", w.Into), false, nil
+		return td.Obstacle{Reason: fmt.Sprintf("%s was rewritten; the work is on %s", w.Trunk, w.Into), Hint: mergeByHand(w)}, false, nil
 	}
-	switch err = t.Git.FastForward(ctx, w.Repo, w.Trunk, into); {
+	defer t.hold(w.Repo + "\x00" + w.Trunk)() // a concurrent one would take this for one that a crash cut off
+	switch err = t.Git.FastForward(ctx, w.Repo, w.Trunk, to, before); {
 	case td.IsKind(err, td.Refused):
-		return fmt.Sprintf("%v; the work is on %s: git merge --ff-only %s", err, w.Into, w.Into), false, nil
+		hint := td.HintOf(err)
+		if hint == "" {
+			hint = mergeByHand(w)
+		}
+		return td.Obstacle{Reason: err.Error(), Hint: hint}, false, nil
 	case td.IsKind(err, td.Conflict):
-		return "", true, nil
+		return td.Obstacle{}, true, nil
 	case err != nil:
-		return "", false, err
+		return td.Obstacle{}, false, err
 	}
-	return "", false, t.set(ctx, w.Repo, sharedRef(w), into, had)
+	return td.Obstacle{}, false, t.set(ctx, w.Repo, sharedRef(w), to, had)
 }
 
 // line is a repository with the two branches that a task's work goes to.

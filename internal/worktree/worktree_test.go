@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,12 +95,11 @@ func TestWorkInProgressBecomesTheWork(t *testing.T) {
 	write(t, w.Repo+"/by-hand.txt", "x")
 	runGit(t, w.Repo, "add", ".")
 	runGit(t, w.Repo, "commit", "-qm", "by hand")
-	onto := runGit(t, w.Repo, "rev-parse", "main")
-	changed, conflicts, err := trees.Rebase(ctx, w, onto)
+	changed, conflicts, err := trees.Rebase(ctx, w)
 	if err != nil || len(conflicts) > 0 || strings.Join(changed, " ") != "by-hand.txt" {
 		t.Fatalf("rebase: %v, %v, %v", changed, conflicts, err)
 	}
-	if is, err := trees.Rebased(ctx, w, onto); err != nil || !is {
+	if is, err := trees.Rebased(ctx, w); err != nil || !is {
 		t.Fatalf("it is not rebased: %v", err)
 	}
 	for range 2 { // the second time it finds it done
@@ -147,13 +147,24 @@ func TestMergeAndFollow(t *testing.T) {
 		t.Fatalf("merged: %+v, %v", m, err)
 	}
 	write(t, w.Repo+"/a.txt", "mine\n")
-	why, err := trees.Follow(ctx, w, merge.Work{}, nil)
-	if err != nil || !strings.Contains(why, "git merge --ff-only taskdaemon/into/main") {
-		t.Fatalf("a dirty checkout: %q, %v", why, err)
+	in, err := trees.Follow(ctx, w, merge.Work{Handle: "t-1"}, nil)
+	if err != nil || !strings.Contains(in.Reason, "uncommitted changes: \"a.txt\"") || !strings.Contains(in.Hint, "stash") {
+		t.Fatalf("a dirty checkout: %+v, %v", in, err)
+	}
+	lacks, err := trees.Unlanded(ctx, w.Repo)
+	if err != nil || len(lacks) != 1 || lacks[0].Trunk != "main" || lacks[0].Commit != head || !slices.Equal(lacks[0].Tasks, []string{"t-1"}) {
+		t.Fatalf("main lacks %+v, %v", lacks, err)
+	}
+	if in, err := trees.Land(ctx, lacks[0], nil, nil, nil); err != nil || in.Reason == "" {
+		t.Fatalf("it landed in a dirty checkout: %+v, %v", in, err)
 	}
 	runGit(t, w.Repo, "checkout", "-q", "a.txt")
-	if why, err := trees.Follow(ctx, w, merge.Work{}, nil); err != nil || why != "" {
-		t.Fatalf("follow: %q, %v", why, err)
+	told := 0
+	if in, err := trees.Land(ctx, lacks[0], nil, nil, func() error { told++; return nil }); err != nil || in.Reason != "" || told != 1 {
+		t.Fatalf("land: %+v, %v, told %d times", in, err, told)
+	}
+	if lacks, err := trees.Unlanded(ctx, w.Repo); err != nil || len(lacks) > 0 || runGit(t, w.Repo, "for-each-ref", git.UnlandedRefs) != "" {
+		t.Errorf("main lacks %+v, %v", lacks, err)
 	}
 	if got := runGit(t, w.Repo, "rev-parse", "main"); got != head {
 		t.Errorf("main is at %s", got)

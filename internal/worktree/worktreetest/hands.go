@@ -104,18 +104,46 @@ func (h Hands) TrunksOf(ctx context.Context, _, feature string) (of map[string]s
 	return of, err
 }
 
-func (h Hands) FastForward(ctx context.Context, _, branch, to string) error {
-	return h.apply(ctx, func() error {
+func (h Hands) Refs(ctx context.Context, _ string, prefixes ...string) (found map[string]string, err error) {
+	err = h.look(ctx, func() error {
+		found = map[string]string{}
+		for ref, at := range h.refs {
+			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref, p) }) {
+				found[ref] = at
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+func (h Hands) FastForward(ctx context.Context, _, branch, to string, before func() error) error {
+	may := func() (done bool, err error) {
 		switch from := h.refs[heads+branch]; {
 		case h.history(from)[to]:
-			return nil
+			return true, nil
 		case !h.history(to)[from]:
-			return td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
+			return false, td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
 		case h.dirty:
-			return td.Errorf(td.Refused, "the person has changes in the way")
+			return false, td.Errorf(td.Refused, "the person has changes in the way")
 		}
-		h.refs[heads+branch] = to
-		return nil
+		return false, nil
+	}
+	if before != nil {
+		done := false
+		if err := h.look(ctx, func() (err error) { done, err = may(); return err }); err != nil || done {
+			return err
+		}
+		if err := before(); err != nil {
+			return err
+		}
+	}
+	return h.apply(ctx, func() error {
+		done, err := may()
+		if err == nil && !done {
+			h.refs[heads+branch] = to
+		}
+		return err
 	})
 }
 

@@ -122,7 +122,7 @@ func (p place) Rebase(ctx context.Context, onto, without string) (done git.Rebas
 			return nil
 		}
 		if !maps.Equal(f.files, p.h.files(head)) {
-			return td.Errorf(td.Refused, "%s has changes that are not committed", p.w.Path)
+			return td.Errorf(td.Refused, "%s has uncommitted changes", p.w.Path)
 		}
 		to, conflicts, err := p.h.onto(head, onto, without)
 		if err != nil {

@@ -142,7 +142,9 @@ func (r *Repo) move(ref, to, from string) error {
 	if r.refs[ref] != from {
 		return td.Errorf(td.Conflict, "%s is at %.12s and not at %.12s", ref, r.refs[ref], from)
 	}
-	r.refs[ref] = to
+	if r.refs[ref] = to; to == "" {
+		delete(r.refs, ref)
+	}
 	return nil
 }
 

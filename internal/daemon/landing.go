@@ -1,0 +1,274 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"taskdaemon/internal/engine"
+	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/merge"
+	"taskdaemon/internal/policy"
+	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/td"
+)
+
+var (
+	fpLandIntended = failpoint.New("daemon.landing.intended")
+	fpLanded       = failpoint.New("daemon.landing.before_record")
+)
+
+// checkLimit bounds a validator that is run on a trunk's new commits.
+const checkLimit = 30 * time.Minute
+
+// mostFailed bounds how many trees are remembered that did not pass.
+const mostFailed = 100
+
+// landing updates trunks with merged work that they lack (K-4): a task tries when it ends, and landing goes on trying whenever the repository changes.
+type landing struct {
+	*Daemon
+
+	mu     sync.Mutex
+	known  map[string]bool          // repositories that had tasks in worktrees
+	lacks  map[string][]td.Unlanded // by repository, with what was in the way at the last attempt
+	failed map[string]string        // what validators said, by tree: the same tree is not validated again
+	using  string                   // the checkout that a validator runs in
+}
+
+func newLanding(d *Daemon) *landing {
+	return &landing{Daemon: d, known: map[string]bool{}, lacks: map[string][]td.Unlanded{}, failed: map[string]string{}}
+}
+
+// begin learns which repositories had tasks, and what became of updates that a crash cut off.
+func (l *landing) begin(ctx context.Context) error {
+	by, err := l.inWorktrees(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	for repo := range by {
+		l.known[repo] = true
+	}
+	l.mu.Unlock()
+	cut, err := l.underWay(ctx, td.FollowStep)
+	for _, in := range cut {
+		// Updating a trunk either happened or not, and is tried again: what is lacking is computed from the repository.
+		err = l.own.append(ctx, td.StepEnded{Outcome: td.Outcome{Key: in.Key, Via: td.Probed, Tool: &td.ToolResult{Content: "cut off; what " + in.Name + " lacks is looked at anew"}}})
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// knows adds a repository to those that are looked at.
+func (l *landing) knows(repo string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[repo] = true
+}
+
+// unlanded is what trunks lack, as of the last look.
+func (l *landing) unlanded() []td.Unlanded {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []td.Unlanded
+	for _, repo := range slices.Sorted(maps.Keys(l.lacks)) {
+		all = append(all, l.lacks[repo]...)
+	}
+	return all
+}
+
+// look tries to land what every repository has, and returns what is still lacking.
+func (l *landing) look(ctx context.Context) []td.Unlanded {
+	l.mu.Lock()
+	repos := slices.Sorted(maps.Keys(l.known))
+	l.mu.Unlock()
+	for _, repo := range repos {
+		// A repository that is gone lacks nothing.
+		if _, err := l.lookAt(ctx, repo); err != nil && ctx.Err() == nil && !td.IsKind(err, td.NotFound) {
+			l.o.Log.Warn("update trunks", "repo", repo, "err", err)
+		}
+	}
+	return l.unlanded()
+}
+
+// lookAt tries to land what a repository has, and says what its trunks lack then.
+func (l *landing) lookAt(ctx context.Context, repo string) ([]td.Unlanded, error) {
+	lacks, err := l.trees.Unlanded(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	for i, u := range lacks {
+		if lacks[i].Obstacle, err = l.land(ctx, u); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			lacks[i].Obstacle = td.Obstacle{Reason: err.Error(), Hint: td.HintOf(err)}
+		}
+	}
+	lacks = slices.DeleteFunc(lacks, func(u td.Unlanded) bool { return u.Reason == "" })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lacks[repo] = lacks; len(lacks) == 0 {
+		delete(l.lacks, repo)
+	}
+	return lacks, nil
+}
+
+// land tries to update one trunk. The update is a step of the daemon's own stream: the tasks have ended.
+func (l *landing) land(ctx context.Context, u td.Unlanded) (td.Obstacle, error) {
+	works, err := l.worksOf(ctx, u)
+	if err != nil {
+		return td.Obstacle{}, err
+	}
+	var key td.StepKey
+	in, err := l.trees.Land(ctx, u, works, l.check(u), func() error {
+		key = td.StepKey("land/" + string(td.NewRequestID()))
+		err := l.own.append(ctx, td.StepIntended{Intent: td.Intent{Key: key, Kind: td.FollowStep, Name: u.Trunk, Effect: td.Keyed}})
+		fpLandIntended.Hit()
+		return err
+	})
+	if key == "" {
+		return in, err
+	}
+	fpLanded.Hit()
+	res := td.ToolResult{Content: fmt.Sprintf("%s updated with the work of %s", u.Trunk, strings.Join(u.Tasks, ", "))}
+	switch {
+	case err != nil:
+		res = td.ToolResult{Content: err.Error(), IsError: true}
+	case in.Reason != "":
+		res.Content = fmt.Sprintf("%s not updated: %s", u.Trunk, in.Reason)
+	default:
+		l.o.Log.Info("trunk updated", "repo", u.Repo, "trunk", u.Trunk, "tasks", u.Tasks)
+	}
+	if rerr := l.own.append(context.WithoutCancel(ctx), td.StepEnded{Outcome: td.Outcome{Key: key, Via: td.Ran, Tool: &res}}); rerr != nil {
+		return in, rerr
+	}
+	return in, err
+}
+
+// worksOf are the tasks whose work is lacking, for their validators.
+func (l *landing) worksOf(ctx context.Context, u td.Unlanded) ([]merge.Work, error) {
+	var works []merge.Work
+	for _, handle := range u.Tasks {
+		id, err := l.resolve(ctx, handle)
+		if td.IsKind(err, td.NotFound) {
+			continue // of another state folder
+		}
+		if err != nil {
+			return nil, err
+		}
+		t, err := l.journal.Task(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		works = append(works, merge.Work{Task: t.ID, Handle: t.Handle, Title: t.Title, Commit: t.Offered, Check: t.Validator})
+	}
+	return works, nil
+}
+
+// check runs validators on a throw-away checkout, held to it and without a network. One that a crash cuts off is removed with what it left.
+func (l *landing) check(u td.Unlanded) merge.Check {
+	return func(ctx context.Context, commit string, of []merge.Work) (said string, err error) {
+		tree, err := l.trees.Git.TreeOf(ctx, u.Repo, commit)
+		if err != nil {
+			return "", err
+		}
+		l.mu.Lock()
+		said = l.failed[tree]
+		l.mu.Unlock()
+		if said != "" {
+			return said, nil
+		}
+		name := "land-" + string(td.NewRequestID())
+		l.mu.Lock()
+		l.using = name
+		l.mu.Unlock()
+		all := checkouts{CheckoutsDir(l.o.StateDir)}
+		defer func() {
+			if rerr := all.Remove(name); rerr != nil {
+				l.o.Log.Warn("remove checkout", "name", name, "err", rerr)
+			}
+			l.mu.Lock()
+			l.using = ""
+			if said != "" {
+				if len(l.failed) >= mostFailed {
+					clear(l.failed)
+				}
+				l.failed[tree] = said
+			}
+			l.mu.Unlock()
+		}()
+		w := td.Worktree{Repo: u.Repo, Into: u.Into, Trunk: u.Trunk}
+		dir, err := l.trees.Checkout(ctx, w, commit, name)
+		if err != nil {
+			return "", fmt.Errorf("make a checkout of what would be merged: %w", err)
+		}
+		setup, err := l.trees.Setup(w)
+		if err != nil {
+			return "", err
+		}
+		commands := []merge.Work{{Check: setup}}
+		for i, c := range append(commands, of...) {
+			if c.Check == "" {
+				continue
+			}
+			if said, err := l.validate(ctx, fmt.Sprintf("%s.%d", name, i), c, dir); err != nil || said != "" {
+				return said, err
+			}
+		}
+		return "", nil
+	}
+}
+
+// validate runs one command of a check, and says what is wrong.
+func (l *landing) validate(ctx context.Context, name string, c merge.Work, dir string) (string, error) {
+	p, err := l.book.Policy(dir, nil)
+	if err != nil {
+		return "", err
+	}
+	if d, is := p.Forbids(c.Check, dir); is {
+		return fmt.Sprintf("`%s` is forbidden (%s)", c.Check, d.Rule), nil
+	}
+	cmd := sandbox.Command{Shell: c.Check, Dir: dir, Timeout: checkLimit, Task: c.Task, Step: td.StepKey(name)}
+	if profile := profiles(l.o); profile != nil {
+		cmd.Profile = engine.HeldTo(profile(dir), policy.HeldToWorkspace)
+	}
+	proc, err := l.spool.Start(ctx, name, cmd)
+	if err != nil {
+		return "", err
+	}
+	res, err := proc.Wait(ctx, nil)
+	if err != nil {
+		_ = proc.Kill(context.WithoutCancel(ctx)) // it is run again
+	}
+	if rerr := l.spool.Remove(name); rerr != nil {
+		l.o.Log.Warn("remove spool", "name", name, "err", rerr) // swept at the next start
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case res.Exit != 0:
+		return fmt.Sprintf("`%s` ended with %d", c.Check, res.Exit), nil
+	}
+	return "", nil
+}
+
+// checksIn is the checkout that a validator uses now.
+func (l *landing) checksIn() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.using
+}
+
+// watched are the folders of a repository that change when something is committed, stashed or checked out there.
+func watched(repo, trunk string) []string {
+	heads := filepath.Join(repo, ".git/refs/heads")
+	return []string{filepath.Join(repo, ".git"), heads, filepath.Dir(filepath.Join(heads, trunk))}
+}

@@ -1,0 +1,129 @@
+package worktree
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/config"
+	"taskdaemon/internal/git"
+	"taskdaemon/internal/merge"
+	"taskdaemon/internal/td"
+)
+
+// Merged work that could not go on to the trunk, because the checkout is dirty or in the middle of a rebase, say, is unlanded (K-4). One ref per task
+// records it in the repository itself: what a trunk lacks is computed from refs, never remembered.
+
+// unlandedRef points to where the integration branch was when the trunk could not be updated with a task's work.
+func unlandedRef(into, handle string) string {
+	return git.UnlandedRefs + escaped(strings.TrimPrefix(into, git.IntoPrefix)) + "/" + handle
+}
+
+// markUnlanded records that the trunk lacks the work of a task.
+func (t *Trees) markUnlanded(ctx context.Context, w td.Worktree, handle string) error {
+	into, err := t.Git.RefAt(ctx, w.Repo, "refs/heads/"+w.Into)
+	if err != nil || into == "" {
+		return err
+	}
+	ref := unlandedRef(w.Into, handle)
+	old, err := t.Git.RefAt(ctx, w.Repo, ref)
+	if err != nil {
+		return err
+	}
+	return t.set(ctx, w.Repo, ref, into, old)
+}
+
+// Unlanded lists the merged work that the trunks of a repository lack, one entry per integration branch. Records of work that has landed are removed.
+func (t *Trees) Unlanded(ctx context.Context, repo string) ([]td.Unlanded, error) {
+	refs, err := t.Git.Refs(ctx, repo, git.UnlandedRefs)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]*td.Unlanded{}
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		name, handle, _ := strings.Cut(strings.TrimPrefix(ref, git.UnlandedRefs), "/")
+		branch, err := url.PathUnescape(name)
+		into := git.IntoPrefix + branch
+		trunk := git.TrunkFollowing(into)
+		if err != nil || trunk == "" {
+			continue // not ours
+		}
+		at := refs[ref]
+		if in, err := t.landed(ctx, repo, trunk, at); err != nil {
+			return nil, err
+		} else if in {
+			if err := t.set(ctx, repo, ref, "", at); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		u := by[into]
+		if u == nil {
+			u = &td.Unlanded{Repo: repo, Trunk: trunk, Into: into, Commit: at}
+			if last, is := t.obstacles.Load(repo + "\x00" + into); is {
+				u.Obstacle = last.(td.Obstacle)
+			}
+			by[into] = u
+		}
+		u.Tasks = append(u.Tasks, handle)
+		if newer, err := t.Git.IsAncestor(ctx, repo, u.Commit, at); err != nil {
+			return nil, err
+		} else if newer {
+			u.Commit = at
+		}
+	}
+	var all []td.Unlanded
+	for _, into := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, *by[into])
+	}
+	return all, nil
+}
+
+// landed reports whether a trunk contains a commit. A trunk that was deleted lacks nothing.
+func (t *Trees) landed(ctx context.Context, repo, trunk, commit string) (bool, error) {
+	at, err := t.Git.RefAt(ctx, repo, "refs/heads/"+trunk)
+	if err != nil || at == "" {
+		return err == nil, err
+	}
+	return t.Git.IsAncestor(ctx, repo, commit, at)
+}
+
+// Land tries once more to update a trunk with work that it lacks. If the trunk has new commits, they are merged in first and the checks of works have to pass. before is
+// called right before the trunk changes.
+func (t *Trees) Land(ctx context.Context, u td.Unlanded, works []merge.Work, check merge.Check, before func() error) (td.Obstacle, error) {
+	w := td.Worktree{Repo: u.Repo, Into: u.Into, Trunk: u.Trunk}
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil {
+		return td.Obstacle{}, err
+	}
+	switch set := t.Config(u.Repo).Trunk; {
+	case set == config.TrunkBranch:
+		return t.leftToPerson(ctx, w)
+	case set == config.TrunkAsk && into != u.Commit:
+		// What was merged later needs an answer of its own: go only as far as was agreed to.
+		onward, err := t.Git.IsAncestor(ctx, u.Repo, trunk, u.Commit)
+		if err != nil {
+			return td.Obstacle{}, err
+		}
+		if !onward {
+			return td.Obstacle{
+				Reason: fmt.Sprintf("%s has new commits, and %s has work that you were not asked about", u.Trunk, u.Into), Hint: mergeByHand(w),
+			}, nil
+		}
+		in, _, err := t.advance(ctx, w, u.Commit, trunk, before)
+		return t.noted(w, in), err
+	}
+	in, err := t.land(ctx, w, works, check, before)
+	return t.noted(w, in), err
+}
+
+// noted remembers what was in the way at the last attempt, for whoever asks before the next.
+func (t *Trees) noted(w td.Worktree, in td.Obstacle) td.Obstacle {
+	t.obstacles.Store(w.Repo+"\x00"+w.Into, in)
+	return in
+}
+
+func mergeByHand(w td.Worktree) string { return fmt.Sprintf("git -C %s merge %s", w.Repo, w.Into) }
