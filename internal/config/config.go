@@ -187,11 +187,18 @@ const (
 // Sandbox is what the commands of tools may do (G-4).
 type Sandbox struct {
 	Mode, Profile, Network string
+	Git                    string
 	Read, Write            string // lists, separated by commas, like the next
 	Hide, Hosts            string
 	Memory, FileSize, Free Size
 	Processes              int
 }
+
+// The values of sandbox.git.
+const (
+	GitRead  = "read"
+	GitWrite = "write"
+)
 
 // Git is what holds for git.
 type Git struct{ Protected string }
@@ -263,7 +270,7 @@ func Default() Config {
 		Knowledge: Knowledge{Extract: ExtractRefine},
 		Notify:    Notify{Title: true},
 		Leases:    Leases{Wait: time.Minute, Hosts: 4},
-		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Network: "full", Processes: 2000, FileSize: 16 << 30, Free: 512 << 20},
+		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Git: GitRead, Network: "full", Processes: 2000, FileSize: 16 << 30, Free: 512 << 20},
 		Worktree:  Worktree{Use: WorktreeAuto, Trunk: TrunkAuto, Conflicts: ConflictsAsk, Warn: 80, Stop: 95},
 		Git:       Git{Protected: "main, master, trunk, release/*"},
 

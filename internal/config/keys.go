@@ -213,6 +213,10 @@ var Keys = []Key{
 		Enum: []string{"read-only", "workspace-write", "full"}, field: func(c *Config) any { return &c.Sandbox.Profile },
 	},
 	{
+		Name: "sandbox.git", Doc: "Whether commands of a task with --in-place may write the .git of your checkout: read leaves commits to you; with write, what they leave there is cleaned up after each command. Tasks in worktrees of their own commit either way.",
+		Enum: []string{GitRead, GitWrite}, field: func(c *Config) any { return &c.Sandbox.Git },
+	},
+	{
 		Name: "sandbox.network", Doc: "Whom commands may reach: nobody but themselves, the hosts of sandbox.hosts through a proxy, or everybody.",
 		Enum: []string{"off", "proxy", "full"}, field: func(c *Config) any { return &c.Sandbox.Network },
 	},

@@ -46,6 +46,7 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		Files:    sandbox.Files(c.Profile),
 		Network:  sandbox.Network(c.Network),
 		Required: c.Mode == config.SandboxRequired,
+		GitWrite: c.Git == config.GitWrite,
 		Proxy:    ProxySocket(o.StateDir),
 		Limits:   sandbox.Limits{Memory: int64(c.Memory), Processes: c.Processes, FileSize: int64(c.FileSize), Free: int64(c.Free)},
 		Write:    paths(c.Write, home),

@@ -36,7 +36,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Prices:        d.prices,
 		Escalate:      c.Limits.Escalate,
 		Budgets:       budgets(c),
-		Environment:   environment,
+		Environment:   d.environment,
 		More:          d.more,
 		Planned:       d.plannedAround,
 		Knowledge:     d.shelf,
@@ -141,7 +141,7 @@ func models(o Options) map[td.Tier]string {
 }
 
 // environment describes a workspace for the model.
-func environment(ctx context.Context, dir string) string {
+func (d *Daemon) environment(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	info, err := git.Describe(ctx, dir)
@@ -155,6 +155,9 @@ func environment(ctx context.Context, dir string) string {
 	branch := info.Branch
 	if branch == "" {
 		branch = "(detached)"
+	}
+	if profile := profiles(d.o); profile != nil && profile(dir).GitReadOnly() {
+		state += "; .git is read-only here: leave your changes uncommitted, a person commits them"
 	}
 	return fmt.Sprintf("git: branch %s, %s\nrecent commits:\n  %s", branch, state, strings.Join(info.Commits, "\n  "))
 }

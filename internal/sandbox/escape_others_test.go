@@ -254,7 +254,7 @@ func hostileToGitFolders(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		plan := planGit(y.work, false)
+		plan := planGit(y.work, false, false)
 		defer closeRepositories([]repository{{plan: plan}})
 		if plan.looked > nestedFolders+1 {
 			t.Errorf("%d folders were looked at", plan.looked)

@@ -103,7 +103,7 @@ func newYardIn(t *testing.T, dir string) *yard {
 	y.put(y.priv+"/id", "secret")
 	y.put(y.home+"/open", "to be read")
 	y.s = openAt(t, base+"/state/spool")
-	y.p = Profile{Files: WorkspaceWrite, Network: NetworkFull, Workspace: y.work, Required: true, Hide: []string{y.priv, base + "/state"}, See: Readable(os.Getenv)}
+	y.p = Profile{Files: WorkspaceWrite, Network: NetworkFull, Workspace: y.work, Required: true, GitWrite: true, Hide: []string{y.priv, base + "/state"}, See: Readable(os.Getenv)}
 	return y
 }
 

@@ -77,13 +77,20 @@ type gitPlan struct {
 
 // planGit looks at the repository in a folder. A linked worktree that is not the workspace itself is not for commands to
 // commit in: it is another's, and its record is sealed with that of all others.
-func planGit(repo string, nested bool) (plan gitPlan) {
+//
+// With shut the repository of the workspace itself cannot be changed at all: what is left in a folder of git is believed by the person's next git, and no list of what may be
+// left there was ever complete.
+func planGit(repo string, nested, shut bool) (plan gitPlan) {
 	dot := filepath.Join(repo, ".git")
 	info, err := os.Lstat(dot)
 	if err != nil {
 		if nested && isGitFolder(repo) {
 			plan.add(repo, false)
 		}
+		return plan
+	}
+	if shut && !nested {
+		plan.sealed = []string{dot}
 		return plan
 	}
 	if info.IsDir() {
@@ -264,11 +271,16 @@ func (g gitPlan) seal() error {
 	return nil
 }
 
+// GitReadOnly reports whether commands cannot write the repository of the workspace: it is not the task's own worktree, and no person lets them.
+func (p Profile) GitReadOnly() bool {
+	return p.Files == ReadOnly || p.Files == WorkspaceWrite && !p.GitWrite && len(p.Refs) == 0
+}
+
 // gitWritable is what a commit in a linked worktree needs outside of the workspace: what every repository
 // shares, and what is the worktree's own; never hooks and config. Of the references only those of p.Refs, if it has any.
 func (p Profile) gitWritable() []string {
 	own, common := gitWorktree(p.Workspace)
-	if own == "" {
+	if own == "" || p.GitReadOnly() {
 		return nil
 	}
 	paths := []string{own, filepath.Join(common, "objects")}

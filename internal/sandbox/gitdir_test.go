@@ -266,7 +266,37 @@ func TestOpenInGit(t *testing.T) {
 			t.Errorf("%s is open", name)
 		}
 	}
-	if dir := t.TempDir(); len(planGit(dir, false).dirs) != 0 || filepath.Base(dir) == ".git" {
+	if dir := t.TempDir(); len(planGit(dir, false, false).dirs) != 0 || filepath.Base(dir) == ".git" {
 		t.Error("a folder without a repository has a plan")
 	}
+}
+
+// TestGitShut is a person's own checkout: commands read what git knows and change nothing of it, however they try.
+func TestGitShut(t *testing.T) {
+	y := gitYard(t)
+	y.p.GitWrite = false
+	at := y.git("rev-parse", "HEAD", "side")
+	y.works("git status && git log -1 && git diff HEAD~1 && git show side:f && echo x > g && test -n \"$(git status --porcelain)\"")
+	for _, script := range []string{
+		"git add g", gitAs + "commit -qam x", "git update-ref refs/heads/side HEAD", "git config a.b c", "git stash", "git gc", "rm -rf .git", "mv .git moved", "mkdir .git/lfs",
+		"echo x > .git/index", "echo x > .git/MERGE_RR", "mkdir .git/rr-cache", "ln -s /etc/passwd .git/logs/HEAD2", "touch .git/index.lock", "chmod 777 .git/config",
+		"echo x > .git/objects/pack/pack-1.pack", "git hash-object -w g", "echo /tmp > .git/commondir",
+	} {
+		y.fails(script)
+	}
+	if now := y.git("rev-parse", "HEAD", "side"); now != at {
+		t.Errorf("references moved from %s to %s", at, now)
+	}
+	if got := y.git("status", "--porcelain"); got != "?? g" {
+		t.Errorf("status: %s", got)
+	}
+	// A repository that a command makes is its own.
+	y.works("git init -q sub && cd sub && echo s > s && git add s && " + gitAs + "commit -qm s && git log -1")
+	// So is nobody's linked worktree but the task's.
+	y.git("worktree", "add", "-q", "-b", "mine", y.home+"/linked")
+	linked := *y
+	linked.work, linked.p.Workspace = y.home+"/linked", y.home+"/linked"
+	linked.works("git status && git log -1")
+	linked.fails("echo x > h && git add h")
+	linked.fails(gitAs + "commit -q --allow-empty -m x")
 }

@@ -76,7 +76,7 @@ type repository struct {
 // needs nothing more.
 func (p Profile) repositories() (repos []repository) {
 	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal, nestedFolders)...) {
-		plan := planGit(dir, i > 0)
+		plan := planGit(dir, i > 0, p.GitReadOnly())
 		plan.note()
 		repos = append(repos, repository{dir, plan})
 	}

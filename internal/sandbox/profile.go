@@ -52,6 +52,9 @@ type Profile struct {
 	Layers string   `json:"layers,omitempty"` // where the task's layers are kept; the spool names it
 	Hide   []string `json:"hide,omitempty"`   // may be neither read nor changed; globs
 	Seal   []string `json:"seal,omitempty"`   // may be read, and not changed, even where they lie in the workspace
+	// GitWrite lets commands change the repository of a workspace that is the person's own checkout: what git itself writes there. Without it the whole
+	// .git is read-only. A linked worktree of the task's own (Refs), and repositories below the workspace, are not concerned.
+	GitWrite bool `json:"git_write,omitempty"`
 	// Refs are the folders of references, like refs/heads/mine, that a command in a linked worktree may change; none: all.
 	Refs   []string `json:"refs,omitempty"`
 	Proxy  string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
