@@ -144,7 +144,8 @@ func (l *life) toTheEnd() {
 		}
 		if run := l.start(l.ctx, api.StartRun{Parallel: 2}); run.End != nil {
 			<-time.After(3 * lookEvery)
-			if run := l.start(l.ctx, api.StartRun{Parallel: 2}); run.End != nil {
+			// What this run had start may need a person by now.
+			if run := l.start(l.ctx, api.StartRun{Parallel: 2}); run.End != nil && (l.trees == nil || l.answer(l.ctx, rnd) == 0) {
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"taskdaemon/internal/config"
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/store"
@@ -309,6 +310,32 @@ func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
 	return len(tasks)
 }
 
+// landed holds against the trunk that work is completed: all of it is there, or named as lacking because a person has to decide. Nobody has changes in the way by now.
+func (o *orchard) landed(l *life) {
+	lacking, err := l.d.trees.Unlanded(l.ctx, l.root)
+	if err != nil {
+		l.faultf("look what main lacks: %v", err)
+	}
+	named := map[string]bool{}
+	for _, u := range lacking {
+		if !strings.Contains(u.Reason, "was rewritten") && !strings.Contains(u.Reason, "conflicts with") {
+			l.faultf("%s lacks the work of %v: %q", u.Trunk, u.Tasks, u.Reason)
+		}
+		for _, handle := range u.Tasks {
+			named[handle] = true
+		}
+	}
+	for id, marks := range o.done {
+		t, err := l.journal.Task(l.ctx, id)
+		for _, mark := range marks {
+			if err != nil || !named[t.Handle] && !o.repo.Holds(simTrunk, mark) {
+				l.story(id)
+				l.faultf("%s (%s) is completed, %s is not on %s, and nobody says so: %v", id, t.Handle, mark, simTrunk, err)
+			}
+		}
+	}
+}
+
 // check holds the repository against the journal when all is done.
 func (o *orchard) check(l *life) {
 	<-time.After(20 * clearEvery) // a full disk is not full for ever
@@ -326,8 +353,13 @@ func (o *orchard) check(l *life) {
 			}
 		}
 	}
-	if left, err := l.d.underWay(l.ctx, td.RemoveStep); err != nil || len(left) > 0 {
-		l.faultf("removals without an end: %v %v", left, err)
+	for _, kind := range []td.StepKind{td.RemoveStep, td.FollowStep} {
+		if left, err := l.d.underWay(l.ctx, kind); err != nil || len(left) > 0 {
+			l.faultf("steps %s without an end: %v %v", kind, left, err)
+		}
+	}
+	if l.shape.trunk == config.TrunkAuto {
+		o.landed(l)
 	}
 	there := o.repo.There()
 	for path, id := range o.tasks {

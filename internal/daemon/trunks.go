@@ -63,9 +63,6 @@ func (w *trunks) begun(t td.Task) {
 
 // run watches until ctx ends.
 func (w *trunks) run(ctx context.Context) error {
-	if err := w.landing.begin(ctx); err != nil {
-		return err
-	}
 	var (
 		events <-chan fsnotify.Event
 		errs   <-chan error
@@ -83,6 +80,9 @@ func (w *trunks) run(ctx context.Context) error {
 
 // loop looks at the trunks from time to time and when it is told to.
 func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, watch func(dir string)) error {
+	if err := w.landing.begin(ctx); err != nil {
+		return err
+	}
 	tick := time.NewTicker(trunksEvery)
 	defer tick.Stop()
 	rest := time.NewTimer(0)
