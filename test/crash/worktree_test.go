@@ -82,6 +82,17 @@ turns:
 `,
 	},
 	{
+		name: "landing", git: true, worktree: true, yes: true, valid: "test -f made.txt", person: commitAfterwards, points: []string{
+			"daemon.landing.intended", "daemon.landing.before_record", "merge.branch.before_move", "merge.branch.moved",
+			"git.worktree.meant_to_advance", "git.worktree.advanced_files", "git.worktree.advanced",
+		}, script: `
+turns:
+  - tools: [{name: Write, input: {path: made.txt, content: "in a worktree\n"}}]
+  - tools: [{name: Bash, input: {command: "echo once >> COUNTER; for i in $(seq 200); do grep -q changed COUNTER && break; sleep 0.05; done"}}]
+  - tools: [{name: Complete, input: {summary: made}}]
+`,
+	},
+	{
 		name: "removal", git: true, worktree: true, yes: true, person: leaveSomething, points: []string{
 			"git.worktree.before_kept", "git.worktree.kept", "git.worktree.before_away", "git.worktree.before_forget",
 			"git.worktree.before_unbranch", "git.worktree.before_remove", "git.worktree.removed",
@@ -120,7 +131,30 @@ func leaveSomething(_ context.Context, p *person, t td.Task) error {
 	return nil
 }
 
-// cleared waits until the worktree of a completed task is gone, and plays the person meanwhile.
+// commitAfterwards is a person who has changes in their checkout while the task ends, and commits them afterwards: main cannot be updated until then, and has a commit of its own.
+func commitAfterwards(_ context.Context, p *person, t td.Task) error {
+	dir := t.Worktree.Repo
+	switch {
+	case !p.done["changed"] && strings.Contains(p.marks(), "once"):
+		p.done["changed"] = true
+		if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("by hand\n"), 0o644); err != nil {
+			return err
+		}
+		return os.WriteFile(p.counter, []byte(p.marks()+"changed\n"), 0o600)
+	case t.Status.State == td.Completed && !p.done["committed"]:
+		p.done["committed"] = true
+		return git(dir, "commit", "-qam", "by-hand")
+	}
+	return nil
+}
+
+// unlanded reports whether main lacks work of a task.
+func unlanded(repo string) bool {
+	out, err := exec.Command("git", "-C", repo, "for-each-ref", "refs/taskdaemon/unlanded").Output()
+	return err != nil || len(out) > 0
+}
+
+// cleared waits until the worktree of a completed task is gone and main has its work, and plays the person meanwhile.
 func (w *crashRun) cleared(ctx context.Context, d *process, t td.Task) error {
 	if t.Worktree == nil || t.Status.State != td.Completed {
 		return nil
@@ -129,7 +163,7 @@ func (w *crashRun) cleared(ctx context.Context, d *process, t td.Task) error {
 		_, err := os.Lstat(t.Worktree.Path)
 		branch := git(t.Worktree.Repo, "rev-parse", "--verify", "--quiet", "refs/heads/"+t.Worktree.Branch)
 		files, _ := filepath.Glob(filepath.Join(t.Worktree.Repo, ".worktrees", ".removing", "*"))
-		return err == nil || branch == nil || len(files) > 0 || !w.removed(ctx, t.Worktree.Path)
+		return err == nil || branch == nil || len(files) > 0 || !w.removed(ctx, t.Worktree.Path) || unlanded(t.Worktree.Repo)
 	}
 	for left() {
 		if w.s.person != nil {
