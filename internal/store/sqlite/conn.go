@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -26,7 +27,8 @@ func dial(path, vfs string, pragmas ...string) (*conn, error) {
 	if vfs != "" {
 		q.Set("vfs", vfs)
 	}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}
+	query := strings.ReplaceAll(q.Encode(), "+", "%20") // SQLite takes a plus sign for itself
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query}
 	db, err := sqlite3.OpenFlags(u.String(), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI)
 	if err != nil {
 		return nil, err

@@ -97,6 +97,21 @@ func tamper(t testing.TB, dir, sql string, args ...any) {
 	}
 }
 
+// Where people keep their state is none of our business.
+func TestOpenAnywhere(t *testing.T) {
+	for _, name := range []string{"a space", "per%cent", "per%20cent", "que?stion", "ha#sh", "a+b", "a&b=c", "ünïcödé", "quo\"te", "apos'trophe", "back\\slash", strings.Repeat("long", 40)} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := openTest(t, Options{Dir: dir})
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		openTest(t, Options{Dir: dir})
+	}
+}
+
 func TestOpenForeign(t *testing.T) {
 	other := func(t *testing.T) []byte {
 		path := filepath.Join(t.TempDir(), "other.db")
