@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // An index is a list of paths, and git writes files there without looking at them again: one with a path like ../x or .git/hooks/x has a person's
@@ -18,10 +17,13 @@ const (
 	modeFolder = 0o040000
 )
 
-// mostPath is longer than any path of a file, and maxIndex is more than what the index of a million files takes.
+// Bounds of an index: no path of a file is longer than mostPath, and a million files take less than maxIndex. In version 4 a path of thousands of bytes
+// takes a few in the file, so that all paths together are bounded, too, and the repositories that are named.
 const (
-	mostPath = 64 << 10
-	maxIndex = 512 << 20
+	mostPath  = 4096
+	maxIndex  = 256 << 20
+	mostPaths = 256 << 20
+	mostNamed = 10_000
 )
 
 var errIndex = errors.New("it is not as git writes an index")
@@ -36,21 +38,28 @@ func readIndex(raw []byte, digits int) (links []string, end int, err error) {
 	if version < 2 || version > 4 {
 		return nil, 0, fmt.Errorf("it is of version %d", version)
 	}
-	at, empty := 12, false
-	var path []byte
-	for range count {
-		var mode uint32
-		if path, mode, at, err = readEntry(raw, at, version, digits, path); err != nil {
+	at, paths, empty := 12, 0, false
+	var before entry
+	for i := range count {
+		one, err := readEntry(raw, at, version, digits, before)
+		if err != nil {
 			return nil, 0, err
 		}
-		switch {
-		case len(path) == 0:
-			empty = true
-		case !plainPath(path, mode == modeFolder):
-			return nil, 0, fmt.Errorf("it has the path %.80q", path)
-		case mode == modeLink:
-			links = append(links, string(path))
+		switch paths += len(one.path); {
+		case paths > mostPaths:
+			return nil, 0, errIndex
+		case i > 0 && !before.sortsBefore(one):
+			return nil, 0, errIndex
+		case len(one.path) > 0 && !plainPath(one.path, one.mode == modeFolder):
+			return nil, 0, fmt.Errorf("it has the path %.80q", one.path)
+		case one.mode != modeLink || len(one.path) == 0:
+		case len(links) == mostNamed:
+			return nil, 0, fmt.Errorf("it names more than %d repositories", mostNamed)
+		default:
+			links = append(links, string(one.path))
 		}
+		empty = empty || len(one.path) == 0
+		at, before = one.next, one
 	}
 	if empty && !slices.ContainsFunc(partsOf(raw, at, digits), func(p []byte) bool { return string(p[:4]) == "link" }) {
 		return nil, 0, errIndex // only entries on top of a shared index have no path
@@ -58,41 +67,62 @@ func readIndex(raw []byte, digits int) (links []string, end int, err error) {
 	return links, at, nil
 }
 
-// readEntry reads an entry, and returns its path and where the next one begins. In version 4 a path is told as what differs from the one before.
-func readEntry(raw []byte, at int, version uint32, digits int, before []byte) (path []byte, mode uint32, next int, err error) {
+// entry is one of an index.
+type entry struct {
+	path  []byte
+	mode  uint32
+	stage uint16 // of a merge
+	next  int    // where the next one begins
+	spare []byte // room for the path of the next but one
+}
+
+// sortsBefore reports whether an entry stands before another, as git sorts them. Those without a path come first, in no order.
+func (e entry) sortsBefore(other entry) bool {
+	if len(other.path) == 0 {
+		return len(e.path) == 0
+	}
+	by := bytes.Compare(e.path, other.path)
+	return by < 0 || by == 0 && e.stage < other.stage
+}
+
+// readEntry reads an entry. In version 4 a path is told as what differs from the one before.
+func readEntry(raw []byte, at int, version uint32, digits int, before entry) (one entry, err error) {
 	begin := at
 	if at += 40 + digits/2 + 2; at > len(raw) {
-		return nil, 0, 0, errIndex
+		return one, errIndex
 	}
-	mode = binary.BigEndian.Uint32(raw[begin+24:])
-	if version > 2 && binary.BigEndian.Uint16(raw[at-2:])&0x4000 != 0 {
+	one.mode = binary.BigEndian.Uint32(raw[begin+24:])
+	flags := binary.BigEndian.Uint16(raw[at-2:])
+	one.stage = flags >> 12 & 3
+	if version > 2 && flags&0x4000 != 0 {
 		at += 2
 	}
 	var kept []byte
 	if version == 4 {
 		var cut uint64
-		if cut, at, err = readOffset(raw, at); err != nil || cut > uint64(len(before)) {
-			return nil, 0, 0, errIndex
+		if cut, at, err = readOffset(raw, at); err != nil || cut > uint64(len(before.path)) {
+			return one, errIndex
 		}
-		kept = before[:len(before)-int(cut)]
+		kept = before.path[:len(before.path)-int(cut)]
 	}
 	if at > len(raw) {
-		return nil, 0, 0, errIndex
+		return one, errIndex
 	}
-	size := bytes.IndexByte(raw[at:], 0)
+	size := bytes.IndexByte(raw[at:min(len(raw), at+mostPath+1)], 0)
 	if size < 0 || size+len(kept) > mostPath {
-		return nil, 0, 0, errIndex
+		return one, errIndex
 	}
-	path = raw[at : at+size]
+	one.path = raw[at : at+size]
 	if version == 4 {
-		return append(kept, path...), mode, at + size + 1, nil
+		one.path, one.spare, one.next = append(append(before.spare[:0], kept...), one.path...), before.path, at+size+1
+		return one, nil
 	}
 	// Filled up with zeros, to a multiple of eight.
-	next = begin + (at+size-begin+8)/8*8
-	if next > len(raw) || len(bytes.Trim(raw[at+size:next], "\x00")) > 0 {
-		return nil, 0, 0, errIndex
+	one.next = begin + (at+size-begin+8)/8*8
+	if one.next > len(raw) || len(bytes.Trim(raw[at+size:one.next], "\x00")) > 0 {
+		return one, errIndex
 	}
-	return path, mode, next, nil
+	return one, nil
 }
 
 // readOffset reads a number as git encodes the offsets of packs.
@@ -122,9 +152,12 @@ func plainPath(path []byte, folder bool) bool {
 	if len(path) > 0 && path[0] != '.' && path[0] != '/' && path[len(path)-1] != '/' && !bytes.Contains(path, []byte("/.")) && !bytes.Contains(path, []byte("//")) {
 		return true
 	}
-	return !slices.ContainsFunc(strings.Split(string(path), "/"), func(part string) bool {
-		return part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git")
-	})
+	for part := range bytes.SplitSeq(path, []byte("/")) {
+		if len(part) == 0 || string(part) == "." || string(part) == ".." || bytes.EqualFold(part, []byte(".git")) {
+			return false
+		}
+	}
+	return true
 }
 
 // partsOf are what follows the entries of an index, each with its name and size; nil if it is not as git writes it.

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"crypto/sha1"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -358,6 +359,48 @@ func indexIn(t *testing.T, dir string, digits int) ([]string, error) {
 	}
 	links, _, err := readIndex(raw, digits)
 	return links, err
+}
+
+// indexOf is an index of version 4 in which each entry is what differs from the one before: how many bytes go, and what comes.
+func indexOf(mode uint32, count int, first string, next func(i int) (cut int, more string)) []byte {
+	raw := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x04"), uint32(count))
+	cut, path := 0, first
+	for i := range count {
+		if i > 0 {
+			cut, path = next(i)
+		}
+		raw = append(raw, make([]byte, 24)...)
+		raw = binary.BigEndian.AppendUint32(raw, mode)
+		raw = append(raw, make([]byte, 12+20)...)
+		raw = append(raw, 0x0f, 0xff, byte(cut))
+		raw = append(append(raw, path...), 0)
+	}
+	sum := sha1.Sum(raw)
+	return append(raw, sum[:]...)
+}
+
+// TestIndexBounds checks that an index takes neither more memory nor more time than one that git makes of as many bytes.
+func TestIndexBounds(t *testing.T) {
+	counted := func(i int) (int, string) { return 8, fmt.Sprintf("%08d", i) }
+	deep := strings.Repeat("a/", 2000)
+	for name, raw := range map[string][]byte{
+		"one path again and again":     indexOf(modeLink, 2000, "x", func(int) (int, string) { return 0, "" }),
+		"a path that is none":          indexOf(0o100644, 2, strings.Repeat("a/", 30_000)+"b", func(int) (int, string) { return 1, "c" }),
+		"not sorted":                   indexOf(0o100644, 2, "b", func(int) (int, string) { return 1, "a" }),
+		"too many repositories":        indexOf(modeLink, mostNamed+1, "00000000", counted),
+		"more than all paths together": indexOf(0o100644, mostPaths/4000+2, deep+"00000000", counted),
+	} {
+		began := time.Now()
+		if links, _, err := readIndex(raw, 40); err == nil {
+			t.Errorf("%s: it was taken, with %d repositories", name, len(links))
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+	if links, _, err := readIndex(indexOf(modeLink, 1000, "00000000", counted), 40); err != nil || len(links) != 1000 || links[999] != "00000999" {
+		t.Errorf("a thousand repositories: %d, %v", len(links), err)
+	}
 }
 
 func FuzzReadIndex(f *testing.F) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (d gitDir) checkIndexes(since int64) (removed, links []string) {
 		if !slices.ContainsFunc(indexes, func(begin string) bool { return strings.HasPrefix(name, begin) }) || strings.HasSuffix(name, ".lock") {
 			continue
 		}
-		raw, info, err := d.folder.Read(name, maxIndex)
+		raw, info, err := readSized(d.folder, name, maxIndex)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -89,6 +90,24 @@ func (d gitDir) checkIndexes(since int64) (removed, links []string) {
 		links = append(links, named...)
 	}
 	return removed, links
+}
+
+// readSized is the content of a regular file of at most limit bytes. What is taken of memory is what it has.
+func readSized(folder *beneath.Folder, name string, limit int64) ([]byte, fs.FileInfo, error) {
+	f, info, err := folder.File(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	if info.Size() > limit {
+		return nil, info, &fs.PathError{Op: "read", Path: name, Err: beneath.ErrTooLarge}
+	}
+	raw := make([]byte, info.Size())
+	n, err := io.ReadFull(f, raw)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, info, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return raw[:n], info, nil
 }
 
 // forget takes out of an index what it remembers, as git itself would change it. If a git of the person's is at it, that is left to the next command's end.
