@@ -91,12 +91,7 @@ func (s *shim) openCell(p Profile, is *island, missing []error, b *base) (*cell,
 	}
 	if p.Files == WorkspaceWrite {
 		c.repos = p.repositories()
-		seen, is := s.seen[p.Workspace]
-		if !is { // once for all commands of a shim: it takes a while
-			seen = nestedRepos(p.Workspace, p.Seal, lookedFolders)
-			s.seen = map[string][]string{p.Workspace: seen}
-		}
-		c.had = beforeOf(c.repos, seen)
+		c.had = p.before(c.repos)
 	}
 	if b != nil {
 		if covers := p.covers(); len(covers) > 0 {

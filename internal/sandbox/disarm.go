@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/gitfile"
@@ -35,71 +38,215 @@ func plainGitSetting(s gitSetting) bool {
 	return slices.Contains(plainGitSettings, name) && !(s.section == "remote" && (strings.Contains(s.value, "::") || strings.HasPrefix(s.value, "-")))
 }
 
-// lookedFolders is how many folders are looked at after a command, for repositories that it made.
+// lookedFolders is how many folders are looked at before and after a command, for repositories that it made, and how many repositories are opened because an index names them.
 const lookedFolders = 1000
 
-// disarm takes from the repositories of the workspace that were not known before what names a program, and says what it took. sealed are folders of git that
-// are as they must be, and links are where indexes say that there are repositories: git goes there by itself.
-func (p Profile) disarm(had before, sealed, links []string) (taken []string) {
-	todo := slices.Concat([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal, lookedFolders), links)
-	for done := map[string]bool{}; len(todo) > 0 && len(done) < lookedFolders; todo = todo[1:] {
-		dir := todo[0]
-		if done[dir] {
-			continue
-		}
-		done[dir] = true
-		around, err := beneath.Open(dir)
-		if err != nil {
-			continue
-		}
-		// A folder that has become one of git itself is that for git as soon as its .git is none.
-		if isGitFolder(dir) && !slices.Contains(had.Bare, dir) {
-			taken = append(taken, disarm(around)...)
-		}
-		if !slices.Contains(had.Known, dir) {
-			gone, below := p.disarmAround(around, dir, sealed)
-			taken = append(taken, gone...)
-			for _, link := range below {
-				todo = append(todo, filepath.Join(dir, link))
-			}
-		}
-		_ = around.Close()
-	}
-	return taken
+// disarmFor is how long that may take after a command, and what leads there.
+const disarmFor = 30 * time.Second
+
+// mostNested is how deep repositories are followed that name each other.
+const mostNested = 32
+
+// disarming takes from the repositories of a workspace that a command made what names a program. It touches nothing outside of the workspace, and nothing that may have been there
+// before: what was seen before is known, and what was not, because it lies too deep or there was too much to look at, has to be younger than the command.
+type disarming struct {
+	p     Profile
+	had   before
+	since int64 // when the command began
+	top   *beneath.Folder
+	e     *effort
+
+	known, linked, done map[string]bool
+	opened              int
+	taken               []string
+	left                []string // what may be the person's and names a program
 }
 
-// disarmAround disarms the repository of a checkout. It returns which others its index names.
-func (p Profile) disarmAround(around *beneath.Folder, dir string, sealed []string) (taken, links []string) {
-	if git, err := around.Folder(".git"); err == nil {
+// naming are the repositories that an index names, by where they are, and the folder of git that it is in.
+type naming struct {
+	dir   gitDir
+	links []string
+}
+
+// disarm disarms the repositories of the workspace that were not there before, and puts back what was. It says what it took, and what it left though it would run programs. git goes by itself
+// where an index says that there is a repository: an index that leads where nobody could look goes, too.
+func (p Profile) disarm(had before, since int64, named []naming, e *effort) (taken, left []string) {
+	top, err := beneath.Open(p.Workspace)
+	if err != nil {
+		return nil, nil
+	}
+	defer top.Close()
+	d := &disarming{p: p, had: had, since: since, top: top, e: e, known: setOf(had.Known), linked: setOf(had.Linked), done: map[string]bool{}}
+	d.visit(p.Workspace, 0)
+	for _, n := range named {
+		d.follow(n.dir, n.links, since, 0)
+	}
+	for _, dir := range nestedRepos(p.Workspace, p.Seal, lookedFolders) {
+		d.visit(dir, 0)
+	}
+	return d.taken, d.left
+}
+
+func setOf(paths []string) map[string]bool {
+	set := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		set[path] = true
+	}
+	return set
+}
+
+// follow visits the repositories that the indexes of a folder of git name. If one of them could not be judged, those indexes go that are new.
+func (d *disarming) follow(git gitDir, links []string, since int64, depth int) {
+	for _, dir := range links {
+		if depth < mostNested && d.opened < lookedFolders && d.e.enough() == nil && d.visit(dir, depth+1) {
+			continue
+		}
+		for name := range git.names() {
+			if isIndex(name) {
+				d.taken = append(d.taken, removeNew(git.folder, name, since)...)
+			}
+		}
+		return
+	}
+}
+
+// visit looks at one folder. It is false if there is a repository that would run programs and may be the person's, and no index named it before.
+func (d *disarming) visit(dir string, depth int) bool {
+	if d.done[dir] || covered(dir, d.p.Seal) {
+		return true
+	}
+	d.done[dir] = true
+	around, err := folderAt(d.top, dir)
+	if err != nil {
+		return true // there is nothing, or it is not of the workspace
+	}
+	defer around.Close()
+	// A folder that has become one of git itself is that for git as soon as its .git is none.
+	if bareIn(around) && !slices.Contains(d.had.Bare, dir) {
+		d.opened++
+		if !d.disarmNew(around, d.isNew(around, dir, "refs"), dir, depth) {
+			return d.linked[dir]
+		}
+	}
+	if d.known[dir] {
+		return true
+	}
+	if g, is := d.had.Guarded[dir]; is {
+		d.opened++
+		d.taken = append(d.taken, g.restore(d.top, around)...)
+		if git, err := d.p.gitOf(d.top, around, d.had.Sealed); err == nil {
+			d.goOn(git, dir, d.since, depth)
+			_ = git.Close()
+		}
+		return true
+	}
+	return d.disarmAround(around, dir, depth) || d.linked[dir]
+}
+
+// isNew reports whether something in a folder was not there before: then it is in reach of how far was looked, or it was born since.
+func (d *disarming) isNew(folder *beneath.Folder, dir, name string) bool {
+	deep := strings.Count(from(d.top, dir), "/") + 1
+	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || bornSince(folder, name, d.since)
+}
+
+// disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs.
+func (d *disarming) disarmNew(git *beneath.Folder, isNew bool, dir string, depth int) bool {
+	if !isNew {
+		if !armed(git) {
+			return true
+		}
+		d.left = append(d.left, git.Name())
+		return false
+	}
+	d.taken = append(d.taken, disarm(git, d.e)...)
+	d.goOn(git, dir, 0, depth)
+	return true
+}
+
+// goOn goes where the indexes of a folder of git lead, whose checkout is dir.
+func (d *disarming) goOn(git *beneath.Folder, dir string, since int64, depth int) {
+	g := asGitDir(git)
+	gone, links := g.checkIndexes(since, d.e)
+	d.taken = append(d.taken, gone...)
+	for i, link := range links {
+		links[i] = filepath.Join(dir, link)
+	}
+	d.follow(g, links, since, depth)
+}
+
+// disarmAround disarms the repository of a checkout; it is false if it was left and would run programs.
+func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) bool {
+	git, err := around.Folder(".git")
+	if err == nil {
 		defer git.Close()
-		taken = disarm(git)
-		return taken, namedBy(git)
-	} else if raw, _, more, err := around.Head(".git", gitFile); err == nil {
-		// It says that the repository is elsewhere.
-		to := gitfile.ParseGitdir(string(raw))
-		at := resolved(gitfile.Beside(dir, to))
-		switch {
-		case to == "" && !more: // git takes it for none, and goes nowhere
-		case slices.Contains(sealed, at):
-		case !more && covered(at, append(slices.Clone(p.Write), p.Workspace)) && !covered(at, sealed):
-			if git, err := beneath.Open(at); err == nil {
-				defer git.Close()
-				taken = disarm(git)
-				return taken, namedBy(git)
-			}
-		default: // nowhere, or to a folder that is none of this workspace's: the command's own temporary one, or another repository
-			taken = remove(around, ".git")
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		taken = remove(around, ".git") // a link, or worse
+		d.opened++
+		return d.disarmNew(git, d.isNew(around, dir, ".git"), dir, depth)
 	}
-	return taken, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	d.opened++
+	raw, _, more, err := around.Head(".git", gitFile)
+	if err != nil { // a link, or worse
+		return d.removeDot(around, dir)
+	}
+	// It says that the repository is elsewhere.
+	to := gitfile.ParseGitdir(string(raw))
+	at := resolved(gitfile.Beside(dir, to))
+	if to == "" && !more || slices.Contains(d.had.Sealed, at) {
+		return true // git takes it for none, and goes nowhere; or what it leads to is sealed
+	}
+	if _, is := d.had.Guarded[at]; is || d.known[at] {
+		return true
+	}
+	if more || covered(at, d.had.Sealed) {
+		return d.removeDot(around, dir)
+	}
+	git, err = folderAt(d.top, at)
+	if err != nil { // nowhere, or to a folder that is none of this workspace's: the command's own temporary one, or another repository
+		return d.removeDot(around, dir)
+	}
+	defer git.Close()
+	by := "refs" // which git makes with the folder and then leaves
+	if ownIn(git) {
+		// A linked worktree: its repository has the settings and hooks.
+		by = "commondir"
+		if !d.visit(strings.TrimSuffix(filepath.Dir(filepath.Dir(at)), "/.git"), depth+1) {
+			return d.removeDot(around, dir)
+		}
+	}
+	return d.disarmNew(git, d.isNew(git, at, by), dir, depth) || d.removeDot(around, dir)
 }
 
-// namedBy are the repositories that the index of a folder of git names.
-func namedBy(git *beneath.Folder) []string {
-	_, links := asGitDir(git).checkIndexes(0)
-	return links
+// removeDot removes a .git that is no folder, if it is new.
+func (d *disarming) removeDot(around *beneath.Folder, dir string) bool {
+	if !d.isNew(around, dir, ".git") {
+		d.left = append(d.left, filepath.Join(dir, ".git"))
+		return false
+	}
+	d.taken = append(d.taken, remove(around, ".git")...)
+	return true
+}
+
+// bornSince reports whether something was made since then. When it was made nobody can set, nor move; where a file system does not tell it is not known to be new.
+func bornSince(folder *beneath.Folder, name string, since int64) bool {
+	var st unix.Statx_t
+	err := unix.Statx(int(folder.Fd()), name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st)
+	return err == nil && st.Mask&unix.STATX_BTIME != 0 && st.Btime.Sec*1e9+int64(st.Btime.Nsec) >= since
+}
+
+// armed reports whether a folder of git has anything that is more than plain.
+func armed(git *beneath.Folder) bool {
+	a := arms{had: map[string]original{}}
+	a.add(git, "")
+	for name, is := range a.had {
+		switch base := path.Base(name); {
+		case base == "config" && nothingMore(is, original{Text: []byte{}}), path.Dir(name) == "info", path.Dir(name) == "objects/info" && is.Mode.IsRegular(), base == "commondir" && ownRecord(git, name):
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // asGitDir is a folder of git that a command made, with nothing in it that was there before and might follow a link.
@@ -125,30 +272,13 @@ func gitFolders(repos []repository) (paths []string) {
 }
 
 // disarm leaves a folder of git with plain settings, the samples of hooks, and nothing that leads elsewhere.
-func disarm(git *beneath.Folder) (taken []string) {
+func disarm(git *beneath.Folder, e *effort) (taken []string) {
 	for _, name := range gitLeads {
-		if _, err := git.Lstat(name); err == nil {
+		if _, err := git.Lstat(name); err == nil && !(name == "commondir" && ownIn(git)) {
 			taken = append(taken, remove(git, name)...)
 		}
 	}
-	raw, _, err := git.Read("config", maxGitSettings)
-	settings := parseGitSettings(string(raw))
-	switch {
-	case err != nil:
-		if _, err := git.Lstat("config"); err == nil {
-			taken = append(taken, remove(git, "config")...)
-		}
-	default:
-		for _, s := range settings {
-			if !plainGitSetting(s) {
-				taken = append(taken, s.section+"."+s.variable+" of "+filepath.Join(git.Name(), "config"))
-			}
-		}
-		// Written anew in any case: what was not understood here git might understand.
-		if git.Replace("config", "config.disarmed", []byte(formatGitSettings(settings, plainGitSetting)), 0o644) != nil {
-			taken = append(taken, remove(git, "config")...)
-		}
-	}
+	taken = append(taken, disarmSettings(git)...)
 	if info, err := git.Lstat("objects/info/alternates"); err == nil && !info.Mode().IsRegular() {
 		if folder, err := git.Folder("objects/info"); err == nil {
 			taken = append(taken, remove(folder, "alternates")...)
@@ -157,9 +287,10 @@ func disarm(git *beneath.Folder) (taken []string) {
 	}
 	d := asGitDir(git)
 	taken = append(taken, d.tidy(0)...)
-	gone, _ := d.checkIndexes(0)
+	gone, _ := d.checkIndexes(0, e)
 	taken = append(taken, gone...)
-	taken = append(taken, disarmModules(git)...)
+	taken = append(taken, disarmModules(git, e)...)
+	taken = append(taken, disarmRecords(git)...)
 	hooks, err := git.Folder("hooks")
 	if err != nil {
 		if _, err := git.Lstat("hooks"); err == nil {
@@ -177,8 +308,55 @@ func disarm(git *beneath.Folder) (taken []string) {
 	return taken
 }
 
+// disarmSettings leaves the plain ones.
+func disarmSettings(git *beneath.Folder) (taken []string) {
+	raw, _, err := git.Read("config", maxGitSettings)
+	if err != nil {
+		if _, err := git.Lstat("config"); err == nil {
+			taken = remove(git, "config")
+		}
+		return taken
+	}
+	settings := parseGitSettings(string(raw))
+	for _, s := range settings {
+		if !plainGitSetting(s) {
+			taken = append(taken, s.section+"."+s.variable+" of "+filepath.Join(git.Name(), "config"))
+		}
+	}
+	// Written anew in any case: what was not understood here git might understand.
+	if git.Replace("config", "config.disarmed", []byte(formatGitSettings(settings, plainGitSetting)), 0o644) != nil {
+		taken = append(taken, remove(git, "config")...)
+	}
+	return taken
+}
+
+// disarmRecords leaves the records of linked worktrees with nothing that leads out of the repository they lie in.
+func disarmRecords(git *beneath.Folder) (taken []string) {
+	entries, err := git.ReadDir("worktrees")
+	if err != nil {
+		if _, err := git.Lstat("worktrees"); err == nil {
+			taken = remove(git, "worktrees")
+		}
+		return taken
+	}
+	for _, e := range entries {
+		record, err := git.Folder(path.Join("worktrees", e.Name()))
+		if err != nil {
+			continue // git does not follow it
+		}
+		if _, err := record.Lstat("commondir"); err == nil && !ownIn(record) {
+			taken = append(taken, remove(record, "commondir")...)
+		}
+		if _, err := record.Lstat(worktreeSettings); err == nil && !(gitDir{folder: record}).plain(worktreeSettings) {
+			taken = append(taken, remove(record, worktreeSettings)...)
+		}
+		_ = record.Close()
+	}
+	return taken
+}
+
 // disarmModules disarms the submodules that a folder of git keeps: git goes into them by their place there, too.
-func disarmModules(git *beneath.Folder) (taken []string) {
+func disarmModules(git *beneath.Folder, e *effort) (taken []string) {
 	modules, err := git.Folder("modules")
 	if err != nil {
 		if _, err := git.Lstat("modules"); err == nil {
@@ -203,7 +381,7 @@ func disarmModules(git *beneath.Folder) (taken []string) {
 			return err
 		}
 		defer one.Close()
-		taken = append(taken, disarm(one)...)
+		taken = append(taken, disarm(one, e)...)
 		return fs.SkipDir
 	})
 	if err != nil { // more than anybody has, or somebody is changing them

@@ -80,7 +80,8 @@ func hostileToGitFolders(t *testing.T) {
 		if err := os.Symlink(y.out, y.work+"/sub/.git"); err != nil {
 			t.Fatal(err)
 		}
-		(&cell{repos: repos}).tidy(spool)
+		since, _ := startOf(spool)
+		(&cell{repos: repos}).tidy(y.p, since, newEffort(disarmFor))
 		for _, name := range []string{"file", "docs/thesis", "config"} {
 			if _, err := os.Stat(y.out + "/" + name); err != nil {
 				t.Errorf("it was removed: %v", err)

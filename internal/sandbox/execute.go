@@ -79,17 +79,13 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, over.caughtBy(), &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
-	var removed []string
+	var removed, left []string
 	var lost []error
 	if c != nil {
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
 		over.close()
-		var links []string
-		removed, links = c.tidy(s.dir)
+		removed, left = s.tidy(c)
 		removed = append(removed, over.removed()...)
-		if p := s.spec.Profile; p.Files == WorkspaceWrite {
-			removed = append(removed, p.disarm(c.had, gitFolders(c.repos), links)...)
-		}
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
 	}
@@ -107,6 +103,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	if len(removed) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program\n", told(removed))
 	}
+	if len(left) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: left as they are, for they may be the person's, and run programs: %s\n", told(left))
+	}
 	if len(lost) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: %d objects of git could not be stored, commits with them are broken: %v\n", len(lost), lost[0])
 	}
@@ -116,6 +115,23 @@ func (s *shim) execute(c *cell) ProcessResult {
 		res.Exit = status.ExitStatus()
 	}
 	return res
+}
+
+// tidy removes what the command must not leave, and says what it removed, and what it left though it runs programs.
+func (s *shim) tidy(c *cell) (removed, left []string) {
+	p := s.spec.Profile
+	since, ok := startOf(s.dir)
+	if !ok {
+		return nil, nil
+	}
+	e := newEffort(disarmFor)
+	removed, named := c.tidy(*p, since, e)
+	if p.Files == WorkspaceWrite {
+		var taken []string
+		taken, left = p.disarm(c.had, since, named, e)
+		removed = append(removed, taken...)
+	}
+	return removed, left
 }
 
 // unable is the result of a command that could not be executed: it says so in place of its output.

@@ -18,7 +18,7 @@ func TestGitTraps(t *testing.T) {
 		"another object for one": trapReplace, "the end of history": trapShallow, "a repository without a checkout": trapBare, "objects that are none": trapJunk,
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
 		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
-		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees,
+		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
 	} {
 		t.Run(name, func(t *testing.T) { trap(t, gitYard(t)) })
 	}
@@ -105,19 +105,25 @@ func trapSlowEnd(t *testing.T, y *yard) {
 	}
 }
 
-func trapKilled(t *testing.T, y *yard) {
+// kill runs a script and then kills its shim.
+func (y *yard) kill(script string) {
+	y.t.Helper()
 	runs++
 	name := fmt.Sprintf("c%d", runs)
-	p := start(t, y.s, name, y.command(y.armed("n")+" touch done; sleep 600"))
-	eventually(t, "it is armed", func() bool { return fileExists(y.work + "/done") })
+	p := start(y.t, y.s, name, y.command(script+"; touch done; sleep 600"))
+	eventually(y.t, "the script is through", func() bool { return fileExists(y.work + "/done") })
 	h, err := load(filepath.Join(y.s.Dir, name), lockFile, decodeHolder)
 	if err == nil {
 		err = signal(h, syscall.SIGKILL)
 	}
 	if err != nil {
-		t.Fatal(err)
+		y.t.Fatal(err)
 	}
-	_, _ = p.Wait(t.Context(), nil)
+	_, _ = p.Wait(y.t.Context(), nil)
+}
+
+func trapKilled(t *testing.T, y *yard) {
+	y.kill(strings.TrimSuffix(y.armed("n"), ";"))
 	if y.ran() {
 		t.Error("a program was run")
 	}
@@ -321,18 +327,7 @@ func trapTheirs(t *testing.T, y *yard) {
 
 func trapKilledHistory(t *testing.T, y *yard) {
 	head := y.git("rev-parse", "HEAD")
-	runs++
-	name := fmt.Sprintf("c%d", runs)
-	p := start(t, y.s, name, y.command("new=$("+gitAs+"commit-tree -m FORGED HEAD^{tree}); git rev-parse HEAD > .git/shallow; printf '%s refs/replace/"+head+"\n' $new > .git/packed-refs; touch done; sleep 600"))
-	eventually(t, "it is forged", func() bool { return fileExists(y.work + "/done") })
-	h, err := load(filepath.Join(y.s.Dir, name), lockFile, decodeHolder)
-	if err == nil {
-		err = signal(h, syscall.SIGKILL)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = p.Wait(t.Context(), nil)
+	y.kill("new=$(" + gitAs + "commit-tree -m FORGED HEAD^{tree}); git rev-parse HEAD > .git/shallow; printf '%s refs/replace/" + head + "\n' $new > .git/packed-refs")
 	if got := y.git("log", "--format=%s", "main"); got != "two\none" {
 		t.Errorf("history is %q", got)
 	}
@@ -353,5 +348,42 @@ func trapTrees(t *testing.T, y *yard) {
 	}
 	if said := y.git("status", "--porcelain"); said != "" {
 		t.Errorf("status: %s", said)
+	}
+}
+
+func trapDecoys(t *testing.T, y *yard) {
+	decoys := "h=$(git rev-parse HEAD); for i in $(seq 1010); do printf '160000 %s 0\ta%s\n' $h $i; done | git update-index --index-info;"
+	y.run("mkdir -p q/1/2/3/4/5; " + y.armed("q/1/2/3/4/5/zz") + decoys)
+	if y.ran() {
+		t.Error("a program was run")
+	}
+	// Those that are there, one in the other, and more than are followed.
+	y.git("reset", "-q")
+	y.run("git init -q --template= one && git -C one config core.fsmonitor 'touch " + y.out + "/ran; false'; for i in $(seq 1010); do mkdir -p p/1/2/3/4; cp -r one p/1/2/3/4/$i; done; h=$(git rev-parse HEAD); for i in $(seq 1010); do printf '160000 %s 0\tp/1/2/3/4/%s\n' $h $i; done | git update-index --index-info; rm -rf one")
+	if y.ran() {
+		t.Error("a program was run, of many")
+	}
+}
+
+func trapUnsealed(t *testing.T, y *yard) {
+	y.crowd("", 200)
+	y.run("git init -q d150/zz && " + gitAs + "-C d150/zz commit -q --allow-empty -m x && git add d150/zz 2>/dev/null")
+	y.run("git -C d150/zz config core.fsmonitor 'touch " + y.out + "/ran; false'")
+	if y.ran() {
+		t.Error("a program was run")
+	}
+}
+
+func trapWorktree(t *testing.T, y *yard) {
+	y.works("git init -q n && " + gitAs + "-C n commit -q --allow-empty -m x && git -C n worktree add -q ../wt && git init -q --bare b.git && " + gitAs + "-C n push -q ../b.git HEAD:main && git --git-dir=b.git worktree add -q bw main")
+	for _, dir := range []string{"wt", "bw"} {
+		y.git("-C", dir, "commit", "-q", "--allow-empty", "-m", "mine")
+		if got := y.git("-C", dir, "log", "--format=%s"); got != "mine\nx" {
+			t.Errorf("history of %s is %q", dir, got)
+		}
+	}
+	y.run("git init -q m && " + gitAs + "-C m commit -q --allow-empty -m x && mkdir -p 1/2/3/4/5 && git -C m worktree add -q ../wm && mv m 1/2/3/4/5/m && echo gitdir: $PWD/1/2/3/4/5/m/.git/worktrees/wm > wm/.git && git -C wm config core.fsmonitor 'touch " + y.out + "/ran; false'")
+	if y.ranIn("wm", "status") {
+		t.Error("a program was run")
 	}
 }

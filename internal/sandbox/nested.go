@@ -1,8 +1,8 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,8 +19,15 @@ const (
 
 // nestedRepos are the folders below a workspace that hold a .git or are a folder of git themselves, the nearest first. It does not look into those of skip, and into
 // so many at most.
-func nestedRepos(workspace string, skip []string, most int) (repos []string) {
+func nestedRepos(workspace string, skip []string, most int) []string {
+	repos, _ := searchRepos(workspace, skip, most)
+	return repos
+}
+
+// searchRepos is nestedRepos, and says whether it saw every folder that is not too deep.
+func searchRepos(workspace string, skip []string, most int) (repos []string, whole bool) {
 	level, looked := []string{workspace}, 0
+	whole = true
 	for depth := 0; depth <= nestedDepth; depth++ {
 		var below []string
 		for _, dir := range level {
@@ -28,28 +35,28 @@ func nestedRepos(workspace string, skip []string, most int) (repos []string) {
 				continue
 			}
 			if looked++; looked > most {
-				return repos
+				return repos, false
 			}
-			folders, repo := foldersOf(dir)
+			folders, repo, all := foldersOf(dir)
 			if depth > 0 && repo {
 				repos = append(repos, dir)
 			}
-			below = append(below, folders...)
+			below, whole = append(below, folders...), whole && all
 		}
 		level = below
 	}
-	return repos
+	return repos, whole
 }
 
 // foldersOf are the folders in a folder, links left out: what they lead to is found where it is. Repo says that it
-// holds a .git.
-func foldersOf(dir string) (out []string, repo bool) {
+// holds a .git, and whole that all of it was read.
+func foldersOf(dir string) (out []string, repo, whole bool) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return nil, exists(dir, ".git")
+		return nil, exists(dir, ".git"), errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(nestedEntries) // what can be read is better than nothing
+	entries, err := f.ReadDir(nestedEntries) // what can be read is better than nothing
 	for _, e := range entries {
 		switch {
 		case e.Name() == ".git":
@@ -58,7 +65,8 @@ func foldersOf(dir string) (out []string, repo bool) {
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
-	return out, repo || isGitFolder(dir) || len(entries) == nestedEntries && exists(dir, ".git")
+	whole = len(entries) < nestedEntries && (err == nil || errors.Is(err, io.EOF))
+	return out, repo || isGitFolder(dir) || !whole && exists(dir, ".git"), whole
 }
 
 // isGitFolder reports whether git would take a folder for a repository without a checkout.
@@ -81,43 +89,6 @@ func (p Profile) repositories() (repos []repository) {
 		repos = append(repos, repository{dir, plan})
 	}
 	return repos
-}
-
-// knownFile is where in a spool folder it is noted what there was before the command, for whoever does what a killed shim could not.
-const knownFile = "repositories.json"
-
-// before is what is noted there.
-type before struct {
-	Known    []string            `json:"known"`    // where repositories are
-	Bare     []string            `json:"bare"`     // those of them that have no checkout
-	Shallow  []string            `json:"shallow"`  // folders of git in which history had an end
-	Replaced map[string][]string `json:"replaced"` // what had git take one object for another, by the folder of git
-}
-
-func decodeBefore(raw []byte) (b before, err error) { return b, json.Unmarshal(raw, &b) }
-
-// beforeOf is what there is before a command. seen are repositories that were found by looking further than for those that are sealed.
-func beforeOf(repos []repository, seen []string) before {
-	b := before{Known: slices.Clone(seen), Replaced: map[string][]string{}}
-	for _, r := range repos {
-		if len(r.plan.dirs)+len(r.plan.sealed) > 0 {
-			b.Known = append(b.Known, r.dir)
-		}
-		for _, dir := range r.plan.dirs {
-			if _, is := dir.had["shallow"]; is {
-				b.Shallow = append(b.Shallow, dir.path)
-			}
-			if len(dir.replaced) > 0 {
-				b.Replaced[dir.path] = dir.replaced
-			}
-		}
-	}
-	for _, dir := range b.Known {
-		if isGitFolder(dir) {
-			b.Bare = append(b.Bare, dir)
-		}
-	}
-	return b
 }
 
 // closeRepositories lets go of the folders of repositories.

@@ -122,9 +122,8 @@ type shim struct {
 	self    []byte // identity, for the lock file
 	signals chan os.Signal
 	rec     *recorder
-	island  *island             // the network of commands that have none, once it was needed
-	base    *base               // the mounts of the command before
-	seen    map[string][]string // the repositories of a workspace that were there before the first command
+	island  *island // the network of commands that have none, once it was needed
+	base    *base   // the mounts of the command before
 }
 
 // ready finds out who this shim is and makes it the parent of whatever its command leaves behind.

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/beneath"
-	"taskdaemon/internal/gitfile"
 )
 
 // gitLeads are the names in a folder of git, or of objects, that lead it to another one, or to other settings. No git that works in a
@@ -25,51 +24,44 @@ var gitLeads = []string{"commondir", worktreeSettings, "alternates", "http-alter
 // its content decides.
 var gitFollowed = []string{"logs", "refs", "sequencer", "rebase-merge", "rebase-apply", "rr-cache"}
 
-// tidy removes what a command cannot be kept from making and must not leave in the folders of git. dir is the command's
-// spool folder. It returns what it removed, and the repositories that the indexes name, by where they are.
-func (c *cell) tidy(dir string) (removed, links []string) {
-	var started unix.Stat_t
-	if unix.Lstat(filepath.Join(dir, startedFile), &started) != nil {
-		return nil, nil
-	}
-	since := started.Mtim.Nano()
+// tidy removes what a command cannot be kept from making and must not leave in the folders of git. since is when it began. It returns what it removed, and the repositories that
+// the indexes name.
+func (c *cell) tidy(p Profile, since int64, e *effort) (removed []string, named []naming) {
 	for _, repo := range c.repos {
 		for _, dir := range repo.plan.dirs {
 			removed = append(removed, dir.tidy(since)...)
 			if dir.bears {
 				continue
 			}
-			gone, named := dir.checkIndexes(since)
+			gone, links := dir.checkIndexes(since, e)
 			removed = append(removed, gone...)
-			for _, link := range named {
-				links = append(links, filepath.Join(dir.checkout(repo.dir), link))
-			}
+			named = append(named, naming{dir, p.linked(dir, repo.dir, links)})
 		}
 		for _, shared := range repo.plan.shared {
 			removed = append(removed, unlinkBelow(shared, since)...)
 		}
 	}
-	return removed, links
+	return removed, named
 }
 
-// checkout is where the files are of which a folder of git has an index: those of a submodule are where its settings say.
-func (d gitDir) checkout(repo string) string {
-	raw, _, _ := d.folder.Read("config", maxGitSettings)
-	for _, s := range parseGitSettings(string(raw)) {
-		if s.section == "core" && s.variable == "worktree" {
-			return gitfile.Beside(d.path, s.value)
-		}
-	}
-	return repo
+// startOf is when the command in a spool folder began, by the clock of files.
+func startOf(dir string) (since int64, ok bool) {
+	var started unix.Stat_t
+	err := unix.Lstat(filepath.Join(dir, startedFile), &started)
+	return started.Mtim.Nano(), err == nil
 }
 
 // indexes are how the names of files begin that git reads as an index.
 var indexes = []string{"index", "sharedindex.", "next-index-"}
 
 // checkIndexes removes the indexes by which git would write outside of the checkout, of those that are new. It returns which repositories the others name.
-func (d gitDir) checkIndexes(since int64) (removed, links []string) {
+func (d gitDir) checkIndexes(since int64, e *effort) (removed, links []string) {
 	for name := range d.names() {
-		if !slices.ContainsFunc(indexes, func(begin string) bool { return strings.HasPrefix(name, begin) }) || strings.HasSuffix(name, ".lock") {
+		if !isIndex(name) {
+			continue
+		}
+		if e.enough() != nil {
+			removed = append(removed, removeNew(d.folder, name, since)...)
 			continue
 		}
 		raw, info, err := readSized(d.folder, name, maxIndex)
@@ -361,11 +353,10 @@ func told(paths []string) string {
 // removeIntruders does what the shim of the command in dir died too early to do, as far as git would be led elsewhere. What else
 // is new stays: by now it may be another's.
 func removeIntruders(dir string, sp spec) {
-	var started unix.Stat_t
-	if sp.Profile == nil || sp.Profile.Files != WorkspaceWrite || unix.Lstat(filepath.Join(dir, startedFile), &started) != nil {
+	since, ok := startOf(dir)
+	if sp.Profile == nil || sp.Profile.Files != WorkspaceWrite || !ok {
 		return
 	}
-	since := started.Mtim.Nano()
 	repos := sp.Profile.repositories()
 	defer closeRepositories(repos)
 	for _, repo := range repos {
@@ -386,9 +377,10 @@ func removeIntruders(dir string, sp spec) {
 			}
 		}
 	}
-	_, links := (&cell{repos: repos}).tidy(dir)
+	e := newEffort(disarmFor)
+	_, named := (&cell{repos: repos}).tidy(*sp.Profile, since, e)
 	if err == nil {
-		_ = sp.Profile.disarm(had, nil, links)
+		_, _ = sp.Profile.disarm(had, since, named, e) // nobody is left to be told
 	}
 	reclaimStores(dir, repos)
 }

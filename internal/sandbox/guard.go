@@ -1,0 +1,269 @@
+package sandbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/gitfile"
+)
+
+// Not every repository of a workspace can be sealed: there may be hundreds. Of the others it is noted before a command what they have that names programs or leads
+// git elsewhere. When the command has ended, that is put back.
+
+// guard is what is noted of a repository.
+type guard struct {
+	Dot original            `json:"dot"` // its .git
+	Git string              `json:"git"` // its folder of git, from the workspace; empty: it is elsewhere, or none
+	Had map[string]original `json:"had"` // what is in there, by its path
+}
+
+// original is a file or a link as it was.
+type original struct {
+	Mode fs.FileMode `json:"mode"`
+	Link string      `json:"link,omitempty"`
+	Sum  []byte      `json:"sum,omitempty"`  // of its content
+	Text []byte      `json:"text,omitempty"` // its content, unless there is too much of it
+}
+
+func (o original) same(other original) bool {
+	return o.Mode == other.Mode && o.Link == other.Link && bytes.Equal(o.Sum, other.Sum)
+}
+
+// Bounds of what is noted: of one file, of all of a repository, of all repositories, and how many files of one.
+const (
+	mostKept    = 256 << 10
+	mostKeptAll = 1 << 20
+	mostKeptOf  = 32 << 20
+	mostGuarded = 2000
+)
+
+// guard notes what the repository in a folder has. It returns which others its index names; is says that there is a repository.
+func (b *before) guard(p Profile, top *beneath.Folder, dir string, e *effort) (g guard, links []string, is bool) {
+	around, err := folderAt(top, dir)
+	if err != nil {
+		return g, nil, false
+	}
+	defer around.Close()
+	a := arms{had: map[string]original{}}
+	if b.size > mostKeptOf {
+		a.size = mostKeptAll
+	}
+	g.Dot, is = a.look(around, ".git")
+	git, err := p.gitOf(top, around, b.Sealed)
+	if err != nil {
+		return g, nil, is
+	}
+	defer git.Close()
+	a.add(git, "")
+	b.size += a.size
+	g.Git, g.Had = from(top, git.Name()), a.had
+	return g, asGitDir(git).links(e), true
+}
+
+// folderAt opens a folder by its path, if it lies below top.
+func folderAt(top *beneath.Folder, dir string) (*beneath.Folder, error) {
+	return top.Folder(from(top, dir))
+}
+
+// from is a path as seen from a folder.
+func from(top *beneath.Folder, path string) string {
+	rel, err := filepath.Rel(top.Name(), path)
+	if err != nil {
+		return ".." // which is not below it
+	}
+	return rel
+}
+
+// errElsewhere says that a folder of git is none that is guarded: it is not of the workspace, or it is sealed.
+var errElsewhere = errors.New("is not of the workspace")
+
+// gitOf opens the folder of git of a checkout, if it lies in the workspace and is not sealed.
+func (p Profile) gitOf(top, around *beneath.Folder, sealed []string) (*beneath.Folder, error) {
+	git, err := around.Folder(".git")
+	if err == nil || errors.Is(err, fs.ErrNotExist) && !bareIn(around) {
+		return git, err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return around.Folder(".")
+	}
+	raw, _, err := around.Read(".git", gitFile)
+	if err != nil {
+		return nil, err
+	}
+	at := resolved(gitfile.Beside(around.Name(), gitfile.ParseGitdir(string(raw))))
+	if at == "" || !covered(at, []string{p.Workspace}) || covered(at, sealed) {
+		return nil, errElsewhere
+	}
+	return folderAt(top, at)
+}
+
+// bareIn is isGitFolder for a folder that is held.
+func bareIn(folder *beneath.Folder) bool {
+	has := func(name string) bool { _, err := folder.Lstat(name); return err == nil }
+	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+// arms are what a folder of git has that names programs, or leads git elsewhere.
+type arms struct {
+	had  map[string]original
+	size int
+}
+
+// leadsInGit are the files of a folder of git that do, beside its hooks.
+var leadsInGit = append(slices.Clone(gitLeads), "config", "objects/info/alternates", "objects/info/http-alternates")
+
+func (a *arms) add(git *beneath.Folder, at string) {
+	for _, name := range leadsInGit {
+		a.note(git, at, name)
+	}
+	for _, name := range []string{"hooks", "info"} {
+		a.note(git, at, name) // if it is a link
+		_ = git.Walk(name, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && !(d.Type().IsRegular() && strings.HasSuffix(name, ".sample")) {
+				a.note(git, at, name)
+			}
+			return nil
+		})
+	}
+	records, _ := git.ReadDir("worktrees")
+	for _, e := range records {
+		for _, name := range []string{"commondir", worktreeSettings} {
+			a.note(git, at, path.Join("worktrees", e.Name(), name))
+		}
+	}
+	looked := 0
+	_ = git.Walk("modules", func(name string, d fs.DirEntry, err error) error {
+		if looked++; err != nil || !d.IsDir() || looked > nestedFolders {
+			return err
+		}
+		if _, err := git.Lstat(path.Join(name, "HEAD")); err != nil {
+			return nil
+		}
+		if one, err := git.Folder(name); err == nil {
+			a.add(one, path.Join(at, name))
+			_ = one.Close()
+		}
+		return fs.SkipDir
+	})
+}
+
+// note notes a file or a link of a folder, by its path from the outermost one.
+func (a *arms) note(git *beneath.Folder, at, name string) {
+	if o, is := a.look(git, name); is && !o.Mode.IsDir() && len(a.had) < mostGuarded {
+		a.had[path.Join(at, name)] = o
+	}
+}
+
+func (a *arms) look(git *beneath.Folder, name string) (o original, is bool) {
+	info, err := git.Lstat(name)
+	if err != nil {
+		return o, false
+	}
+	o.Mode = info.Mode()
+	switch {
+	case o.Mode&fs.ModeSymlink != 0:
+		if parent, err := git.Folder(path.Dir(name)); err == nil {
+			o.Link, _ = parent.Readlink(path.Base(name))
+			_ = parent.Close()
+		}
+	case o.Mode.IsRegular():
+		raw, _, more, err := git.Head(name, mostKept)
+		sum := sha256.Sum256(raw)
+		if o.Sum = sum[:]; err == nil && !more && a.size+len(raw) <= mostKeptAll {
+			o.Text = append([]byte{}, raw...)
+			a.size += len(raw)
+		}
+	}
+	return o, true
+}
+
+// restore puts back what a command changed of a guarded repository, and says what.
+func (g guard) restore(top, around *beneath.Folder) (taken []string) {
+	now := arms{had: map[string]original{}}
+	if dot, is := now.look(around, ".git"); is && !dot.same(g.Dot) && !(dot.Mode.IsDir() && g.Dot.Mode.IsDir()) {
+		taken = append(taken, g.Dot.put(around, ".git")...)
+	}
+	if g.Git == "" {
+		return taken
+	}
+	git, err := top.Folder(g.Git)
+	if err != nil {
+		return taken
+	}
+	defer git.Close()
+	now.add(git, "")
+	names := slices.Sorted(maps.Keys(now.had))
+	for name := range g.Had {
+		if _, is := now.had[name]; !is {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		is, was := now.had[name], g.Had[name]
+		if is.same(was) || path.Base(name) == "config" && nothingMore(is, was) || path.Base(name) == "commondir" && ownRecord(git, name) {
+			continue
+		}
+		parent, err := git.Folder(path.Dir(name))
+		if err != nil {
+			continue // it went with its folder
+		}
+		if was.Text == nil && path.Base(name) == "config" && is.Mode.IsRegular() {
+			taken = append(taken, disarmSettings(parent)...)
+		} else {
+			taken = append(taken, was.put(parent, path.Base(name))...)
+		}
+		_ = parent.Close()
+	}
+	return taken
+}
+
+// nothingMore reports whether settings have none that name programs but those that there were.
+func nothingMore(is, was original) bool {
+	if is.Text == nil || was.Text == nil {
+		return false
+	}
+	settings, before := parseGitSettings(string(is.Text)), parseGitSettings(string(was.Text))
+	return understood(string(is.Text), len(settings)) && !slices.ContainsFunc(settings, func(s gitSetting) bool {
+		return !plainGitSetting(s) && !slices.Contains(before, s)
+	})
+}
+
+// put makes a name in a folder what it was.
+func (o original) put(folder *beneath.Folder, name string) []string {
+	told := []string{filepath.Join(folder.Name(), name) + " (as it was before)"}
+	switch {
+	case o.Link != "":
+		if folder.RemoveAll(name) != nil || folder.Symlink(o.Link, name) != nil {
+			return nil
+		}
+		return told
+	case o.Text != nil:
+		if info, err := folder.Lstat(name); err == nil && info.IsDir() {
+			_ = folder.RemoveAll(name)
+		}
+		if folder.Replace(name, name+".restored", o.Text, o.Mode.Perm()) == nil {
+			return told
+		}
+	}
+	return remove(folder, name)
+}
+
+// ownRecord reports whether the commondir of a worktree's record leads to the repository that the record lies in.
+func ownRecord(git *beneath.Folder, name string) bool {
+	raw, _, err := git.Read(name, gitFile)
+	return err == nil && path.Base(path.Dir(path.Dir(name))) == "worktrees" && path.Clean(strings.TrimRight(string(raw), "\r\n")) == "../.."
+}
+
+// ownIn is ownRecord for the record itself.
+func ownIn(record *beneath.Folder) bool {
+	raw, _, err := record.Read("commondir", gitFile)
+	return err == nil && filepath.Base(filepath.Dir(record.Name())) == "worktrees" && path.Clean(strings.TrimRight(string(raw), "\r\n")) == "../.."
+}
