@@ -105,6 +105,9 @@ func commandIn(ctx context.Context, c call, at site) (*process, error) {
 	if _, err := os.Stat(c.dir); err != nil {
 		return nil, td.Errorf(td.NotFound, "git %s: %w", c.args[0], err)
 	}
+	if at.refuse != nil {
+		return nil, at.refuse
+	}
 	prog, err := findProgram(ctx)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ type site struct {
 	common string // what all checkouts of the repository share; empty: there is no repository
 	read   []string
 	write  []string
+	refuse error // why no git works here; nil: one may
 }
 
 // access is what a git changes.
@@ -84,8 +86,14 @@ func siteOf(c call) site {
 func (s *site) discover(dir string) {
 	for at := dir; ; at = filepath.Dir(at) {
 		dot := filepath.Join(at, ".git")
-		info, err := os.Stat(dot)
+		info, err := os.Lstat(dot)
 		switch {
+		case err == nil && info.Mode()&fs.ModeSymlink != 0:
+			// What it leads to is another folder's repository, and whoever can write here can have made it.
+			s.top = at
+			s.refuse = td.Errorf(td.Refused, "%s is a symbolic link: it may lead to the repository of another folder", dot).
+				WithHint("git -C %s worktree add <folder>, and work there; or move the repository to %s", at, dot)
+			return
 		case err == nil && info.IsDir():
 			s.top, s.git = at, real(dot)
 			s.common = commonFor(s.git)

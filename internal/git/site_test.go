@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"taskdaemon/internal/td"
 )
 
 // A .git file is anybody's who can write there: what it names has to say that it is meant.
@@ -60,6 +62,29 @@ func TestWhoseRepositoryItIs(t *testing.T) {
 	_, err = TrunkOf(t.Context(), filepath.Join(dir, "apart"))
 	if err == nil || !strings.Contains(err.Error(), "does not say") {
 		t.Errorf("a repository that was set apart: %v", err)
+	}
+}
+
+// A .git that is a symbolic link has a task work in the repository of another folder.
+func TestLinkedRepository(t *testing.T) {
+	r := checkout(t)
+	for _, to := range []string{filepath.Join(r, ".git"), "../" + filepath.Base(r) + "/.git", "nowhere"} {
+		dir := filepath.Join(filepath.Dir(r), "other")
+		if err := os.MkdirAll(dir+"/below", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(dir + "/.git")
+		if err := os.Symlink(to, dir+"/.git"); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []string{dir, dir + "/below"} {
+			if _, err := TrunkOf(t.Context(), at); !td.IsKind(err, td.Refused) || !strings.Contains(err.Error(), "symbolic link") {
+				t.Errorf("%s, by %s: %v", at, to, err)
+			}
+		}
+	}
+	if _, err := TrunkOf(t.Context(), r); err != nil {
+		t.Errorf("the repository itself: %v", err)
 	}
 }
 
