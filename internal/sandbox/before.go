@@ -23,6 +23,7 @@ type before struct {
 	Sealed   []string            `json:"sealed"`   // folders of git that are sealed
 	Shallow  []string            `json:"shallow"`  // folders of git in which history had an end
 	Replaced map[string][]string `json:"replaced"` // what had git take one object for another, by the folder of git
+	Noted    map[string]*noted   `json:"noted"`    // what links there were in folders of git
 	size     int                 // of what is kept in Guarded
 }
 
@@ -34,7 +35,7 @@ const lookBefore = 5 * time.Second
 // before looks at what there is before a command, beyond the repositories that are sealed: as far as it is looked afterwards, and wherever an index leads.
 func (p Profile) before(repos []repository) before {
 	seen, whole := searchRepos(p.Workspace, p.Seal, lookedFolders)
-	b := before{Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}}
+	b := before{Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
 	e := newEffort(lookBefore)
 	for _, r := range repos {
 		if len(r.plan.dirs)+len(r.plan.sealed) > 0 {
@@ -47,9 +48,17 @@ func (p Profile) before(repos []repository) before {
 			if len(dir.replaced) > 0 {
 				b.Replaced[dir.path] = dir.replaced
 			}
+			if dir.noted != nil {
+				b.Noted[dir.path] = dir.noted
+			}
 			if !dir.bears {
 				b.Linked = append(b.Linked, p.linked(dir, r.dir, dir.links(e))...)
 			}
+		}
+	}
+	for _, r := range repos {
+		for _, shared := range r.plan.shared {
+			b.Noted[shared.folder.Name()] = shared.noted
 		}
 	}
 	b.guardAll(p, slices.Concat(seen, b.Linked), e)

@@ -251,7 +251,7 @@ func armed(git *beneath.Folder) bool {
 
 // asGitDir is a folder of git that a command made, with nothing in it that was there before and might follow a link.
 func asGitDir(git *beneath.Folder) gitDir {
-	d := gitDir{path: git.Name(), folder: git, open: openInGit, digits: digitsOf(filepath.Join(git.Name(), "objects")), had: map[string]string{}}
+	d := gitDir{path: git.Name(), folder: git, open: openInGit, digits: digitsOf(filepath.Join(git.Name(), "objects")), had: map[string]string{}, noted: &noted{}}
 	for name := range d.names() {
 		d.had[name] = ""
 	}

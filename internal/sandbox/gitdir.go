@@ -57,6 +57,7 @@ type gitDir struct {
 	open   func(name string) bool
 	within bool              // it lies in a folder that is sealed
 	had    map[string]string // what was there before the command; of a link that must stay, where it leads
+	noted  *noted            // what links there were, where git follows them; nil: nobody looked
 	// replaced are the lines of packed-refs that have git take one object for another.
 	replaced []string
 	bears    bool   // it holds the objects of a repository
@@ -71,8 +72,14 @@ type gitPlan struct {
 	sealed []string // files that say where a repository is, and what has git take one object for another
 	pinned []string // folders of what is sealed
 	// shared is what a linked worktree shares with others, and may write to.
-	shared []*beneath.Folder
+	shared []sharedDir
 	looked int // folders in which submodules were looked for
+}
+
+// sharedDir is a folder that worktrees share.
+type sharedDir struct {
+	folder *beneath.Folder
+	noted  *noted
 }
 
 // planGit looks at the repository in a folder. A linked worktree that is not the workspace itself is not for commands to
@@ -110,7 +117,7 @@ func planGit(repo string, nested, shut bool) (plan gitPlan) {
 		plan.sealReplacements(common)
 		for _, name := range []string{"refs", "logs"} {
 			if folder, err := beneath.Open(filepath.Join(common, name)); err == nil {
-				plan.shared = append(plan.shared, folder)
+				plan.shared = append(plan.shared, sharedDir{folder: folder})
 			}
 		}
 	}
@@ -205,6 +212,13 @@ func (g *gitPlan) note() {
 			g.dirs[i].had[e.Name()] = link
 		}
 		g.dirs[i].replaced, _ = dir.replacing()
+		if !dir.bears {
+			g.dirs[i].noted = noteOf(dir)
+		}
+	}
+	for i, shared := range g.shared {
+		g.shared[i].noted = &noted{Links: map[string]string{}}
+		g.shared[i].noted.noteBelow(shared.folder, "")
 	}
 }
 

@@ -19,6 +19,7 @@ func TestGitTraps(t *testing.T) {
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
 		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
 		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
+		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase,
 	} {
 		t.Run(name, func(t *testing.T) { trap(t, gitYard(t)) })
 	}
@@ -385,5 +386,67 @@ func trapWorktree(t *testing.T, y *yard) {
 	y.run("git init -q m && " + gitAs + "-C m commit -q --allow-empty -m x && mkdir -p 1/2/3/4/5 && git -C m worktree add -q ../wm && mv m 1/2/3/4/5/m && echo gitdir: $PWD/1/2/3/4/5/m/.git/worktrees/wm > wm/.git && git -C wm config core.fsmonitor 'touch " + y.out + "/ran; false'")
 	if y.ranIn("wm", "status") {
 		t.Error("a program was run")
+	}
+}
+
+// parked are two scripts: one makes links and a plan where git does not look, the other moves them, as old as they are, to where it does.
+func (y *yard) parked() (first, second string) {
+	return "h=$(git rev-parse HEAD); mkdir -p .git/lfs/l/refs/heads .git/lfs/r && ln -s " + y.out + "/file .git/lfs/l/HEAD && ln -s " + y.out + "/file .git/lfs/l/refs/heads/main && ln -s " + y.out + "/file .git/lfs/EDIT && cd .git/lfs/r && " +
+			"echo $h | tee onto orig-head && echo refs/heads/main > head-name && : > interactive && printf 'exec touch " + y.out + "/ran\n' | tee git-rebase-todo; sleep 0.1",
+		"rm -rf .git/logs; mv .git/lfs/l .git/logs; mv .git/lfs/r .git/rebase-merge; mv .git/lfs/EDIT .git/COMMIT_EDITMSG"
+}
+
+// goesOn has a person commit, and go on with a rebase.
+func (y *yard) goesOn() bool {
+	_ = y.ranIn(".", "commit", "-q", "--allow-empty", "-m", "mine")
+	ran := y.ranIn(".", "rebase", "--continue")
+	y.untouched()
+	return ran
+}
+
+func trapMoved(t *testing.T, y *yard) {
+	first, second := y.parked()
+	y.run(first)
+	y.run(second)
+	if y.goesOn() {
+		t.Error("a program was run")
+	}
+}
+
+func trapKilledMoved(t *testing.T, y *yard) {
+	first, second := y.parked()
+	y.run(first)
+	y.kill(second)
+	if y.goesOn() {
+		t.Error("a program was run")
+	}
+}
+
+func trapRebase(t *testing.T, y *yard) {
+	// A person's own links, and the programs of their own rebase, stay.
+	if err := os.Symlink(y.out+"/file", y.work+"/.git/logs/mine"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"4", "5"} {
+		y.put(y.work+"/g", c)
+		y.git("add", "g")
+		y.git("commit", "-qm", c)
+	}
+	y.git("-c", "sequence.editor=sed -i 's/^pick/edit/'", "rebase", "-q", "-i", "-x", "true mine", "HEAD~2")
+	y.run("echo 'exec sh evil' >> .git/rebase-merge/git-rebase-todo; " + gitAs + "commit -q --allow-empty -m more")
+	raw, err := os.ReadFile(y.work + "/.git/rebase-merge/git-rebase-todo")
+	if err != nil || strings.Count(string(raw), "exec true mine") != 2 || strings.Contains(string(raw), "evil") {
+		t.Errorf("the plan is %q, %v", raw, err)
+	}
+	if to, err := os.Readlink(y.work + "/.git/logs/mine"); to != y.out+"/file" {
+		t.Errorf("the person's link leads to %q, %v", to, err)
+	}
+	_ = os.Remove(y.work + "/.git/logs/mine")
+	y.git("rebase", "--abort")
+	// As long a one as a person has.
+	y.run("h=$(git rev-parse HEAD); mkdir .git/rebase-merge && cd .git/rebase-merge && echo $h | tee onto orig-head && echo refs/heads/main > head-name && : > interactive && yes \"pick $h a commit of some length, as people write them\" | head -100000 > git-rebase-todo && echo exec false >> git-rebase-todo")
+	raw, err = os.ReadFile(y.work + "/.git/rebase-merge/git-rebase-todo")
+	if err != nil || strings.Count(string(raw), "\n") != 100_000 {
+		t.Errorf("of a long plan %d bytes are left, %v", len(raw), err)
 	}
 }

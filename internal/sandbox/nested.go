@@ -100,8 +100,8 @@ func closeRepositories(repos []repository) {
 		for _, dir := range repo.plan.dirs {
 			_ = dir.folder.Close()
 		}
-		for _, folder := range repo.plan.shared {
-			_ = folder.Close()
+		for _, shared := range repo.plan.shared {
+			_ = shared.folder.Close()
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +21,10 @@ var gitLeads = []string{"commondir", worktreeSettings, "alternates", "http-alter
 
 // gitFollowed are the folders in a folder of git through whose links git would write. What is in objects has a name that
 // its content decides.
-var gitFollowed = []string{"logs", "refs", "sequencer", "rebase-merge", "rebase-apply", "rr-cache"}
+var gitFollowed = []string{"logs", "refs", "sequencer", "rebase-merge", "rebase-apply", "rr-cache", "rebased-patches", "reftable", "lfs"}
+
+// gitSteps are those of them that say how to go on with what is under way.
+var gitSteps = []string{"sequencer", "rebase-merge", "rebase-apply"}
 
 // tidy removes what a command cannot be kept from making and must not leave in the folders of git. since is when it began. It returns what it removed, and the repositories that
 // the indexes name.
@@ -38,7 +40,7 @@ func (c *cell) tidy(p Profile, since int64, e *effort) (removed []string, named 
 			named = append(named, naming{dir, p.linked(dir, repo.dir, links)})
 		}
 		for _, shared := range repo.plan.shared {
-			removed = append(removed, unlinkBelow(shared, since)...)
+			removed = append(removed, unlinkBelow(shared.folder, "", shared.noted, since)...)
 		}
 	}
 	return removed, named
@@ -134,7 +136,7 @@ func (d gitDir) names() map[string]bool {
 	return names
 }
 
-// tidy removes what is not open and was not there before, and the links that were made since then where git would follow
+// tidy removes what is not open and was not there before, and the links that were not there where git would follow
 // them: it would write a person's words into whatever file a command chose. Links that were there it puts back. It works on the folder
 // that was looked at before the command, wherever that is by now: what has its name may be a link of the command's.
 func (d gitDir) tidy(since int64) (removed []string) {
@@ -148,18 +150,14 @@ func (d gitDir) tidy(since int64) (removed []string) {
 			if !old && (e.Name() != worktreeSettings || !d.plain(e.Name())) {
 				removed = append(removed, remove(d.folder, e.Name())...)
 			}
-		case leadsAway(e.Type()), e.IsDir() && !old && strings.Trim(e.Name(), capitals) == "" && e.Name() != "NOTES_MERGE_WORKTREE":
+		case leadsAway(e.Type()):
+			if !d.noted.has(d.folder, e.Name(), e.Name(), since) {
+				removed = append(removed, remove(d.folder, e.Name())...)
+			}
+		case e.IsDir() && !old && strings.Trim(e.Name(), capitals) == "" && e.Name() != "NOTES_MERGE_WORKTREE":
 			removed = append(removed, removeNew(d.folder, e.Name(), since)...) // such names are git's for files
 		case e.IsDir() && slices.Contains(gitFollowed, e.Name()):
-			if below, err := d.folder.Folder(e.Name()); err == nil {
-				removed = append(removed, unlinkBelow(below, since)...)
-				removed = append(removed, unplan(below, since)...)
-				odd := oddStrategy(below)
-				_ = below.Close()
-				if odd {
-					removed = append(removed, remove(d.folder, e.Name())...)
-				}
-			}
+			removed = append(removed, d.tidyBelow(e.Name(), since)...)
 		}
 	}
 	removed = append(removed, d.unreplace()...)
@@ -175,21 +173,37 @@ func (d gitDir) tidy(since int64) (removed []string) {
 	return removed
 }
 
+// tidyBelow is tidy for one of the folders through whose links git would write.
+func (d gitDir) tidyBelow(name string, since int64) (removed []string) {
+	below, err := d.folder.Folder(name)
+	if err != nil {
+		return nil
+	}
+	removed = unlinkBelow(below, name, d.noted, since)
+	odd := false
+	if slices.Contains(gitSteps, name) {
+		removed = append(removed, unplan(below, d.noted.planOf(name), since)...)
+		odd = oddStrategy(below) && !d.noted.stateSame(name, stateOf(below))
+	}
+	_ = below.Close()
+	if odd {
+		removed = append(removed, remove(d.folder, name)...)
+	}
+	return removed
+}
+
 // leadsAway reports whether something of this type is not what git takes it for. A socket is: nobody listens any more.
 func leadsAway(kind fs.FileMode) bool {
 	return kind&(fs.ModeSymlink|fs.ModeNamedPipe|fs.ModeDevice|fs.ModeIrregular) != 0
 }
 
-func unlinkBelow(folder *beneath.Folder, since int64) (removed []string) {
-	_ = folder.Walk(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !leadsAway(d.Type()) {
-			return nil // what cannot be read is not followed either
+// unlinkBelow removes the links in a folder that were not noted there, under this path.
+func unlinkBelow(folder *beneath.Folder, at string, had *noted, since int64) (removed []string) {
+	eachLink(folder, at, func(parent *beneath.Folder, name, as string) bool {
+		if !had.has(parent, name, as, since) {
+			removed = append(removed, remove(parent, name)...)
 		}
-		if parent, err := folder.Folder(path.Dir(name)); err == nil {
-			removed = append(removed, removeNew(parent, path.Base(name), since)...)
-			_ = parent.Close()
-		}
-		return nil
+		return true
 	})
 	return removed
 }
@@ -252,9 +266,12 @@ var pickOptions = []string{
 	"strategy", "gpg-sign", "strategy-option", "allow-rerere-auto", "default-msg-cleanup",
 }
 
+// stateFiles are the files by which a rebase, cherry-pick or revert names how to merge and apply.
+var stateFiles = []string{"strategy", "opts", "apply-opt"}
+
 // oddStrategy reports whether a rebase, cherry-pick or revert that is under way would run a program when a person goes on with it.
 func oddStrategy(folder *beneath.Folder) bool {
-	for _, name := range []string{"strategy", "opts", "apply-opt"} {
+	for _, name := range stateFiles {
 		raw, _, err := folder.Read(name, maxGitSettings)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -294,20 +311,32 @@ func oddPatchOption(word string) bool {
 // rebasePlan is where git keeps what is left to do of a rebase.
 const rebasePlan = "git-rebase-todo"
 
-// unplan takes the programs out of the plan of a rebase that a command left: a person who goes on with it would run them.
-func unplan(folder *beneath.Folder, since int64) (removed []string) {
-	var made unix.Stat_t
-	if unix.Fstatat(int(folder.Fd()), rebasePlan, &made, unix.AT_SYMLINK_NOFOLLOW) != nil || made.Ctim.Nano() < since {
+// maxPlan is more than the plan of a rebase of a hundred thousand commits takes.
+const maxPlan = 64 << 20
+
+// runsProgram reports whether a line of the plan of a rebase runs a program.
+func runsProgram(line string) bool {
+	word, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
+	word, _, _ = strings.Cut(strings.TrimSpace(word), "\t")
+	return word == "exec" || word == "x"
+}
+
+// unplan takes the programs out of the plan of a rebase that a command left: a person who goes on with it would run them. Those that were in it before stay; where nobody
+// noted them, the plan stays if it is older than the command.
+func unplan(folder *beneath.Folder, had *plan, since int64) (removed []string) {
+	if had == nil && !isNew(folder, rebasePlan, since) {
 		return nil
 	}
-	raw, _, err := folder.Read(rebasePlan, maxGitSettings)
+	raw, _, err := readSized(folder, rebasePlan, maxPlan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return remove(folder, rebasePlan) // no plan of git's is like that
 	}
 	var kept strings.Builder
 	for line := range strings.Lines(string(raw)) {
-		word, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
-		if word, _, _ = strings.Cut(strings.TrimSpace(word), "\t"); word == "exec" || word == "x" {
+		if runsProgram(line) && (had == nil || !slices.Contains(had.Programs, strings.TrimSpace(line))) {
 			removed = append(removed, strings.TrimSpace(line)+" of "+filepath.Join(folder.Name(), rebasePlan))
 			continue
 		}
@@ -372,9 +401,15 @@ func removeIntruders(dir string, sp spec) {
 	had, err := load(dir, knownFile, decodeBefore)
 	for _, repo := range repos {
 		for i, dir := range repo.plan.dirs {
+			repo.plan.dirs[i].noted = had.Noted[dir.path] // nil: what is older than the command stays
 			if repo.plan.dirs[i].replaced = had.Replaced[dir.path]; err == nil && !slices.Contains(had.Shallow, dir.path) {
 				_ = removeNew(dir.folder, "shallow", since)
 			}
+		}
+	}
+	for _, repo := range repos {
+		for i, shared := range repo.plan.shared {
+			repo.plan.shared[i].noted = had.Noted[shared.folder.Name()]
 		}
 	}
 	e := newEffort(disarmFor)
