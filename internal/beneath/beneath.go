@@ -87,6 +87,55 @@ func (f *Folder) Folder(name string) (*Folder, error) {
 	return &Folder{file: file, name: filepath.Join(f.name, name)}, nil
 }
 
+// Unlocked is Folder for one that its owner may not read or search any more, or any folder on the way: each is given its owner's rights back.
+func (f *Folder) Unlocked(name string) (*Folder, error) {
+	found, err := f.Folder(name)
+	if !errors.Is(err, fs.ErrPermission) {
+		return found, err
+	}
+	name, err = local(name)
+	if err != nil {
+		return nil, err
+	}
+	at, err := f.open(".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	step := &Folder{file: at, name: f.name}
+	for part := range strings.SplitSeq(name, "/") {
+		next, err := step.unlock(part)
+		_ = step.Close()
+		if err != nil {
+			return nil, err
+		}
+		step = next
+	}
+	defer step.Close()
+	if found, err = step.Folder("."); err != nil {
+		return nil, err
+	}
+	found.name = filepath.Join(f.name, name)
+	return found, nil
+}
+
+// unlock opens a folder directly in this one to be passed through, after giving its owner the rights to.
+func (f *Folder) unlock(name string) (*Folder, error) {
+	file, err := f.open(name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(int(file.Fd()), &st); err == nil && st.Mode&0o700 != 0o700 {
+		// The folder itself, by its descriptor, whatever has its name by now.
+		err = unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(file.Fd())), st.Mode&0o7777|0o700, 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, &fs.PathError{Op: "unlock", Path: name, Err: err}
+	}
+	return &Folder{file: file, name: filepath.Join(f.name, name)}, nil
+}
+
 // File opens a regular file to be read. Others are ErrNotRegular: a pipe or a device is not waited for.
 func (f *Folder) File(name string) (*os.File, fs.FileInfo, error) {
 	file, err := f.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)

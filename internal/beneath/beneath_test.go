@@ -317,3 +317,48 @@ func TestCopyAndRemoveAll(t *testing.T) {
 		}
 	})
 }
+
+// What its owner cannot list is unlocked, and removed; root can list everything.
+func TestUnlocked(t *testing.T) {
+	eachWay(t, func(t *testing.T) {
+		dir, outside := yard(t)
+		f := open(t, dir)
+		lock := func(names ...string) {
+			for _, name := range names {
+				must(t, os.Chmod(filepath.Join(dir, name), 0o300))
+			}
+		}
+		lock("d/e", "d")
+		sub, err := f.Unlocked("d/e")
+		must(t, err)
+		if _, _, err := sub.Read("g", 1); err != nil || sub.Name() != filepath.Join(dir, "d/e") {
+			t.Errorf("read in %s: %v", sub.Name(), err)
+		}
+		must(t, sub.Close())
+		if info, err := os.Stat(filepath.Join(dir, "d/e")); os.Geteuid() != 0 && (err != nil || info.Mode().Perm() != 0o700) {
+			t.Errorf("its mode is %v, %v", info.Mode(), err)
+		}
+		must(t, os.Chmod(outside, 0o300))
+		if _, err := f.Unlocked("out"); !errors.Is(err, ErrLink) {
+			t.Errorf("a link: %v", err)
+		}
+		if info, err := os.Stat(outside); err != nil || info.Mode().Perm() != 0o300 {
+			t.Errorf("what a link leads to was unlocked: %v, %v", info.Mode(), err)
+		}
+		must(t, os.Chmod(outside, 0o700))
+		lock("d/e", "d")
+		if must(t, f.RemoveAll("d")); slices.Contains(names(t, dir), "d") {
+			t.Error("it is left")
+		}
+	})
+}
+
+func names(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}

@@ -98,7 +98,7 @@ func (f *Folder) RemoveAll(name string) error {
 	if !errors.Is(err, unix.EISDIR) {
 		return err
 	}
-	dir, err := f.Folder(name)
+	dir, err := f.Unlocked(name)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (d *disarming) visit(dir string, depth int) bool {
 		return true
 	}
 	d.done[dir] = true
-	around, err := folderAt(d.top, dir)
+	around, err := d.top.Unlocked(from(d.top, dir))
 	if err != nil {
 		return true // there is nothing, or it is not of the workspace
 	}
@@ -176,7 +176,7 @@ func (d *disarming) goOn(git *beneath.Folder, dir string, since int64, depth int
 
 // disarmAround disarms the repository of a checkout; it is false if it was left and would run programs.
 func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) bool {
-	git, err := around.Folder(".git")
+	git, err := around.Unlocked(".git")
 	if err == nil {
 		defer git.Close()
 		d.opened++
@@ -202,7 +202,7 @@ func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) 
 	if more || covered(at, d.had.Sealed) {
 		return d.removeDot(around, dir)
 	}
-	git, err = folderAt(d.top, at)
+	git, err = d.top.Unlocked(from(d.top, at))
 	if err != nil { // nowhere, or to a folder that is none of this workspace's: the command's own temporary one, or another repository
 		return d.removeDot(around, dir)
 	}
@@ -280,7 +280,7 @@ func disarm(git *beneath.Folder, e *effort) (taken []string) {
 	}
 	taken = append(taken, disarmSettings(git)...)
 	if info, err := git.Lstat("objects/info/alternates"); err == nil && !info.Mode().IsRegular() {
-		if folder, err := git.Folder("objects/info"); err == nil {
+		if folder, err := git.Unlocked("objects/info"); err == nil {
 			taken = append(taken, remove(folder, "alternates")...)
 			_ = folder.Close()
 		}
@@ -291,7 +291,7 @@ func disarm(git *beneath.Folder, e *effort) (taken []string) {
 	taken = append(taken, gone...)
 	taken = append(taken, disarmModules(git, e)...)
 	taken = append(taken, disarmRecords(git)...)
-	hooks, err := git.Folder("hooks")
+	hooks, err := git.Unlocked("hooks")
 	if err != nil {
 		if _, err := git.Lstat("hooks"); err == nil {
 			taken = append(taken, remove(git, "hooks")...)
@@ -340,7 +340,7 @@ func disarmRecords(git *beneath.Folder) (taken []string) {
 		return taken
 	}
 	for _, e := range entries {
-		record, err := git.Folder(path.Join("worktrees", e.Name()))
+		record, err := git.Unlocked(path.Join("worktrees", e.Name()))
 		if err != nil {
 			continue // git does not follow it
 		}
@@ -357,7 +357,7 @@ func disarmRecords(git *beneath.Folder) (taken []string) {
 
 // disarmModules disarms the submodules that a folder of git keeps: git goes into them by their place there, too.
 func disarmModules(git *beneath.Folder, e *effort) (taken []string) {
-	modules, err := git.Folder("modules")
+	modules, err := git.Unlocked("modules")
 	if err != nil {
 		if _, err := git.Lstat("modules"); err == nil {
 			taken = remove(git, "modules")
@@ -376,7 +376,7 @@ func disarmModules(git *beneath.Folder, e *effort) (taken []string) {
 		if _, err := modules.Lstat(path.Join(name, "HEAD")); err != nil {
 			return nil
 		}
-		one, err := modules.Folder(name)
+		one, err := modules.Unlocked(name)
 		if err != nil {
 			return err
 		}

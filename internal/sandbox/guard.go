@@ -194,11 +194,12 @@ func (g guard) restore(top, around *beneath.Folder) (taken []string) {
 	if g.Git == "" {
 		return taken
 	}
-	git, err := top.Folder(g.Git)
+	git, err := top.Unlocked(g.Git)
 	if err != nil {
 		return taken
 	}
 	defer git.Close()
+	unlockIn(git)
 	now.add(git, "")
 	names := slices.Sorted(maps.Keys(now.had))
 	for name := range g.Had {
@@ -223,6 +224,15 @@ func (g guard) restore(top, around *beneath.Folder) (taken []string) {
 		_ = parent.Close()
 	}
 	return taken
+}
+
+// unlockIn unlocks the folders in which hooks and the like are.
+func unlockIn(git *beneath.Folder) {
+	for _, name := range []string{"hooks", "info", "objects/info", "modules", "worktrees"} {
+		if folder, err := git.Unlocked(name); err == nil {
+			_ = folder.Close()
+		}
+	}
 }
 
 // nothingMore reports whether settings have none that name programs but those that there were.

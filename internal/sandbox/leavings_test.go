@@ -19,7 +19,7 @@ func TestGitTraps(t *testing.T) {
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
 		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
 		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
-		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase,
+		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked,
 	} {
 		t.Run(name, func(t *testing.T) { trap(t, gitYard(t)) })
 	}
@@ -449,4 +449,17 @@ func trapRebase(t *testing.T, y *yard) {
 	if err != nil || strings.Count(string(raw), "\n") != 100_000 {
 		t.Errorf("of a long plan %d bytes are left, %v", len(raw), err)
 	}
+}
+
+func trapLocked(t *testing.T, y *yard) {
+	y.crowd("", 200)
+	y.theirs("zz")
+	y.kill(y.armed("n") + "printf '#!/bin/sh\ntouch " + y.out + "/ran' > n/.git/hooks/post-index-change; chmod 755 n/.git/hooks/*; chmod 0311 n/.git/hooks n/.git n; " +
+		"cp n/.git/hooks/post-index-change zz/.git/hooks; chmod 0311 zz/.git/hooks zz/.git zz; " +
+		"mkdir -p .git/logs/refs/heads; ln -sf " + y.out + "/file .git/logs/refs/heads/main; chmod 0311 .git/logs/refs/heads .git/logs/refs .git/logs .git")
+	if y.ran() || y.ranIn("n", "status") || y.ranIn("n", "add", ".") || y.ranIn("zz", "status") {
+		t.Error("a program was run")
+	}
+	_ = y.ranIn(".", "commit", "-q", "--allow-empty", "-m", "mine")
+	y.untouched()
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"crypto/sha256"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -64,6 +65,13 @@ func (n *noted) noteBelow(folder *beneath.Folder, at string) {
 // eachLink visits what is neither a file nor a folder below a folder: what contains it, its name there, and its path with that of the folder before it.
 func eachLink(folder *beneath.Folder, at string, visit func(parent *beneath.Folder, name, as string) bool) {
 	_ = folder.Walk(".", func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) { // git finds what it knows the names of
+			if below, err := folder.Unlocked(name); err == nil {
+				eachLink(below, path.Join(at, name), visit)
+				_ = below.Close()
+			}
+			return nil
+		}
 		if err != nil {
 			return nil //nolint:nilerr // what cannot be read is not followed either
 		}

@@ -175,7 +175,7 @@ func (d gitDir) tidy(since int64) (removed []string) {
 
 // tidyBelow is tidy for one of the folders through whose links git would write.
 func (d gitDir) tidyBelow(name string, since int64) (removed []string) {
-	below, err := d.folder.Folder(name)
+	below, err := d.folder.Unlocked(name)
 	if err != nil {
 		return nil
 	}
@@ -379,6 +379,20 @@ func told(paths []string) string {
 	return strings.Join(paths, ", ")
 }
 
+// unlock gives back the rights to folders of git that a command has taken from their owner. git finds what it knows the names of in a folder that cannot be listed.
+func unlock(dirs []string) {
+	root, err := beneath.Open("/")
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	for _, dir := range dirs {
+		if folder, err := root.Unlocked(strings.TrimPrefix(dir, "/")); err == nil {
+			_ = folder.Close()
+		}
+	}
+}
+
 // removeIntruders does what the shim of the command in dir died too early to do, as far as git would be led elsewhere. What else
 // is new stays: by now it may be another's.
 func removeIntruders(dir string, sp spec) {
@@ -386,6 +400,8 @@ func removeIntruders(dir string, sp spec) {
 	if sp.Profile == nil || sp.Profile.Files != WorkspaceWrite || !ok {
 		return
 	}
+	had, err := load(dir, knownFile, decodeBefore)
+	unlock(had.Sealed)
 	repos := sp.Profile.repositories()
 	defer closeRepositories(repos)
 	for _, repo := range repos {
@@ -398,7 +414,6 @@ func removeIntruders(dir string, sp spec) {
 			}
 		}
 	}
-	had, err := load(dir, knownFile, decodeBefore)
 	for _, repo := range repos {
 		for i, dir := range repo.plan.dirs {
 			repo.plan.dirs[i].noted = had.Noted[dir.path] // nil: what is older than the command stays
