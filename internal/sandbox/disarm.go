@@ -38,6 +38,35 @@ func plainGitSetting(s gitSetting) bool {
 	return slices.Contains(plainGitSettings, name) && !(s.section == "remote" && (strings.Contains(s.value, "::") || strings.HasPrefix(s.value, "-")))
 }
 
+// plainIn is plainGitSetting among others: of a partial clone it is plain where git fetches what is missing, if the remote has nothing but plain addresses and names no program for
+// the other side.
+func plainIn(settings []gitSetting) func(gitSetting) bool {
+	fetches := func(remote string) bool {
+		urls := 0
+		for _, s := range settings {
+			if s.section != "remote" || s.subsection != remote {
+				continue
+			}
+			if s.variable == "uploadpack" || s.variable == "vcs" || s.variable == "url" && !plainGitSetting(s) {
+				return false
+			}
+			if s.variable == "url" {
+				urls++
+			}
+		}
+		return remote != "" && urls > 0
+	}
+	return func(s gitSetting) bool {
+		switch {
+		case s.section == "remote" && (s.variable == "promisor" || s.variable == "partialclonefilter"):
+			return fetches(s.subsection) && !strings.HasPrefix(s.value, "-")
+		case s.section == "extensions" && s.variable == "partialclone":
+			return fetches(s.value)
+		}
+		return plainGitSetting(s)
+	}
+}
+
 // lookedFolders is how many folders are looked at before and after a command, for repositories that it made, and how many repositories are opened because an index names them.
 const lookedFolders = 1000
 
@@ -318,13 +347,14 @@ func disarmSettings(git *beneath.Folder) (taken []string) {
 		return taken
 	}
 	settings := parseGitSettings(string(raw))
+	plain := plainIn(settings)
 	for _, s := range settings {
-		if !plainGitSetting(s) {
+		if !plain(s) {
 			taken = append(taken, s.section+"."+s.variable+" of "+filepath.Join(git.Name(), "config"))
 		}
 	}
 	// Written anew in any case: what was not understood here git might understand.
-	if git.Replace("config", "config.disarmed", []byte(formatGitSettings(settings, plainGitSetting)), 0o644) != nil {
+	if git.Replace("config", "config.disarmed", []byte(formatGitSettings(settings, plain)), 0o644) != nil {
 		taken = append(taken, remove(git, "config")...)
 	}
 	return taken

@@ -19,7 +19,7 @@ func TestGitTraps(t *testing.T) {
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
 		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
 		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
-		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked,
+		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked, "a partial clone": trapPartial,
 	} {
 		t.Run(name, func(t *testing.T) { trap(t, gitYard(t)) })
 	}
@@ -462,4 +462,19 @@ func trapLocked(t *testing.T, y *yard) {
 	}
 	_ = y.ranIn(".", "commit", "-q", "--allow-empty", "-m", "mine")
 	y.untouched()
+}
+
+func trapPartial(t *testing.T, y *yard) {
+	up := y.home + "/upstream"
+	y.git("clone", "-q", y.work, up)
+	y.git("-C", up, "config", "uploadpack.allowFilter", "true")
+	clone := "git clone -q --no-checkout --filter=blob:none file://" + up
+	y.works(clone + " part && " + clone + " evil && git -C evil config remote.origin.uploadpack 'touch " + y.out + "/ran; git-upload-pack'")
+	y.git("-C", "part", "checkout", "-q", "main")
+	if raw, err := os.ReadFile(y.work + "/part/f"); err != nil || string(raw) != "2\n" {
+		t.Errorf("the file that was missing is %q, %v", raw, err)
+	}
+	if y.ranIn("evil", "checkout", "-q", "main") {
+		t.Error("a program was run")
+	}
 }
