@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,9 +34,12 @@ const (
 // packsFor is how long it may take to read the packs that a command left.
 const packsFor = 5 * time.Minute
 
+// mostBadPacks is how many packs of a command are read that turn out to be none: each costs a process.
+const mostBadPacks = 20
+
 // keepPacks adds the packs that the command left to the repositories, and says what could not be.
 func (s *shim) keepPacks(c *cell) (lost []error) {
-	until := time.Now().Add(packsFor)
+	until, bad := time.Now().Add(packsFor), 0
 	for _, st := range stores(c.repos) {
 		left := st.packs(packDir)
 		if len(left) == 0 {
@@ -46,9 +53,14 @@ func (s *shim) keepPacks(c *cell) (lost []error) {
 			lost = append(lost, fmt.Errorf("keep the packs of %s: %w", st.path, err))
 			continue
 		}
-		for _, name := range left {
+		for i, name := range left {
+			if bad == mostBadPacks || time.Now().After(until) {
+				lost = append(lost, fmt.Errorf("read %d packs of %s: %w", len(left)-i, st.path, errEnough))
+				break
+			}
 			if err := s.readPack(c, st, name, until); err != nil {
 				lost = append(lost, fmt.Errorf("read %s.pack of %s: %w", name, st.path, err))
+				bad++
 			}
 		}
 		if err := st.addPacks(s.room(st)); err != nil {
@@ -69,18 +81,145 @@ func (s *store) packs(dir string) (names []string) {
 	return names
 }
 
-// readPack has git make what belongs to a pack of its own.
+// readPack has git make what belongs to a pack of its own. Of history that is odd, as old tools made it, git is asked for each object: it must be able to read it, or its cleaning
+// up would stop there.
 func (s *shim) readPack(c *cell, st *store, name string, until time.Time) error {
-	pack, _, err := st.own.File(path.Join(packedDir, name+".pack"))
+	pack, info, err := st.own.File(path.Join(packedDir, name+".pack"))
 	if err != nil {
 		return err
 	}
 	defer pack.Close()
+	if info.Size() < int64(leastPack+st.digits/2) {
+		return errors.New("it is no pack")
+	}
 	script := `exec git --git-dir="$0" index-pack --stdin --fix-thin`
 	if _, err := st.own.Lstat(path.Join(packedDir, name+".promisor")); err == nil {
 		script += " --promisor"
 	}
-	return s.alone(c, pack, until, script, filepath.Dir(st.path))
+	if s.alone(c, pack, nil, until, script+" --fsck-objects", filepath.Dir(st.path)) == nil {
+		return nil
+	}
+	before := st.packs(packDir)
+	if _, err := pack.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := s.alone(c, pack, nil, until, script, filepath.Dir(st.path)); err != nil {
+		return err
+	}
+	for _, made := range st.packs(packDir) {
+		if slices.Contains(before, made) {
+			continue
+		}
+		if err := s.readObjects(c, st, made, until); err != nil {
+			return errors.Join(err, st.removePack(made))
+		}
+	}
+	return nil
+}
+
+// leastPack is what a pack has before and beside its checksum.
+const leastPack = 12
+
+// removePack removes a pack that is not to be kept.
+func (s *store) removePack(name string) error {
+	folder, err := s.own.Folder(packDir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	for _, part := range packParts {
+		err = errors.Join(err, folder.Remove(name+part))
+	}
+	return err
+}
+
+// readObjects fails if a pack of ours has an object that git could not make sense of.
+func (s *shim) readObjects(c *cell, st *store, pack string, until time.Time) error {
+	names, err := st.inPack(pack)
+	if err != nil {
+		return err
+	}
+	asked, ask, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer asked.Close()
+	told, tell, err := os.Pipe()
+	if err != nil {
+		_ = ask.Close()
+		return err
+	}
+	defer told.Close()
+	read := make(chan error, 1)
+	go func() {
+		defer ask.Close()
+		read <- askObjects(ask, bufio.NewReader(told), names)
+	}()
+	err = s.alone(c, asked, tell, until, `exec git --git-dir="$0" cat-file --batch-command`, filepath.Dir(st.path))
+	_ = tell.Close() // whoever reads has all that there is
+	return errors.Join(<-read, err)
+}
+
+// askObjects asks git for the objects of these names, one by one, and for the content of those that have a form.
+func askObjects(ask io.Writer, told *bufio.Reader, names []string) error {
+	for _, name := range names {
+		for _, question := range []string{"info", "contents"} {
+			if _, err := fmt.Fprintln(ask, question, name); err != nil {
+				return err
+			}
+			line, err := told.ReadString('\n')
+			if err != nil {
+				return err
+			}
+			var said, kind string
+			var size int64
+			if _, err := fmt.Sscan(line, &said, &kind, &size); err != nil || said != name {
+				return fmt.Errorf("%s: git says %.80q", name, line)
+			}
+			if kind == "blob" {
+				break
+			}
+			if question == "info" {
+				continue
+			}
+			if size > maxParsed {
+				return fmt.Errorf("%s: it is too large for its kind", name)
+			}
+			body := make([]byte, size+1)
+			if _, err := io.ReadFull(told, body); err != nil {
+				return err
+			}
+			if err := readable(kind, body[:size], len(name)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// inPack are the names of the objects in a pack, by the index that our git made.
+func (s *store) inPack(name string) (names []string, err error) {
+	f, _, err := s.own.File(path.Join(packDir, name+".idx"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	read := bufio.NewReader(f)
+	head := make([]byte, 8+256*4)
+	if _, err := io.ReadFull(read, head); err != nil {
+		return nil, err
+	}
+	if string(head[:8]) != "\xfftOc\x00\x00\x00\x02" {
+		return nil, errors.New("it has an index of another version")
+	}
+	one := make([]byte, s.digits/2)
+	for range binary.BigEndian.Uint32(head[len(head)-4:]) {
+		if _, err := io.ReadFull(read, one); err != nil {
+			return nil, err
+		}
+		names = append(names, hex.EncodeToString(one))
+	}
+	return names, nil
 }
 
 // packParts are the files of a pack, the index last: git takes a pack for one when that is there.
@@ -155,13 +294,16 @@ func (s *shim) room(st *store) func(int64) error {
 }
 
 // alone runs a git of ours with one argument in the cell of a command that has ended, within what is left of the command's limits. It has no settings
-// but those of the repository, and fetches nothing.
-func (s *shim) alone(c *cell, stdin *os.File, until time.Time, script, arg string) error {
+// but those of the repository, and fetches nothing. What it says goes nowhere if stdout is nil.
+func (s *shim) alone(c *cell, stdin, stdout *os.File, until time.Time, script, arg string) error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
+	if stdout == nil {
+		stdout = null
+	}
 	env := s.environ(c)
 	for _, kv := range []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_ALLOW_PROTOCOL=", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0"} {
 		name, _, _ := strings.Cut(kv, "=")
@@ -170,7 +312,7 @@ func (s *shim) alone(c *cell, stdin *os.File, until time.Time, script, arg strin
 	var pid int
 	c.do(func() {
 		pid, err = syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", script, arg}, &syscall.ProcAttr{
-			Dir: "/", Env: env, Files: []uintptr{stdin.Fd(), null.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+			Dir: "/", Env: env, Files: []uintptr{stdin.Fd(), stdout.Fd(), null.Fd()}, Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 		})
 	})
 	if err != nil {

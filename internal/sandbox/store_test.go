@@ -26,6 +26,8 @@ func TestGitStore(t *testing.T) {
 	t.Run("what is added is there", storeAdds)
 	t.Run("while a job runs", storeFollows)
 	t.Run("packs", storeUnpacks)
+	t.Run("odd packs", storeOdd)
+	t.Run("too many packs", storeManyPacks)
 	t.Run("a shim that is killed", storeReclaims)
 	t.Run("borrowed objects", storeBorrows)
 	t.Run("longer names", storeNames)
@@ -140,6 +142,37 @@ func storeUnpacks(t *testing.T) {
 	y.works("echo other > h && git add h && " + gitAs + "commit -qm h && git repack -qad && cd .git/objects/pack && for i in *.idx; do chmod u+w $i; printf 'x' | dd of=$i bs=1 seek=2000 conv=notrunc 2>/dev/null; done")
 	if y.git("fsck", "--full"); y.git("rev-parse", "main:g") != had {
 		t.Error("another object")
+	}
+}
+
+// storeOdd checks that a pack with something that git cannot read is left out, and one with history that is only odd is not.
+func storeOdd(t *testing.T) {
+	y := gitYard(t)
+	pack := func(object string) string {
+		return object + " && cd .git/objects && echo $c $b $t | tr ' ' '\\n' | grep . | git --git-dir=.. pack-objects -q pack/pack && rm -f ??/*"
+	}
+	res := y.run(pack("c=$(printf 'garbage\\n' | git hash-object -w -t commit --literally --stdin)"))
+	if !strings.Contains(string(res.Head), "could not be stored") {
+		t.Errorf("a commit that is none: %s", res.Head)
+	}
+	y.git("gc", "-q")
+	y.works(pack("b=$(echo hi | git hash-object -w --stdin) && t=$(printf \"0100644 f\\\\0$(echo $b | sed 's/../\\\\x&/g')\" | perl -pe 's/\\\\x(..)/chr hex $1/ge; s/\\\\0/\\0/' | git hash-object -w -t tree --literally --stdin) && " +
+		"c=$(printf \"tree $t\\nauthor a <a@b 0 +0000\\ncommitter a <a@b> 0 +051800\\n\\nodd\\n\" | git hash-object -w -t commit --literally --stdin) && git update-ref refs/heads/odd $c"))
+	if got := y.git("cat-file", "tree", "odd^{tree}"); !strings.HasPrefix(got, "0100644 f") {
+		t.Errorf("the tree is %q, which is not odd", got)
+	}
+	if got := y.git("show", "odd:f"); got != "hi" {
+		t.Errorf("a file of odd history: %q", got)
+	}
+	y.git("gc", "-q")
+}
+
+// storeManyPacks checks that packs that are none do not keep the shim busy.
+func storeManyPacks(t *testing.T) {
+	y := gitYard(t)
+	res := y.run("mkdir -p .git/objects/pack && cd .git/objects/pack && echo PACKPACKPACKPACKPACKPACKPACKPACKPACKPACK > pack-0.pack && for i in $(seq 200); do cp pack-0.pack pack-$i.pack; done")
+	if want := fmt.Sprintf(" %d objects of git could not be stored", mostBadPacks+1); !strings.Contains(string(res.Head), want) {
+		t.Errorf("it was told %s", res.Head)
 	}
 }
 
