@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -153,7 +154,7 @@ func (d *disarming) visit(dir string, depth int) bool {
 	// A folder that has become one of git itself is that for git as soon as its .git is none.
 	if bareIn(around) && !slices.Contains(d.had.Bare, dir) {
 		d.opened++
-		if !d.disarmNew(around, d.isNew(around, dir, "refs"), dir, depth) {
+		if !d.disarmNew(around, d.age(around, dir, "refs"), dir, depth) {
 			return d.linked[dir]
 		}
 	}
@@ -172,24 +173,62 @@ func (d *disarming) visit(dir string, depth int) bool {
 	return d.disarmAround(around, dir, depth) || d.linked[dir]
 }
 
-// isNew reports whether something in a folder was not there before: then it is in reach of how far was looked, or it was born since.
-func (d *disarming) isNew(folder *beneath.Folder, dir, name string) bool {
+// age is what is known of whether something was there before a command.
+type age int
+
+const (
+	unclear age = iota // it may have been
+	moved              // not in its place, where it was looked; but it is older than the command
+	born               // it was made since
+)
+
+// age tells how old a repository is by one name, which git makes with it and then leaves.
+func (d *disarming) age(folder *beneath.Folder, dir, name string) age {
 	deep := strings.Count(from(d.top, dir), "/") + 1
-	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || bornSince(folder, name, d.since)
+	switch {
+	case bornSince(folder, name, d.since):
+		return born
+	case d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace:
+		return moved
+	}
+	return unclear
 }
 
-// disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs.
-func (d *disarming) disarmNew(git *beneath.Folder, isNew bool, dir string, depth int) bool {
-	if !isNew {
-		if !armed(git) {
+// disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs. Of
+// one that may have been elsewhere what is taken is kept beside it.
+func (d *disarming) disarmNew(git *beneath.Folder, old age, dir string, depth int) bool {
+	for _, g := range d.had.Guarded {
+		if g.ID != "" && g.ID == idOf(git) { // it was moved
+			g.Git = from(d.top, git.Name())
+			d.taken = append(d.taken, g.restoreIn(d.top)...)
+			d.goOn(git, dir, d.since, depth)
 			return true
 		}
+	}
+	switch {
+	case old == unclear && !armed(git):
+		return true
+	case old == unclear:
 		d.left = append(d.left, git.Name())
 		return false
+	case old == moved && armed(git):
+		d.taken = append(d.taken, setAside(git, d.since)...)
 	}
 	d.taken = append(d.taken, disarm(git, d.e)...)
 	d.goOn(git, dir, 0, depth)
 	return true
+}
+
+// setAside keeps the settings and hooks of a folder of git under names that git does not know.
+func setAside(git *beneath.Folder, since int64) (told []string) {
+	as := ".kept-" + strconv.FormatInt(since, 36)
+	if raw, _, err := git.Read("config", maxGitSettings); err == nil && git.Replace("config"+as, "config.new", raw, 0o600) == nil {
+		told = append(told, "settings (kept in "+filepath.Join(git.Name(), "config"+as)+")")
+	}
+	if unix.Renameat2(int(git.Fd()), "hooks", int(git.Fd()), "hooks"+as, unix.RENAME_NOREPLACE) == nil {
+		told = append(told, "hooks (kept in "+filepath.Join(git.Name(), "hooks"+as)+")")
+	}
+	return told
 }
 
 // goOn goes where the indexes of a folder of git lead, whose checkout is dir.
@@ -209,7 +248,7 @@ func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) 
 	if err == nil {
 		defer git.Close()
 		d.opened++
-		return d.disarmNew(git, d.isNew(around, dir, ".git"), dir, depth)
+		return d.disarmNew(git, d.age(around, dir, ".git"), dir, depth)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
@@ -244,12 +283,12 @@ func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) 
 			return d.removeDot(around, dir)
 		}
 	}
-	return d.disarmNew(git, d.isNew(git, at, by), dir, depth) || d.removeDot(around, dir)
+	return d.disarmNew(git, d.age(git, at, by), dir, depth) || d.removeDot(around, dir)
 }
 
 // removeDot removes a .git that is no folder, if it is new.
 func (d *disarming) removeDot(around *beneath.Folder, dir string) bool {
-	if !d.isNew(around, dir, ".git") {
+	if d.age(around, dir, ".git") == unclear {
 		d.left = append(d.left, filepath.Join(dir, ".git"))
 		return false
 	}

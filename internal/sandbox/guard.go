@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/gitfile"
@@ -22,6 +25,7 @@ import (
 type guard struct {
 	Dot original            `json:"dot"` // its .git
 	Git string              `json:"git"` // its folder of git, from the workspace; empty: it is elsewhere, or none
+	ID  string              `json:"id"`  // which folder that is, whatever its name
 	Had map[string]original `json:"had"` // what is in there, by its path
 }
 
@@ -64,7 +68,7 @@ func (b *before) guard(p Profile, top *beneath.Folder, dir string, e *effort) (g
 	defer git.Close()
 	a.add(git, "")
 	b.size += a.size
-	g.Git, g.Had = from(top, git.Name()), a.had
+	g.Git, g.ID, g.Had = from(top, git.Name()), idOf(git), a.had
 	return g, asGitDir(git).links(e), true
 }
 
@@ -103,6 +107,15 @@ func (p Profile) gitOf(top, around *beneath.Folder, sealed []string) (*beneath.F
 		return nil, errElsewhere
 	}
 	return folderAt(top, at)
+}
+
+// idOf is a folder as the kernel knows it.
+func idOf(folder *beneath.Folder) string {
+	var st unix.Stat_t
+	if unix.Fstat(int(folder.Fd()), &st) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
 // bareIn is isGitFolder for a folder that is held.
@@ -194,12 +207,18 @@ func (g guard) restore(top, around *beneath.Folder) (taken []string) {
 	if g.Git == "" {
 		return taken
 	}
+	return append(taken, g.restoreIn(top)...)
+}
+
+// restoreIn is restore for the folder of git.
+func (g guard) restoreIn(top *beneath.Folder) (taken []string) {
 	git, err := top.Unlocked(g.Git)
 	if err != nil {
 		return taken
 	}
 	defer git.Close()
 	unlockIn(git)
+	now := arms{had: map[string]original{}}
 	now.add(git, "")
 	names := slices.Sorted(maps.Keys(now.had))
 	for name := range g.Had {

@@ -13,7 +13,7 @@ import (
 func TestGitTheirs(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *yard){
 		"outside of the workspace": theirsOutside, "outside, by a submodule": theirsModule, "deep": theirsDeep, "behind many others": theirsHidden, "taken into an index": theirsAdded,
-		"more than are sealed": theirsUnsealed, "a shim that is killed": theirsKilled,
+		"more than are sealed": theirsUnsealed, "a shim that is killed": theirsKilled, "moved": theirsMoved,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, gitYard(t)) })
 	}
@@ -153,5 +153,29 @@ func theirsKilled(t *testing.T, y *yard) {
 	y.stillTheirs("zz")
 	if y.ranIn("zz", "status") {
 		t.Error("a program was run")
+	}
+}
+
+func theirsMoved(t *testing.T, y *yard) {
+	y.theirs("1/2/3/4/5/known")
+	y.git("add", "1")
+	y.theirs("1/2/3/4/5/unseen")
+	y.crowd("", 200)
+	y.theirs("zz")
+	y.run("mv 1/2/3/4/5/known aa; mv zz 1/yy; git -C 1/yy config core.fsmonitor 'touch " + y.out + "/ran; false'; mv 1/2/3/4/5/unseen bb")
+	y.stillTheirs("aa")
+	y.stillTheirs("1/yy")
+	if y.ranIn("1/yy", "status") {
+		t.Error("a program was run")
+	}
+	// What nobody saw before does not run, but nothing of it is lost.
+	for _, name := range []string{"config.kept-*", "hooks.kept-*/pre-commit"} {
+		found, _ := filepath.Glob(y.work + "/bb/.git/" + name)
+		if len(found) != 1 {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+	if fileExists(y.work + "/bb/.git/hooks/pre-commit") {
+		t.Error("a hook is left that nobody knows")
 	}
 }
