@@ -212,7 +212,7 @@ func (w *walker) heredoc(rd *syntax.Redirect) string {
 		lit, ok := p.(*syntax.Lit)
 		return !ok || strings.Contains(lit.Value, `\`)
 	})
-	b := builder{quotedAll: true}
+	b := builder{left: w.left, quotedAll: true}
 	if !quoted {
 		w.parts(&b, rd.Hdoc.Parts, true)
 		return b.joined()

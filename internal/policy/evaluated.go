@@ -134,6 +134,9 @@ func either(a, b string) (string, bool) {
 // until another one changes nothing.
 func (w *walker) settle(round func()) {
 	for range 4 {
+		if !w.left.take((len(w.vars) + len(w.funcs)) * wordCost) {
+			break
+		}
 		saved := *w
 		w.vars, w.funcs, w.dirs, w.links = maps.Clone(w.vars), maps.Clone(w.funcs), slices.Clone(w.dirs), maps.Clone(w.links)
 		w.r = &report{shell: true, sandboxed: w.r.sandboxed}

@@ -36,7 +36,7 @@ func (w *walker) declare(c *syntax.FuncDecl) {
 		return
 	}
 	name := c.Name.Value
-	if bomb(name, c.Body) {
+	if w.bomb(name, c.Body) {
 		w.r.add(Deny, floorBomb, "%s starts itself again and again until the machine stands still.", name)
 	}
 	w.funcs[name] = append(w.funcs[name], c.Body)
@@ -47,8 +47,11 @@ func (w *walker) declare(c *syntax.FuncDecl) {
 }
 
 // bomb reports whether a function runs itself in a pipe or in the background.
-func bomb(name string, body *syntax.Stmt) bool {
+func (w *walker) bomb(name string, body *syntax.Stmt) bool {
 	calls := func(n syntax.Node) (found bool) {
+		if !w.left.take(extent(n)) {
+			return false
+		}
 		syntax.Walk(n, func(n syntax.Node) bool {
 			if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == name {
 				found = true
@@ -58,6 +61,9 @@ func bomb(name string, body *syntax.Stmt) bool {
 		return found
 	}
 	found := false
+	if !w.left.take(extent(body)) {
+		return false
+	}
 	syntax.Walk(body, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:

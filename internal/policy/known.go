@@ -159,7 +159,7 @@ func (w *walker) maybeDash(word string) bool {
 
 // globs are the paths that a word with globs stands for now; false where nobody can tell.
 func (w *walker) globs(word string) ([]string, bool) {
-	if w.p.place.Glob == nil || len(w.dirs) == 0 || strings.ContainsRune(word, markBelow) {
+	if !w.left.take(globCost) || w.p.place.Glob == nil || len(w.dirs) == 0 || strings.ContainsRune(word, markBelow) {
 		return nil, false
 	}
 	var out []string

@@ -250,7 +250,12 @@ func (p *Policy) judgePath(r *report, u use, soft bool) {
 		u.secret = sensitive(u.path)
 		u.outside = u.secret || !p.mayRead(u.path) && !harmlessSink(u.path)
 	}
-	if !slices.Contains(r.uses, u) {
-		r.uses = append(r.uses, u)
+	if slices.Contains(r.uses, u) {
+		return
 	}
+	if len(r.uses) >= maxUses {
+		r.full = true
+		return
+	}
+	r.uses = append(r.uses, u)
 }

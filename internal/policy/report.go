@@ -52,6 +52,7 @@ type report struct {
 	sandboxed, held bool
 	reaches         bool   // it asks a service that the person has set up
 	mixed           bool   // and something that looks at more than text
+	full            bool   // there is more to say of it than is kept
 	varied          string // a variable that is set, and of which nobody knows what it does
 	tool            string
 	bound           string // what the tool is, where that may change
@@ -59,9 +60,19 @@ type report struct {
 
 func (r *report) add(v Verdict, rule, format string, args ...any) {
 	f := finding{verdict: v, rule: rule, why: fmt.Sprintf(format, args...)}
-	if !slices.Contains(r.findings, f) {
+	f.why = clipped(f.why)
+	switch {
+	case slices.Contains(r.findings, f):
+	case len(r.findings) < maxFindings, v == Deny && len(r.findings) < 2*maxFindings:
 		r.findings = append(r.findings, f)
+	default:
+		r.full = true
 	}
+}
+
+// ask adds a reason to ask however many there are.
+func (r *report) ask(rule, format string, args ...any) {
+	r.findings = append(r.findings, finding{verdict: Ask, rule: rule, why: fmt.Sprintf(format, args...)})
 }
 
 func (r *report) host(h string) {
@@ -136,8 +147,15 @@ func (r *report) paths(a Access) []string {
 }
 
 // shorten cuts a text that is shown to a person.
-func shorten(s string) string {
-	const most = 120
+func shorten(s string) string { return cut(s, 120) }
+
+// clipped cuts a reason, in which a path may be named: all of one that a person would write is shown.
+func clipped(s string) string { return cut(s, 1000) }
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
 	if r := []rune(s); len(r) > most {
 		return string(r[:most]) + "…"
 	}

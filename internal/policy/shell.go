@@ -46,9 +46,9 @@ func (p *Policy) examine(a Action) *report {
 	}
 	if r.shell {
 		w := &walker{p: p, r: r, dirs: []string{a.Dir}, vars: map[string]string{"HOME": p.place.Home, "PWD": a.Dir, "IFS": " \t\n"},
-			funcs: map[string][]*syntax.Stmt{}, links: map[string]string{}, called: map[string]bool{}, left: new(int)}
-		*w.left = maxStmts
+			funcs: map[string][]*syntax.Stmt{}, links: map[string]string{}, called: map[string]bool{}, left: newBudget()}
 		w.source(a.Command)
+		w.over()
 	}
 	return r
 }
@@ -72,7 +72,7 @@ type walker struct {
 	via     string
 	depth   int
 	maybe   int // in a branch that may not be taken
-	left    *int
+	left    *budget
 }
 
 // source judges shell source.
@@ -89,6 +89,9 @@ func (w *walker) source(src string) {
 		return
 	case w.depth >= maxDepth:
 		w.r.add(Ask, askUnparsed, "Shells are nested too deeply to be judged.")
+		return
+	}
+	if !w.left.take(len(src)) {
 		return
 	}
 	parser := parsers.Get().(*syntax.Parser)
@@ -117,6 +120,9 @@ func (w *walker) stmts(list []*syntax.Stmt) {
 
 // inner runs what a subshell runs: nothing of its state comes back.
 func (w *walker) inner(f func()) {
+	if !w.left.take((len(w.vars) + len(w.funcs)) * wordCost) {
+		return
+	}
 	saved := *w
 	w.vars, w.funcs, w.dirs = maps.Clone(w.vars), maps.Clone(w.funcs), slices.Clone(w.dirs)
 	w.piped, w.fed = false, nil
@@ -132,6 +138,9 @@ func (w *walker) inner(f func()) {
 
 // branch runs what may not run: what it leaves different is not known afterwards.
 func (w *walker) branch(f func()) {
+	if !w.left.take((len(w.vars) + len(w.funcs)) * wordCost) {
+		return
+	}
 	vars, dirs, funcs := maps.Clone(w.vars), slices.Clone(w.dirs), w.funcs
 	w.funcs = maps.Clone(w.funcs)
 	w.maybe++
@@ -165,6 +174,9 @@ func mergeDirs(a, b []string) []string {
 // loop runs what may run again with what it left behind.
 func (w *walker) loop(body []*syntax.Stmt, each func()) {
 	for _, s := range body {
+		if !w.left.take(extent(s)) {
+			return
+		}
 		syntax.Walk(s, func(n syntax.Node) bool {
 			if n, ok := n.(*syntax.CallExpr); ok && len(n.Args) > 0 && slices.Contains([]string{"cd", "pushd", "popd"}, n.Args[0].Lit()) {
 				w.dirs = mergeDirs(w.dirs, []string{string(markValue)})
@@ -177,8 +189,7 @@ func (w *walker) loop(body []*syntax.Stmt, each func()) {
 }
 
 func (w *walker) stmt(s *syntax.Stmt) {
-	if *w.left--; *w.left < 0 {
-		w.r.add(Ask, askUnparsed, "There are more than %d commands to judge.", maxStmts)
+	if w.left.stmts--; w.left.spent() {
 		return
 	}
 	piped, fed := w.piped, w.fed
@@ -350,6 +361,9 @@ func (w *walker) said(from, to int) *string {
 	}
 	return &text
 }
+
+// extent is how long a part of a source is.
+func extent(n syntax.Node) int { return int(n.End().Offset() - n.Pos().Offset()) }
 
 // endsInCd reports whether what follows a statement after && runs in the folder that it went to.
 func endsInCd(s *syntax.Stmt) bool {

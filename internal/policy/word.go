@@ -63,7 +63,7 @@ func (w *walker) fields(word *syntax.Word) []string {
 		return w.expand(copied)
 	}
 	for one, err := range expand.BracesSeq(nil, copied) {
-		if err != nil || len(out) >= maxWords {
+		if err != nil || len(out) >= maxWords || !w.left.take(wordCost+16*len(one.Parts)) {
 			return []string{string(markWords)}
 		}
 		out = append(out, w.expand(one)...)
@@ -76,38 +76,48 @@ func (w *walker) value(word *syntax.Word) string {
 	if word == nil {
 		return ""
 	}
-	b := builder{quotedAll: true}
+	b := builder{left: w.left, quotedAll: true}
 	w.parts(&b, word.Parts, false)
 	return b.joined()
 }
 
 // expand expands a word without braces.
 func (w *walker) expand(word *syntax.Word) []string {
-	b := builder{odd: w.oddIFS}
+	b := builder{left: w.left, odd: w.oddIFS}
 	w.parts(&b, word.Parts, false)
 	return b.done()
 }
 
 // builder puts fields together.
 type builder struct {
+	left      *budget
 	fields    []string
 	cur       strings.Builder
 	open      bool // there is a field, even if it is empty
+	long      bool // the field is too long to be followed
 	quotedAll bool // nothing is split
 	odd       bool // IFS is not the usual one: an unquoted value may split anywhere
 }
 
 func (b *builder) add(s string) {
-	b.cur.WriteString(s)
 	b.open = true
+	switch {
+	case b.long:
+	case b.cur.Len()+len(s) > maxValue || !b.left.take(len(s)):
+		b.cur.Reset()
+		b.cur.WriteByte(markWords) // it may be anything
+		b.long = true
+	default:
+		b.cur.WriteString(s)
+	}
 }
 
 func (b *builder) end() {
-	if b.open {
+	if b.open && (b.left.take(wordCost) || len(b.fields) == 0) {
 		b.fields = append(b.fields, b.cur.String())
 	}
 	b.cur.Reset()
-	b.open = false
+	b.open, b.long = false, false
 }
 
 // spread adds the value of an unquoted expansion, which the shell splits at blanks.
@@ -116,7 +126,7 @@ func (b *builder) spread(s string) {
 	case b.quotedAll:
 		b.add(s)
 		return
-	case b.odd && s != "":
+	case b.odd && s != "", b.left.spent():
 		b.add(string(markWords))
 		return
 	}
