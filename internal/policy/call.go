@@ -178,7 +178,11 @@ func (w *walker) redirections(list []*syntax.Redirect) {
 			if rd.Op == syntax.RdrInOut {
 				w.redirect(w.target(rd.Word), Write)
 			}
-			w.redirect(w.target(rd.Word), Read)
+			from := w.target(rd.Word)
+			w.redirect(from, Read)
+			if from == "/dev/null" && input {
+				w.fed = new(string)
+			}
 		default:
 			w.redirect(w.target(rd.Word), Write)
 		}

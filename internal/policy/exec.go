@@ -38,6 +38,7 @@ func (w *walker) exec(words []string) {
 		return
 	}
 	c.name = path.Base(first)
+	w.r.chosen = w.r.chosen || c.name == "set" || c.name == "trap" || c.name == "shopt" // set -e ends at what fails
 	if strings.Contains(first, "/") {
 		at := w.p.canonical(w.dirs[0], first, w.links)
 		if !unknown(w.dirs[0]) && under(at, w.p.place.Workspace) == yes {

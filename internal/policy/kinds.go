@@ -36,13 +36,14 @@ func init() {
 		"yq": func(m *matching, ws []string) bool {
 			return m.program(ws[0], func(s string) bool { return !yqReaches.MatchString(s) })
 		},
-		"date":  func(_ *matching, ws []string) bool { return strings.HasPrefix(ws[0], "+") },
-		"ps":    func(_ *matching, ws []string) bool { return psLetters.MatchString(ws[0]) },
-		"field": func(_ *matching, ws []string) bool { return certain(ws[0]) && noneOf("env")(ws[0]) },
-		"kube": func(_ *matching, ws []string) bool {
-			return certain(ws[0]) && noneOf("secret", "-file", "..", "://")(ws[0]) && !strings.HasPrefix(ws[0], "/")
-		},
-		"tarlist": tarLists,
+		"date":     func(_ *matching, ws []string) bool { return strings.HasPrefix(ws[0], "+") },
+		"ps":       func(_ *matching, ws []string) bool { return psLetters.MatchString(ws[0]) },
+		"field":    func(_ *matching, ws []string) bool { return certain(ws[0]) && noneOf("env")(ws[0]) },
+		"jqpick":   func(m *matching, ws []string) bool { return certain(ws[0]) && jqPlain(ws[0]) },
+		"kube":     kubeOutput,
+		"kubekind": kubeKind,
+		"kubename": kubeName,
+		"tarlist":  tarLists,
 		"version": func(_ *matching, ws []string) bool {
 			return len(ws) == 1 && slices.Contains([]string{"--version", "--help"}, ws[0])
 		},
@@ -57,8 +58,8 @@ var versionWords = []string{"--version", "--help", "-V", "-v", "-version", "-vV"
 var (
 	plainText = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]*(/[A-Za-z0-9_.:@%+-]+)?$`)
 	// What reads more than it is given: the environment, and other files. A field may have such a name.
-	jqReaches = regexp.MustCompile(`(^|[^.\w])env\b|\$(ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
-	yqReaches = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$ENV`)
+	jqReaches = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
+	yqReaches = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)
 	psLetters = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
 )
 

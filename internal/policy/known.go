@@ -46,7 +46,7 @@ func (w *walker) apply(c *call, m *matching) {
 		w.reads(c, m)
 		w.r.cmds[c.at].looks = true
 		reaches := m.entry.class == classReach // and asks git which repository it is in
-		w.r.reaches = w.r.reaches || reaches
+		w.r.reaches, w.r.cmds[c.at].reaches = w.r.reaches || reaches, reaches
 		w.r.mixed = w.r.mixed || !reaches && m.entry.class != classText
 		if m.entry.class == classHeld || (reaches || strings.HasPrefix(m.entry.key, "git")) && !w.ownRepository(m.entry.key) {
 			w.needsHold(c.at)

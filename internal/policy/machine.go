@@ -162,7 +162,11 @@ var secretWords = []string{
 
 func secret(w *walker, c *call) bool {
 	for _, a := range c.args {
-		if slices.Contains(secretWords, a) && (c.name != "gh" || a == "auth" || a == "token" || a == "secret") && (c.name != "kubectl" || strings.HasPrefix(a, "secret") || a == "--raw") {
+		tells := slices.Contains(secretWords, a) && (c.name != "gh" || a == "auth" || a == "token" || a == "secret")
+		if c.name == "kubectl" {
+			tells = a == "--raw" || kubeSecret(a)
+		}
+		if tells {
 			w.r.add(Ask, askSecrets, "%s %s may tell a secret, or change one.", c.name, a)
 		}
 	}

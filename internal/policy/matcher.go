@@ -29,6 +29,9 @@ var structural = map[string]bool{"sub": true, "cmd": true}
 func (w *walker) matched(c *call) (*matching, bool) {
 	words := append([]string{c.name}, c.args...)
 	for _, e := range entriesFor(words) {
+		if e.class == classReach && !w.tellsNothing(c) {
+			continue
+		}
 		m := &matching{w: w, entry: e, given: map[string]bool{}}
 		if m.match(words[strings.Count(e.key, " ")+1:]) {
 			return m, true

@@ -27,15 +27,16 @@ type use struct {
 
 // command is one simple command of a shell source, as far as it could be resolved.
 type command struct {
-	words  []string // may hold the marks of word.go
-	via    string   // the name of the command that runs it, as sudo or xargs; empty: the shell
-	looks  bool     // it changes nothing
-	edits  bool     // all it changes are files, which it names
-	builds bool     // a build or a test: a sandbox can hold it to the workspace
-	own    bool     // a git whose changes stay in the checkout, and on its branch
-	away   bool     // it may run outside of the workspace, where the same words mean other files
-	plain  bool     // the wrapper of another command, judged through that one
-	input  *string  // what it reads, when that is known
+	words   []string // may hold the marks of word.go
+	via     string   // the name of the command that runs it, as sudo or xargs; empty: the shell
+	looks   bool     // it changes nothing
+	edits   bool     // all it changes are files, which it names
+	builds  bool     // a build or a test: a sandbox can hold it to the workspace
+	own     bool     // a git whose changes stay in the checkout, and on its branch
+	away    bool     // it may run outside of the workspace, where the same words mean other files
+	plain   bool     // the wrapper of another command, judged through that one
+	reaches bool     // it asks a service
+	input   *string  // what it reads, when that is known
 }
 
 func (c command) text() string { return strings.Join(c.words, " ") }
@@ -51,6 +52,7 @@ type report struct {
 	// sandboxed says that a sandbox can hold the command; held, that it must: something passed only for that.
 	sandboxed, held bool
 	reaches         bool   // it asks a service that the person has set up
+	chosen          bool   // what other commands read decides whether it goes on
 	mixed           bool   // and something that looks at more than text
 	full            bool   // there is more to say of it than is kept
 	varied          string // a variable that is set, and of which nobody knows what it does

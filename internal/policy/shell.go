@@ -227,11 +227,13 @@ func (w *walker) command(c syntax.Command) {
 	case *syntax.IfClause:
 		w.ifClause(c)
 	case *syntax.WhileClause:
+		w.r.chosen = true
 		w.loop(append(slices.Clone(c.Cond), c.Do...), func() { w.stmts(c.Cond); w.stmts(c.Do) })
 	case *syntax.ForClause:
 		w.forClause(c)
 	case *syntax.CaseClause:
 		w.value(c.Word)
+		w.r.chosen = true
 		for _, item := range c.Items {
 			for _, p := range item.Patterns {
 				w.value(p)
@@ -269,7 +271,9 @@ func (w *walker) command(c syntax.Command) {
 
 func (w *walker) ifClause(c *syntax.IfClause) {
 	for ; c != nil; c = c.Else {
+		from := len(w.r.cmds)
 		w.stmts(c.Cond)
+		w.choosing(from, c.Cond...)
 		w.branch(func() { w.stmts(c.Then) })
 	}
 }
@@ -282,6 +286,7 @@ func (w *walker) forClause(c *syntax.ForClause) {
 			w.r.add(Ask, askUnparsed, "The command contains a loop that is not known here.")
 			return
 		}
+		w.r.chosen = true
 		w.arithm(l.Init)
 		w.arithm(l.Cond)
 		w.loop(c.Do, func() {
@@ -297,6 +302,7 @@ func (w *walker) forClause(c *syntax.ForClause) {
 	for _, word := range iter.Items {
 		items = append(items, w.fields(word)...)
 	}
+	w.r.chosen = w.r.chosen || slices.ContainsFunc(items, func(s string) bool { return !certain(s) })
 	foreseen := len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, unknown) && !c.Select
 	w.loop(c.Do, func() {
 		if !foreseen {
@@ -324,8 +330,9 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		})
 		w.piped, w.fed = piped, fed
 	case syntax.AndStmt:
-		before := w.dirs
+		before, from := w.dirs, len(w.r.cmds)
 		w.stmt(c.X)
+		w.choosing(from, c.X)
 		if after := w.dirs; endsInCd(c.X) && len(after) > 1 {
 			w.dirs = after[:1]
 			w.branch(func() { w.stmt(c.Y) })
@@ -334,7 +341,9 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		}
 		w.branch(func() { w.stmt(c.Y) })
 	default:
+		from := len(w.r.cmds)
 		w.stmt(c.X)
+		w.choosing(from, c.X)
 		w.branch(func() { w.stmt(c.Y) })
 	}
 }
