@@ -33,9 +33,8 @@ func init() {
 		"jq": func(m *matching, ws []string) bool {
 			return m.program(ws[0], func(s string) bool { return !jqReaches.MatchString(s) })
 		},
-		"yq": func(m *matching, ws []string) bool {
-			return m.program(ws[0], func(s string) bool { return !yqReaches.MatchString(s) })
-		},
+		"yq":       yqProgram,
+		"page":     func(_ *matching, ws []string) bool { return namesPage.MatchString(ws[0]) },
 		"date":     func(_ *matching, ws []string) bool { return strings.HasPrefix(ws[0], "+") },
 		"ps":       func(_ *matching, ws []string) bool { return psLetters.MatchString(ws[0]) },
 		"field":    func(_ *matching, ws []string) bool { return certain(ws[0]) && noneOf("env")(ws[0]) },
@@ -60,6 +59,7 @@ var (
 	// What reads more than it is given: the environment, and other files. A field may have such a name.
 	jqReaches = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
 	yqReaches = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)
+	namesPage = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]+$`) // with a slash it would be a file
 	psLetters = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
 )
 
@@ -91,6 +91,23 @@ func noneOf(parts ...string) func(string) bool {
 	return func(s string) bool {
 		return !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 	}
+}
+
+// yqProgram is the first operand of yq: a program, or a file if there is one of that name. A file of that name may be a
+// program itself.
+func yqProgram(m *matching, ws []string) bool {
+	word := ws[0]
+	if strings.HasSuffix(word, ".yq") {
+		return false
+	}
+	names, ok := []string{word}, true
+	if certain(word) && !strings.Contains(word, "/") {
+		names, ok = m.w.globs(word)
+	}
+	if (!ok || len(names) > 0) && !m.reads(word, false) {
+		return false
+	}
+	return m.program(word, func(s string) bool { return !yqReaches.MatchString(s) })
 }
 
 // root is where find begins, or a bracket of its expression.
