@@ -268,6 +268,7 @@ func (w *walker) suspect(word string, access Access) {
 				continue
 			}
 			at := w.p.canonical(dir, cand, w.links)
+			w.r.name(cand, at)
 			f, ok := w.p.floorPath(at, access, false)
 			if !ok {
 				w.holdsHome(at)

@@ -12,8 +12,9 @@ var kinds map[string]func(m *matching, words []string) bool
 
 func init() {
 	kinds = map[string]func(m *matching, words []string) bool{
-		"any":  func(*matching, []string) bool { return true },
-		"text": func(*matching, []string) bool { return true },
+		"any":      func(*matching, []string) bool { return true },
+		"searches": func(m *matching, _ []string) bool { m.given["unforeseen"] = true; return true },
+		"text":     func(*matching, []string) bool { return true },
 		"pretty": func(_ *matching, ws []string) bool {
 			return certain(ws[0]) && !strings.Contains(ws[0], "%G") && !strings.Contains(ws[0], "(signature")
 		}, // they run gpg
@@ -128,6 +129,7 @@ func revision(m *matching, ws []string) bool {
 		word = file
 	}
 	if unknown(word) {
+		m.given["unforeseen"] = true
 		return true // git takes it for a revision, or for a path of its own repository
 	}
 	return m.reads(word, false)
@@ -214,6 +216,10 @@ var wholes = map[string]func(m *matching) bool{
 	"git branch": listsRefs, "git tag": listsRefs,
 	"git config": func(m *matching) bool {
 		return m.given["operand"] || m.given["--list"] || m.given["-l"]
+	},
+	"git grep": func(m *matching) bool { // it goes through what is tracked
+		m.paths = append(m.paths, pathWord{word: ".", walk: true})
+		return true
 	},
 	"git symbolic-ref": func(m *matching) bool { return true },
 }

@@ -65,6 +65,7 @@ func (w *walker) needsHold(at int) {
 
 // reads judges the paths that a known command reads.
 func (w *walker) reads(c *call, m *matching) {
+	w.r.unforeseen = w.r.unforeseen || m.unforeseen()
 	w.softly(func() {
 		if m.soft != "" {
 			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(m.soft))

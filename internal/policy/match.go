@@ -48,6 +48,10 @@ func (c compiled) touches(a Action, r *report) match {
 
 func (c compiled) touchesPaths(r *report, access Access) match {
 	most := no
+	named := func(path string) bool { return c.arg != "" && matchesPath(c.arg, path) }
+	if access == Read && (r.unforeseen || slices.ContainsFunc(r.named, named)) {
+		most = could
+	}
 	for _, u := range r.uses {
 		if u.access != access || harmlessSink(u.path) {
 			continue

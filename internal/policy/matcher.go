@@ -16,6 +16,20 @@ type matching struct {
 	at    string // the folder it works in, if it was told
 }
 
+// unforeseen reports whether the command reads files that are known only when it runs. A sandbox keeps what it does
+// within bounds, and knows nothing of the rules that speak of files.
+func (m *matching) unforeseen() bool {
+	return m.given["unforeseen"] || m.soft != "" && m.entry.reads() || slices.ContainsFunc(m.paths, func(p pathWord) bool { return unknown(p.word) })
+}
+
+// readingKinds are the kinds of words that name files to be read.
+var readingKinds = []string{"path", "walk", "rev", "awkfile", "yq"}
+
+// reads reports whether the command can be given files to read.
+func (e *entry) reads() bool {
+	return slices.ContainsFunc(e.operands, func(o operand) bool { return slices.Contains(readingKinds, o.kind) })
+}
+
 // pathWord is a word that names a path to be read.
 type pathWord struct {
 	word string

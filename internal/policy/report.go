@@ -46,6 +46,7 @@ type report struct {
 	findings []finding
 	cmds     []command
 	uses     []use
+	named    []string // paths that commands are given of which nobody knows what they do with them
 	hosts    []string
 	shell    bool // the action runs a command
 	says     bool // the tool says that it only looks
@@ -54,6 +55,7 @@ type report struct {
 	reaches         bool   // it asks a service that the person has set up
 	chosen          bool   // what other commands read decides whether it goes on
 	mixed           bool   // and something that looks at more than text
+	unforeseen      bool   // it reads files that are known only when it runs
 	full            bool   // there is more to say of it than is kept
 	varied          string // a variable that is set, and of which nobody knows what it does
 	tool            string
@@ -75,6 +77,13 @@ func (r *report) add(v Verdict, rule, format string, args ...any) {
 // ask adds a reason to ask however many there are.
 func (r *report) ask(rule, format string, args ...any) {
 	r.findings = append(r.findings, finding{verdict: Ask, rule: rule, why: fmt.Sprintf(format, args...)})
+}
+
+// name notes that a word may be a path. One that is a name alone is more likely to be something else.
+func (r *report) name(word, path string) {
+	if len(r.named) < maxUses && strings.ContainsAny(word, "./") {
+		r.named = append(r.named, path)
+	}
 }
 
 func (r *report) host(h string) {
