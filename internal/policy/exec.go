@@ -17,13 +17,16 @@ func (w *walker) away() bool {
 	return slices.ContainsFunc(w.dirs, func(d string) bool { return d != top && !strings.HasPrefix(d, strings.TrimSuffix(top, "/")+"/") })
 }
 
+// hasInput reports whether a command is given something to read.
+func (w *walker) hasInput() bool { return w.piped && (w.fed == nil || *w.fed != "") }
+
 // exec judges a command by its resolved words.
 func (w *walker) exec(words []string) {
 	if len(words) == 0 {
 		return
 	}
 	c := call{args: words[1:], at: len(w.r.cmds)}
-	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via, input: w.fed, away: w.away()})
+	w.r.cmds = append(w.r.cmds, command{words: words, via: w.via, input: w.fed, fed: w.hasInput(), away: w.away()})
 	first := words[0]
 	switch {
 	case first == "":

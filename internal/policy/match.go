@@ -187,8 +187,12 @@ func (p *Policy) coveredUses(r *report, counts func(use) bool, allowed func(func
 	return true
 }
 
-// covers reports whether an allow rule names a command, exactly as it would run.
+// covers reports whether an allow rule names a command, exactly as it would run. A rule for exactly one command was made
+// without input: what is piped into it may be anything, and makes it do something else.
 func (c compiled) covers(cmd command) bool {
+	if cmd.fed && c.arg != "" && !strings.Contains(c.arg, "*") {
+		return false
+	}
 	words := slices.Clone(cmd.words)
 	if dir := path.Dir(words[0]); strings.HasPrefix(dir, "/") && slices.Contains(programs, dir) {
 		words[0] = path.Base(words[0])

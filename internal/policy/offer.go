@@ -74,18 +74,46 @@ func (p *Policy) pathOffers(r *report) []Offer {
 	}
 	file := p.shown(r.uses[0].path)
 	out := []Offer{{Rule: tool + "(" + file + ")", Words: "this file"}}
-	if dir := path.Dir(file); dir != "." && dir != "/" && dir != "~" {
+	if dir := path.Dir(r.uses[0].path); p.small(dir) {
+		dir = p.shown(dir)
 		out = append(out, Offer{Rule: tool + "(" + dir + "/**)", Words: "everything in " + dir})
 	}
 	return out
 }
 
+// systemTrees are folders of the machine: all that is in one of them, or in a folder of it, is too much to give away.
+var systemTrees = []string{
+	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/proc", "/run", "/sbin", "/snap", "/sys", "/usr", "/var", "/System", "/Library", "/Applications",
+}
+
+// small reports whether a folder is small enough to be given away as a whole. Outside the workspace that is one deep
+// below the root, and neither hidden nor of the system, nor one that holds a home, the workspace or what is taskdaemon's.
+func (p *Policy) small(dir string) bool {
+	if dir != p.place.Workspace && under(dir, p.place.Workspace) == yes {
+		return true
+	}
+	for _, kept := range append([]string{p.place.Workspace, p.place.Home, p.place.State}, p.place.Own...) {
+		if above(dir, kept) != no {
+			return false
+		}
+	}
+	names := segments(dir)
+	hidden := slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, ".") })
+	system := slices.ContainsFunc(systemTrees, func(t string) bool { return under(dir, t) == yes })
+	return len(names) >= 3 && !hidden && !system
+}
+
 // odd reports whether a path has characters that mean something else in a rule.
-func odd(path string) bool { return strings.ContainsAny(path, "*?[]{}()\\") }
+func odd(path string) bool {
+	return strings.ContainsAny(path, "*?[]{}()\\") || strings.TrimSpace(path) != path
+}
 
 // shown is a path as a rule names it.
 func (p *Policy) shown(file string) string {
 	if rest, ok := strings.CutPrefix(file, p.place.Workspace+"/"); ok {
+		if strings.HasPrefix(rest, "~") || strings.TrimSpace(rest) != rest {
+			return "./" + rest // it is not the home
+		}
 		return rest
 	}
 	if rest, ok := strings.CutPrefix(file, p.place.Home+"/"); ok {

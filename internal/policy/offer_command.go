@@ -91,6 +91,9 @@ func (p *Policy) offerFor(c command) (Offer, bool) {
 		}
 		return starred(head + " " + c.words[n])
 	}
+	if c.fed {
+		return Offer{}, false // a rule for the words would hold for any input
+	}
 	return exact(c)
 }
 

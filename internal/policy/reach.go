@@ -13,8 +13,7 @@ import (
 
 // tellsNothing reports whether a command says no more than what is written in it.
 func (w *walker) tellsNothing(c *call) bool {
-	fed := w.piped && (w.fed == nil || *w.fed != "")
-	return !fed && !w.r.chosen && !slices.ContainsFunc(c.args, func(a string) bool { return !certain(a) })
+	return !w.hasInput() && !w.r.chosen && !slices.ContainsFunc(c.args, func(a string) bool { return !certain(a) })
 }
 
 // choosing notes that what follows depends on what ran since, unless that is known to depend on nothing.

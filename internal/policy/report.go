@@ -35,6 +35,7 @@ type command struct {
 	own     bool     // a git whose changes stay in the checkout, and on its branch
 	away    bool     // it may run outside of the workspace, where the same words mean other files
 	plain   bool     // the wrapper of another command, judged through that one
+	fed     bool     // something is piped or redirected into it
 	reaches bool     // it asks a service
 	input   *string  // what it reads, when that is known
 }

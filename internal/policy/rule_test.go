@@ -335,7 +335,7 @@ func TestOffers(t *testing.T) {
 		{"rm -rf ~", ""},
 		{"@Write /src/proj/a/b.go", "Write(a/b.go) Write(a/**)"},
 		{"@Write /src/proj/b.go", "Write(b.go)"},
-		{"@Read /src/other/x", "Read(/src/other/x) Read(/src/other/**)"},
+		{"@Read /src/other/x", "Read(/src/other/x)"},
 		{"@WebFetch example.com", "WebFetch(example.com)"},
 		{"@mcp__notes__write", "mcp__notes__write mcp__notes__*"},
 		{"@Write /src/proj/a[1].go", ""},
