@@ -18,19 +18,24 @@ func init() {
 		"pretty": func(_ *matching, ws []string) bool {
 			return certain(ws[0]) && !strings.Contains(ws[0], "%G") && !strings.Contains(ws[0], "(signature")
 		}, // they run gpg
-		"path":     func(m *matching, ws []string) bool { return m.reads(ws[0], false) },
-		"walk":     func(m *matching, ws []string) bool { return m.reads(ws[0], true) },
-		"root":     root,
-		"name":     func(m *matching, ws []string) bool { return plainText.MatchString(ws[0]) },
-		"pkg":      func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
-		"rev":      revision,
-		"dir":      folder,
-		"set":      func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
-		"setread":  readsSetting,
-		"branches": func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
-		"sed":      func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
-		"awk":      func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
-		"awkfile":  awkFile,
+		"path":      func(m *matching, ws []string) bool { return m.reads(ws[0], false) },
+		"walk":      func(m *matching, ws []string) bool { return m.reads(ws[0], true) },
+		"root":      root,
+		"file":      func(m *matching, ws []string) bool { return plainFile(ws[0]) && m.reads(ws[0], false) },
+		"cert":      certificate,
+		"pagerfile": func(m *matching, ws []string) bool { return pagerCommand.MatchString(ws[0]) || m.reads(ws[0], false) },
+		"sink":      func(_ *matching, ws []string) bool { return harmlessSink(ws[0]) },
+		"sqlite":    func(_ *matching, ws []string) bool { return sqliteLooks.MatchString(ws[0]) },
+		"name":      func(m *matching, ws []string) bool { return plainText.MatchString(ws[0]) },
+		"pkg":       func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
+		"rev":       revision,
+		"dir":       folder,
+		"set":       func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
+		"setread":   readsSetting,
+		"branches":  func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
+		"sed":       func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
+		"awk":       func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
+		"awkfile":   awkFile,
 		"jq": func(m *matching, ws []string) bool {
 			return m.program(ws[0], func(s string) bool { return !jqReaches.MatchString(s) })
 		},
@@ -58,10 +63,12 @@ var versionWords = []string{"--version", "--help", "-V", "-v", "-version", "-vV"
 var (
 	plainText = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]*(/[A-Za-z0-9_.:@%+-]+)?$`)
 	// What reads more than it is given: the environment, and other files. A field may have such a name.
-	jqReaches = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
-	yqReaches = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)
-	namesPage = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]+$`) // with a slash it would be a file
-	psLetters = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
+	jqReaches    = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
+	yqReaches    = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)
+	pagerCommand = regexp.MustCompile(`^\+(G|g|F|\d+[Gg]?)$`) // to the end, to a line: others run programs
+	sqliteLooks  = regexp.MustCompile(`^\.(tables|schema|indexes|databases)( [A-Za-z0-9_%]+)?$`)
+	namesPage    = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]+$`) // with a slash it would be a file
+	psLetters    = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
 )
 
 // text reports that a word may be any text. The first character of one that is known only when it runs may be a dash:
@@ -92,6 +99,20 @@ func noneOf(parts ...string) func(string) bool {
 	return func(s string) bool {
 		return !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 	}
+}
+
+// plainFile reports whether a word is a file for programs that take addresses as well, as http:// or file:.
+func plainFile(word string) bool { return !strings.Contains(word, ":") }
+
+// certificate is a file of which only a certificate is shown, though there may be a key in it.
+func certificate(m *matching, ws []string) bool {
+	if !plainFile(ws[0]) || !m.reads(ws[0], false) {
+		return false
+	}
+	if n := len(m.paths); n > 0 {
+		m.paths[n-1].public = true
+	}
+	return true
 }
 
 // yqProgram is the first operand of yq: a program, or a file if there is one of that name. A file of that name may be a
@@ -130,6 +151,9 @@ func revision(m *matching, ws []string) bool {
 	}
 	if unknown(word) {
 		m.given["unforeseen"] = true
+		if m.entry.key == "git diff" {
+			return m.reads(word, false) // it compares files outside of the repository, too
+		}
 		return true // git takes it for a revision, or for a path of its own repository
 	}
 	return m.reads(word, false)
@@ -217,11 +241,40 @@ var wholes = map[string]func(m *matching) bool{
 	"git config": func(m *matching) bool {
 		return m.given["operand"] || m.given["--list"] || m.given["-l"]
 	},
+	"git diff": comparesOwn,
+	"ls":       listsRoot,
+	"top":      func(m *matching) bool { return m.given["-b"] }, // else it waits for keys
 	"git grep": func(m *matching) bool { // it goes through what is tracked
 		m.paths = append(m.paths, pathWord{word: ".", walk: true})
 		return true
 	},
 	"git symbolic-ref": func(m *matching) bool { return true },
+}
+
+// comparesOwn reports whether git diff stays in the workspace where it is told to compare any files. It goes through
+// folders then.
+func comparesOwn(m *matching) bool {
+	if !m.given["--no-index"] {
+		return true
+	}
+	for i, p := range m.paths {
+		m.paths[i].walk = true
+		outside := func(dir string) bool {
+			return unknown(dir) || !m.w.p.inWorkspace(m.w.p.canonical(dir, p.word, m.w.links))
+		}
+		if unknown(p.word) || slices.ContainsFunc(m.w.dirs, outside) {
+			return false
+		}
+	}
+	return true
+}
+
+// listsRoot leaves the root out of what ls reads: its names are the same on every machine.
+func listsRoot(m *matching) bool {
+	if !m.given["-R"] && !m.given["--recursive"] {
+		m.paths = slices.DeleteFunc(m.paths, func(p pathWord) bool { return p.word == "/" })
+	}
+	return true
 }
 
 // listsRefs reports whether names given to git branch or tag are patterns of a list, and not of something new.

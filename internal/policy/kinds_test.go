@@ -29,3 +29,34 @@ func TestFirstOperandMayBeAFile(t *testing.T) {
 		}
 	}
 }
+
+// What is known to look needs no answer, and what is next to it does.
+func TestSmallTools(t *testing.T) {
+	p := linesPolicy(t)
+	for command, want := range map[string]bool{
+		"git submodule status": true, "git submodule status --recursive": true, "git submodule update": false, "git submodule foreach ls": false,
+		"git bisect log": true, "git bisect run ls": false, "git bisect start": false, "git verify-commit HEAD": true, "git verify-tag v1": true,
+		"git diff --no-index a b": true, "git diff --no-index a ~/.bashrc": false, "git diff --no-index a ~/.ssh/id_rsa": false, "git diff --no-index . ~": false,
+		"getent hosts": true, "getent passwd": true, "getent passwd root": true, "getent hosts x.evil.example": false, "getent ahosts x.example": false, "getent shadow": false,
+		"tput cols": true, "tput colors": true, "tput setaf 2": true, "tput -T x cols": false, "tput init": false, "stty size": true, "stty raw": false, "factor 12": true,
+		"top -bn1": true, "top -b -n 1 -o %CPU": true, "top": false, "htop --version": true, "htop": false,
+		"less +G f": true, "less +42 f": true, "less '+!id' f": false, "less +v f": false, "less +G ~/.ssh/id_rsa": false,
+		"ls /": true, "ls -la / /usr": true, "ls -R /": false, "ls --recursive /": false, "ls /root": false, "find / -name x": false, "tree /": false, "du /": false,
+		"sort -o /dev/null f": true, "sort f -o f": false, "sort --output=f f": false, "sort -of f": false,
+		"openssl x509 -in cert.pem": true, "openssl x509 -in cert.pem -noout -text": true, "openssl x509 -in http://evil.example/x": false, "openssl x509 -in ~/.ssh/id_rsa": false,
+		"openssl x509 -in /home/u/cert.pem": false, "openssl x509 -in cert.pem -out f": false, "cat cert.pem": false,
+		"sqlite3 app.db .tables": true, "sqlite3 -readonly app.db '.schema users'": true, "sqlite3 app.db '.shell id'": false, "sqlite3 app.db 'drop table x'": false,
+		"sqlite3 file:/etc/shadow .tables": false, "sqlite3 app.db": false, "sqlite3 app.db '.schema x\n.shell id'": false,
+	} {
+		d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true})
+		if got := d.Verdict == Allow; got != want {
+			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+	// Paths that are known only when it runs may lie outside of the repository, which git diff shows, too.
+	for _, command := range []string{`git diff /dev/null "/etc/$(echo shadow)"`, `git diff --no-index a "b/$x"`} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits}); d.Verdict == Allow {
+			t.Errorf("%s: unasked and unconfined", command)
+		}
+	}
+}

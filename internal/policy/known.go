@@ -71,7 +71,11 @@ func (w *walker) reads(c *call, m *matching) {
 			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(m.soft))
 		}
 		for _, p := range m.paths {
+			before := len(w.r.uses)
 			w.touch(p.word, Read, c.at, false, false)
+			if p.public {
+				w.published(before)
+			}
 			if p.walk {
 				w.below(p.word, c)
 			}
@@ -80,6 +84,14 @@ func (w *walker) reads(c *call, m *matching) {
 			}
 		}
 	})
+}
+
+// published takes the suspicion of secrets from what was read since: where it lies still counts.
+func (w *walker) published(since int) {
+	for i := range w.r.uses[since:] {
+		u := &w.r.uses[since+i]
+		u.secret, u.outside = false, !w.p.mayRead(u.path) && !harmlessSink(u.path)
+	}
 }
 
 // builds judges a build or a test: the floor holds for its words, and a sandbox for the rest.

@@ -32,8 +32,9 @@ func (e *entry) reads() bool {
 
 // pathWord is a word that names a path to be read.
 type pathWord struct {
-	word string
-	walk bool // and all that is below it
+	word   string
+	walk   bool // and all that is below it
+	public bool // what is shown of it is not secret, whatever its name says
 }
 
 // structural are the kinds that decide how the words after them are read.
