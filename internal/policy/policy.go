@@ -311,6 +311,7 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 	default:
 		d.Why = r.changing()
 	}
+	d.Why = clipped(d.Why)
 	if d.Verdict == Allow && a.Tainted && !r.looks() && a.Command != "" {
 		d.Verdict, d.Rule = Ask, askTainted
 		d.Why = "The task has read untrusted text, so that its commands are asked about."

@@ -19,7 +19,7 @@ func (w *walker) tellsNothing(c *call) bool {
 // choosing notes that what follows depends on what ran since, unless that is known to depend on nothing.
 func (w *walker) choosing(since int, conds ...*syntax.Stmt) {
 	for _, c := range w.r.cmds[since:] {
-		w.r.chosen = w.r.chosen || !c.plain && !c.reaches && !slices.Contains(constant, c.words[0])
+		w.r.chosen = w.r.chosen || !c.plain && !c.reaches && !c.constant()
 	}
 	for _, cond := range conds {
 		syntax.Walk(cond, func(n syntax.Node) bool {
@@ -32,8 +32,13 @@ func (w *walker) choosing(since int, conds ...*syntax.Stmt) {
 	}
 }
 
-// constant are the commands whose success says nothing of what is in files.
-var constant = []string{"cd", "echo", "true", "false", ":", "pwd", "sleep", "date", "printf"}
+// constants are the commands whose success says nothing of what is in files.
+var constants = []string{"cd", "echo", "true", "false", ":", "pwd", "sleep", "date"}
+
+// constant reports whether a command succeeds or fails whatever is in files. Words that are computed may make it fail.
+func (c command) constant() bool {
+	return slices.Contains(constants, c.words[0]) && !slices.ContainsFunc(c.words, func(a string) bool { return !certain(a) })
+}
 
 // kubeKinds are the resources of kubectl that hold no secrets, by all their names. Capitals do not count.
 var kubeKinds = strings.Fields(`all
@@ -84,7 +89,7 @@ func kubeOutput(_ *matching, ws []string) bool {
 }
 
 // jqToken is a word of jq: what is none is not let through. There is no $ and no comment among them.
-var jqToken = regexp.MustCompile(`^(?:\s+|\.\.|\.[A-Za-z_]\w*|[.\[\](){}|,:;?]|[=!<>]=|[-+*/%<>]|//|\d+(?:\.\d+)?|@[a-z]+\d*|[A-Za-z_]\w*|"(?:[^"\\]|\\[^(])*")`)
+var jqToken = regexp.MustCompile(`^(?:\s+|\.\.|\.[A-Za-z_]\w*|[.\[\](){}|,:;?]|[=!<>]=|[-+*/%<>]|//|\d+(?:\.\d+)?|@[a-z]+\d*|[A-Za-z_]\w*)`)
 
 // jqWords are the functions of jq that work on what they are given.
 var jqWords = strings.Fields(`select map length keys values first last sort sort_by group_by unique unique_by reverse join split test startswith endswith

@@ -302,7 +302,7 @@ func (w *walker) forClause(c *syntax.ForClause) {
 	for _, word := range iter.Items {
 		items = append(items, w.fields(word)...)
 	}
-	w.r.chosen = w.r.chosen || slices.ContainsFunc(items, func(s string) bool { return !certain(s) })
+	w.r.chosen = w.r.chosen || len(items) == 0 || slices.ContainsFunc(items, func(s string) bool { return !certain(s) })
 	foreseen := len(items) > 0 && len(items) <= maxItems && !slices.ContainsFunc(items, unknown) && !c.Select
 	w.loop(c.Do, func() {
 		if !foreseen {

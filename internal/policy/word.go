@@ -316,6 +316,9 @@ func (w *walker) param(b *builder, p *syntax.ParamExp, quoted bool) {
 		b.add(someNumber)
 		return
 	}
+	if p.Exp != nil && (p.Exp.Op == syntax.ErrorUnset || p.Exp.Op == syntax.ErrorUnsetOrNull) {
+		w.r.chosen = true // the shell ends here if there is no value
+	}
 	odd := p.Excl || p.Length || p.Width || p.IsSet || p.NestedParam != nil || p.Index != nil || p.Slice != nil ||
 		p.Repl != nil || p.Names != 0 || p.Param == nil || len(p.Modifiers) > 0
 	if odd {
