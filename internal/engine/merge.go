@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -152,6 +154,8 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 			return toolError(fmt.Sprintf("%s was rewritten, and your work stands on commits that it has no more. It is brought onto what %s is now: look whether it is still right, and call Complete again.", w.Trunk, w.Trunk)), nil
 		case len(res.Conflicts) > 0:
 			return toolError(conflictText(w, res)), nil
+		case len(res.Rules) > 0:
+			return toolError(rulesText(w, task.Dir, res.Rules)), nil
 		case res.Failed != "":
 			return toolError(fmt.Sprintf("merged into %s, the work does not pass. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
 				w.Into, w.Into, res.Failed)), nil
@@ -195,6 +199,37 @@ func conflictText(w td.Worktree, res merge.Result) string {
 	}
 	return fmt.Sprintf("the work conflicts with %s, in these files:\n%s\nRun %s in your worktree, resolve the conflicts there, `git add` and `git commit` them, and call Complete again.",
 		res.With, strings.Join(res.Conflicts, "\n"), merges)
+}
+
+// rulesText says how to take a change of the project's rules back. The file of the workspace itself is sealed and forbidden to agents, so that only
+// the index can have been changed: all of that is set back, and the files are committed as they lie there.
+func rulesText(w td.Worktree, dir string, files []merge.RuleFile) string {
+	own, err := filepath.Rel(w.Path, dir)
+	if err != nil {
+		own = "."
+	}
+	names, agent := []string(nil), []string{"git reset -q " + w.Trunk + " -- ."}
+	var person []string
+	for _, f := range files {
+		restore := "git checkout " + w.Trunk + " -- " + shellWord(f.Path)
+		if f.New {
+			restore = "git rm -qf --ignore-unmatch -- " + shellWord(f.Path)
+		}
+		names, person = append(names, f.Path), append(person, restore)
+		if path.Dir(f.Path) != own {
+			agent = append(agent, restore)
+		}
+	}
+	return fmt.Sprintf("the work changes %s, which holds rules of the project: only a person may change them. Run `%s` at the top of your worktree and call Complete again. (A person can type: %s)",
+		strings.Join(names, ", "), strings.Join(agent, " && "), strings.Join(person, " && "))
+}
+
+// shellWord makes a path one word of a shell.
+func shellWord(path string) string {
+	if strings.Trim(path, "./-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 func workOf(t td.Task) merge.Work {

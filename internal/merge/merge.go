@@ -30,6 +30,8 @@ type Repo interface {
 	Tree(ctx context.Context, commit string) (string, error)
 	// Join merges two commits into a new one, or names the files that conflict. No branch moves.
 	Join(ctx context.Context, ours, theirs, message string) (commit string, conflicts []string, err error)
+	// Rules names the files with rules of the project that differ between two commits.
+	Rules(ctx context.Context, from, to string) ([]RuleFile, error)
 	// Withdrawn reports whether the task does not want the work merged any more.
 	Withdrawn(ctx context.Context, w Work) (bool, error)
 	// Move sets the integration branch, if it still is at from and none of the works was withdrawn; Conflict if not. Whoever withdraws
@@ -47,6 +49,12 @@ type Work struct {
 	Check  string // its validator, or empty
 }
 
+// RuleFile is a file with rules of the project that a work would change.
+type RuleFile struct {
+	Path string
+	New  bool // what the work is merged into has none there
+}
+
 // Check reports whether a tree passes the validators of the works in it, and what was said if not.
 type Check func(ctx context.Context, commit string, of []Work) (said string, err error)
 
@@ -57,6 +65,8 @@ type Result struct {
 	With      string   // what they conflict with, in words
 	Trunk     bool     // the trunk has something of that, which the integration branch has not
 	Failed    string   // what the check said; then nothing was merged
+	// Rules are files with rules of the project that the work would change, which is for people to do; then nothing was merged.
+	Rules []RuleFile
 	// Stale is where the trunk is, if the work stands on what was taken from it: it has to be brought there first.
 	Stale string
 }
@@ -94,8 +104,8 @@ func once(ctx context.Context, repo Repo, own Work, beside []Work, check Check) 
 	} else if in {
 		return at(ctx, repo, base)
 	}
-	chain, res, err := link(ctx, repo, base, own, beside)
-	if err != nil || len(res.Conflicts) > 0 {
+	chain, res, err := link(ctx, repo, base, trunk, own, beside)
+	if err != nil || len(chain) == 0 {
 		res.Trunk = base != from
 		return res, err
 	}
@@ -189,9 +199,9 @@ type joined struct {
 	commit string
 }
 
-// link puts the works one after the other on top of base. One of beside that conflicts is left out: its own turn comes. So is one whose
-// task was cancelled meanwhile.
-func link(ctx context.Context, repo Repo, base string, own Work, beside []Work) ([]joined, Result, error) {
+// link puts the works one after the other on top of base. One of beside that conflicts or changes rules is left out: its own turn comes.
+// So is one whose task was cancelled meanwhile.
+func link(ctx context.Context, repo Repo, base, trunk string, own Work, beside []Work) ([]joined, Result, error) {
 	var chain []joined
 	tip := base
 	for i, w := range slices.Concat([]Work{own}, beside[:min(len(beside), mostBeside)]) {
@@ -207,28 +217,62 @@ func link(ctx context.Context, repo Repo, base string, own Work, beside []Work) 
 				continue
 			}
 		}
-		ahead, err := repo.Contains(ctx, w.Commit, tip)
-		if err != nil {
-			return nil, Result{}, err
-		}
-		if ahead {
-			tip = w.Commit
-			chain = append(chain, joined{w, tip})
-			continue
-		}
-		commit, conflicts, err := repo.Join(ctx, tip, w.Commit, message(w))
+		next, res, err := put(ctx, repo, tip, trunk, w)
 		switch {
 		case err != nil:
 			return nil, Result{}, err
-		case len(conflicts) > 0 && i == 0:
-			return nil, Result{Conflicts: conflicts, With: "what was merged meanwhile"}, nil
-		case len(conflicts) > 0:
+		case next == "" && i == 0:
+			return nil, res, nil
+		case next == "":
 			continue
 		}
-		tip = commit
+		tip = next
 		chain = append(chain, joined{w, tip})
 	}
 	return chain, Result{}, nil
+}
+
+// put is where the branch would be with one more work, or what keeps it from being merged.
+func put(ctx context.Context, repo Repo, tip, trunk string, w Work) (next string, res Result, err error) {
+	ahead, err := repo.Contains(ctx, w.Commit, tip)
+	if err != nil {
+		return "", Result{}, err
+	}
+	next = w.Commit
+	if !ahead {
+		var conflicts []string
+		next, conflicts, err = repo.Join(ctx, tip, w.Commit, message(w))
+		if err != nil || len(conflicts) > 0 {
+			return "", Result{Conflicts: conflicts, With: "what was merged meanwhile"}, err
+		}
+	}
+	rules, err := changedRules(ctx, repo, tip, trunk, next)
+	if err != nil || len(rules) > 0 {
+		return "", Result{Rules: rules}, err
+	}
+	return next, Result{}, nil
+}
+
+// changedRules are the files with rules of the project that differ from those of the branch and of the trunk. They say what agents may do, so
+// the work of one brings no other content of them than a person's branch has. Trees are compared: an index can hide what a commit holds.
+func changedRules(ctx context.Context, repo Repo, tip, trunk, next string) ([]RuleFile, error) {
+	against := tip
+	if trunk != "" {
+		// A trunk that is not in the branch yet may have newer rules than the branch.
+		if in, err := repo.Contains(ctx, tip, trunk); err != nil {
+			return nil, err
+		} else if !in {
+			against = trunk
+		}
+	}
+	changed, err := repo.Rules(ctx, against, next)
+	if err != nil || len(changed) == 0 || trunk == "" || against == trunk {
+		return changed, err
+	}
+	unlike, err := repo.Rules(ctx, trunk, next)
+	return slices.DeleteFunc(changed, func(f RuleFile) bool {
+		return !slices.ContainsFunc(unlike, func(u RuleFile) bool { return u.Path == f.Path })
+	}), err
 }
 
 func message(w Work) string {

@@ -99,6 +99,14 @@ func (r *repo) Join(_ context.Context, ours, theirs, _ string) (string, []string
 	return r.add(files, ours, theirs), nil, nil
 }
 
+func (r *repo) Rules(_ context.Context, from, to string) (files []RuleFile, _ error) {
+	was, had := r.commits[from].files["rules"]
+	if is := r.commits[to].files["rules"]; is != was {
+		files = append(files, RuleFile{Path: "rules", New: !had})
+	}
+	return files, nil
+}
+
 func (r *repo) Withdrawn(_ context.Context, w Work) (bool, error) { return r.withdrawn[w.Handle], nil }
 
 func (r *repo) Move(_ context.Context, to, from string, works []Work) error {
@@ -416,5 +424,35 @@ func TestCatchUp(t *testing.T) {
 				t.Errorf("it holds %s", got)
 			}
 		})
+	}
+}
+
+// Work that changes the project's rules is not merged, whether it is the own one, waits beside it, or hides the change behind newer rules of the trunk.
+func TestRulesAreNotMerged(t *testing.T) {
+	r := newRepo()
+	r.trunk = r.change(r.trunk, "rules=strict")
+	runs := 0
+	loose := Work{Handle: "t-1", Commit: r.change(r.trunk, "rules=loose", "a=1")}
+	res, err := Merge(t.Context(), r, "into", loose, nil, r.passing(&runs))
+	if err != nil || !slices.Equal(res.Rules, []RuleFile{{Path: "rules"}}) || len(r.moves) > 0 {
+		t.Errorf("merged %+v, moves %v, err %v", res, r.moves, err)
+	}
+	good := Work{Handle: "t-2", Commit: r.change(r.trunk, "b=1")}
+	res, err = Merge(t.Context(), r, "into", good, []Work{loose}, r.passing(&runs))
+	if err != nil || len(res.Beside) > 0 || r.commits[r.into].files["rules"] != "strict" || r.commits[r.into].files["b"] != "1" {
+		t.Errorf("merged %+v, branch %v, err %v", res, r.commits[r.into].files, err)
+	}
+
+	// The trunk got stricter since; work that has both in it says what the branch says.
+	r.trunk = r.change(r.trunk, "rules=stricter")
+	both := r.add(map[string]string{"rules": "strict", "b": "1", "c": "1"}, r.into, r.trunk)
+	res, err = Merge(t.Context(), r, "into", Work{Handle: "t-3", Commit: both}, nil, r.passing(&runs))
+	if err != nil || len(res.Rules) != 1 {
+		t.Errorf("merged %+v, err %v", res, err)
+	}
+	both = r.add(map[string]string{"rules": "stricter", "b": "1", "c": "1"}, r.into, r.trunk)
+	res, err = Merge(t.Context(), r, "into", Work{Handle: "t-3", Commit: both}, nil, r.passing(&runs))
+	if err != nil || len(res.Rules) > 0 || r.into != both {
+		t.Errorf("merged %+v, err %v", res, err)
 	}
 }

@@ -35,6 +35,7 @@ type Commits interface {
 	MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error)
 	Log(ctx context.Context, repo, head string, n int) ([]git.Past, error)
 	Changed(ctx context.Context, repo, from, to string) ([]string, error)
+	Differing(ctx context.Context, repo, from, to, name string) ([]git.Difference, error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
 }
 
@@ -127,6 +128,11 @@ func (Program) Log(ctx context.Context, repo, head string, n int) ([]git.Past, e
 
 func (Program) Changed(ctx context.Context, repo, from, to string) ([]string, error) {
 	return git.Changed(ctx, repo, from, to)
+}
+
+// Differing is git.Differing.
+func (Program) Differing(ctx context.Context, repo, from, to, name string) ([]git.Difference, error) {
+	return git.Differing(ctx, repo, from, to, name)
 }
 
 func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) error {

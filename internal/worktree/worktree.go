@@ -505,6 +505,17 @@ func (l line) Join(ctx context.Context, ours, theirs, message string) (string, [
 	return commit, nil, err
 }
 
+// Rules names the files with rules of the project that differ between two commits, in whatever folder: a task is bound by those of the one that
+// it was added in.
+func (l line) Rules(ctx context.Context, from, to string) ([]merge.RuleFile, error) {
+	found, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
+	var files []merge.RuleFile
+	for _, d := range found {
+		files = append(files, merge.RuleFile{Path: d.Path, New: d.Added})
+	}
+	return files, err
+}
+
 // Withdrawn reports whether a work was withdrawn.
 func (l line) Withdrawn(ctx context.Context, w merge.Work) (bool, error) {
 	at, err := l.git.RefAt(ctx, l.w.Repo, withdrawnRef(w.Handle, w.Commit))
