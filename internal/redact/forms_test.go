@@ -44,8 +44,22 @@ var waysToWrite = map[string]func(v string) string{
 	"shell, single quotes":     func(v string) string { return "'" + strings.ReplaceAll(v, "'", `'\''`) + "'" },
 	"shell, other quotes":      func(v string) string { return "'" + strings.ReplaceAll(v, "'", `'"'"'`) + "'" },
 	"shell, every byte quoted": func(v string) string { return percent(v, `\%c`) },
+	"octal":                    func(v string) string { return percent(v, `\%03o`) },
+	"octal of echo":            func(v string) string { return percent(v, `\0%03o`) },
+	"a list of bytes":          func(v string) string { return strings.TrimSuffix(percent(v, "0x%02x, "), ", ") },
+	"a list in capitals":       func(v string) string { return strings.TrimSuffix(percent(v, "0x%02X,"), ",") },
+	"base64 twice":             func(v string) string { return b64(b64(v)) },
+	"base64 twice in words":    func(v string) string { return b64("a:" + b64("user:"+v) + "\n") },
+	"hex of base64":            func(v string) string { return hex.EncodeToString([]byte(b64(v))) },
+	"base64 of hex":            func(v string) string { return b64(hex.EncodeToString([]byte(v))) },
+	"base64 of an address":     func(v string) string { return b64(url.QueryEscape(b64(v))) },
+	"hex twice":                func(v string) string { return hex.EncodeToString([]byte(hex.EncodeToString([]byte(v)))) },
+	"base64 twice in lines":    func(v string) string { return wrap(b64(b64(v)), 10, "\n") },
+	"base64 twice in JSON":     func(v string) string { b, _ := json.Marshal(b64(b64(v)) + "\n"); return string(b) },
 	"percent in JSON":          func(v string) string { b, _ := json.Marshal(percent(v, "%%%02X") + "\n"); return string(b) },
 }
+
+func b64(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) }
 
 func percent(v, format string) string {
 	var out strings.Builder

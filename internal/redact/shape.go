@@ -61,8 +61,8 @@ var shapes = append([]shape{
 	{hints: []string{"PMAK-", "NRAK-"}, expr: when(`\b(?:PMAK|NRAK)-[A-Za-z0-9-]{24,}`)},
 	{hints: []string{"glsa_", "glc_"}, expr: when(`\bgl(?:sa|c)_[A-Za-z0-9+/=_]{32,}`)},
 	{hints: []string{"figd_"}, expr: when(`\bfigd_[A-Za-z0-9_-]{32,}`)},
-	{hints: []string{"key-"}, near: nearHex, expr: when(`\bkey-[0-9a-f]{32}\b`)}, // Mailgun
-	{hints: []string{"SK"}, near: nearHex, expr: when(`\bSK[0-9a-f]{32}\b`)},     // Twilio
+	{hints: []string{"ey-"}, near: nearHex, expr: when(`\bkey-[0-9a-f]{32}\b`)}, // Mailgun
+	{hints: []string{"SK"}, near: nearHex, expr: when(`\bSK[0-9a-f]{32}\b`)},    // Twilio
 	{hints: []string{"tvly-"}, expr: when(`\btvly-[A-Za-z0-9-]{16,}`)},
 	{hints: []string{"dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."}, expr: when(`\bdp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{20,}`)},
 	{hints: []string{"tskey-"}, expr: when(`\btskey-[a-z]+-[A-Za-z0-9-]{16,}`)},
@@ -78,10 +78,10 @@ var shapes = append([]shape{
 	{hints: []string{"AccountKey="}, expr: when(`\bAccountKey=([A-Za-z0-9+/=]{40,})`)},
 	{hints: []string{"dop_v1_", "doo_v1_", "dor_v1_"}, expr: when(`\bdo[por]_v1_[0-9a-f]{64}`)},
 	{hints: []string{"dapi"}, expr: when(`\bdapi[0-9a-f]{32}\b`)},
-	{hints: []string{"vercel_blob_rw_"}, expr: when(`\bvercel_blob_rw_[A-Za-z0-9_]{16,}`)},
+	{hints: []string{"_blob_rw_"}, expr: when(`\bvercel_blob_rw_[A-Za-z0-9_]{16,}`)},
 	{hints: []string{"pul-"}, near: nearHex, expr: when(`\bpul-[0-9a-f]{40}\b`)},
 	{hints: []string{"pscale_tkn_", "pscale_pw_", "pscale_oauth_"}, expr: when(`\bpscale_(?:tkn|pw|oauth)_[A-Za-z0-9._=-]{20,}`)},
-	{hints: []string{"FlyV1 "}, expr: when(`\bFlyV1 ([A-Za-z0-9+/=_,-]{16,})`)},
+	{hints: []string{"lyV1 "}, expr: when(`\bFlyV1 ([A-Za-z0-9+/=_,-]{16,})`)},
 	{hints: []string{"sbp_", "sb_secret_"}, expr: when(`\bsb(?:p_[0-9a-f]{40}\b|_secret_[A-Za-z0-9_-]{20,})`)},
 	// What stands in headers, addresses and connection strings.
 	{hints: []string{"eyJ"}, expr: when(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)},

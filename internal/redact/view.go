@@ -109,6 +109,11 @@ func readBackslash(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool) 
 		return 0, 0, true
 	}
 	switch b[1] {
+	case '0', '1', '2', '3':
+		if n, width, open = readOctal(b, into); open || width > 0 {
+			return n, width, open
+		}
+		into[0] = b[1]
 	case 'x', 'u', 'U':
 		want := map[byte]int{'x': 2, 'u': 4, 'U': 8}[b[1]]
 		c, digits := readHex(b[2:], want)
@@ -139,6 +144,26 @@ func readBackslash(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool) 
 		into[0] = b[1]
 	}
 	return 1, 2, false
+}
+
+// readOctal reads three octal digits after a backslash, and after a zero, as echo has it, four. Shells put a backslash before a digit, too: fewer are none.
+func readOctal(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool) {
+	most := 4
+	if b[1] == '0' {
+		most = 5
+	}
+	c, at := 0, 1
+	for ; at < most && at < len(b) && '0' <= b[at] && b[at] <= '7' && c < 32; at++ {
+		c = c<<3 | int(b[at]-'0')
+	}
+	if at == len(b) && at < most && c < 32 {
+		return 0, 0, true
+	}
+	if at < 4 || c > 255 {
+		return 0, 0, false
+	}
+	into[0] = byte(c)
+	return 1, at, false
 }
 
 // readSurrogates reads two escapes that are one character together.
