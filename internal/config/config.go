@@ -120,8 +120,9 @@ type Drift struct {
 
 // Budget is what models may cost, in dollars and in tokens (G-8). Zero is no bound.
 type Budget struct {
-	Task, Tree, Day, Month                                         td.Money
-	TaskTokens, TreeTokens, DayTokens, MonthTokens, UnpricedTokens td.Tokens
+	Task, Tree, Day, Month                         td.Money
+	TaskTokens, TreeTokens, DayTokens, MonthTokens td.Tokens
+	UnpricedTokens, UnpricedDayTokens              td.Tokens
 }
 
 // The modes of recovery.
@@ -253,7 +254,7 @@ func Default() Config {
 			Shutdown:      30 * time.Second,
 			BackgroundJob: time.Hour,
 		},
-		Budget: Budget{UnpricedTokens: 5_000_000},
+		Budget: Budget{UnpricedTokens: 5_000_000, UnpricedDayTokens: 5_000_000},
 		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1, Iterations: 10, Verifications: 3, Escalate: 2},
 		Retry: Retry{
 			Network:         []time.Duration{0, time.Second, 5 * time.Second},

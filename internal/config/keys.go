@@ -150,6 +150,7 @@ var Keys = []Key{
 	{Name: "budget.day_tokens", Doc: "Tokens all tasks may take in a day; then they wait for the next day. 0 is no bound.", field: func(c *Config) any { return &c.Budget.DayTokens }},
 	{Name: "budget.month_tokens", Doc: "Tokens all tasks may take in a month; 0 is no bound.", field: func(c *Config) any { return &c.Budget.MonthTokens }},
 	{Name: "budget.unpriced_tokens", Doc: "Tokens a task may take before a person is asked if its model has no known price and no other token budget holds; 0 is no bound. Rehearsals are free.", field: func(c *Config) any { return &c.Budget.UnpricedTokens }},
+	{Name: "budget.unpriced_day_tokens", Doc: "Tokens all tasks may take in a day before a call of a model without a known price waits, where budget.day or budget.month is set and neither day_tokens nor month_tokens is; 0 is no bound.", field: func(c *Config) any { return &c.Budget.UnpricedDayTokens }},
 
 	{
 		Name: "recovery.mode", Doc: "After a crash: auto goes on with everything, ask asks first.", Enum: []string{RecoverAuto, RecoverAsk},

@@ -46,7 +46,11 @@ func (d *Daemon) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
 	if out.By != api.ByDay { // days stay in their order
 		slices.SortStableFunc(out.Lines, func(a, b api.CostLine) int { return cmp.Compare(b.Amount, a.Amount) })
 	}
-	if caps := budgets(d.o.Config).Caps(time.Now()); len(caps) > 0 {
+	caps := budgets(d.o.Config).Caps(time.Now())
+	if out.Total.Unpriced > 0 {
+		caps = budgets(d.o.Config).WithUnpriced(time.Now())
+	}
+	if len(caps) > 0 {
 		if out.Budgets, err = d.journal.Balances(ctx, caps...); err != nil {
 			return api.Cost{}, err
 		}
@@ -88,7 +92,7 @@ func (d *Daemon) RaiseBudget(ctx context.Context, in api.RaiseBudget) (td.Balanc
 		return td.Balance{}, td.Errorf(td.Invalid, "raise the budget of the %s: it is the one of the day or the month", in.Scope).
 			WithHint("taskdaemon task answer, for the budget of a task")
 	}
-	caps := budgets(d.o.Config).Caps(time.Now())
+	caps := budgets(d.o.Config).WithUnpriced(time.Now())
 	i := slices.IndexFunc(caps, func(c td.Cap) bool { return c.Scope == in.Scope })
 	if i < 0 {
 		return td.Balance{}, td.Errorf(td.Conflict, "there is no budget of the %s to raise", in.Scope).
@@ -136,6 +140,6 @@ func budgets(c config.Config) engine.Budgets {
 	b := c.Budget
 	return engine.Budgets{
 		Task: b.Task, Tree: b.Tree, Day: b.Day, Month: b.Month,
-		TaskTokens: b.TaskTokens, TreeTokens: b.TreeTokens, DayTokens: b.DayTokens, MonthTokens: b.MonthTokens, Unpriced: b.UnpricedTokens,
+		TaskTokens: b.TaskTokens, TreeTokens: b.TreeTokens, DayTokens: b.DayTokens, MonthTokens: b.MonthTokens, Unpriced: b.UnpricedTokens, UnpricedDay: b.UnpricedDayTokens,
 	}
 }

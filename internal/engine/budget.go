@@ -26,6 +26,9 @@ type Budgets struct {
 	TaskTokens, TreeTokens, DayTokens, MonthTokens td.Tokens
 	// Unpriced bounds the tokens of a task with its subtasks where a model has no price and no other token budget holds.
 	Unpriced td.Tokens
+	// UnpricedDay bounds the tokens of a day before a call without a price, where everybody's budget is in dollars only: nothing else would tell that
+	// such calls pass it.
+	UnpricedDay td.Tokens
 	// Zone is where days begin; nil: the daemon's.
 	Zone *time.Location
 }
@@ -52,6 +55,20 @@ func (b Budgets) Caps(now time.Time) (caps []td.Cap) {
 		}
 	}
 	return caps
+}
+
+// WithUnpriced are the bounds of everything, for a call whose price nobody knows.
+func (b Budgets) WithUnpriced(now time.Time) []td.Cap {
+	caps := b.Caps(now)
+	if b.onlyDollars() {
+		caps = append(caps, td.Cap{Scope: td.OfDayTokens, Key: b.day(now), Limit: td.Money(b.UnpricedDay)})
+	}
+	return caps
+}
+
+// onlyDollars reports whether everybody's budget is one of dollars alone, and calls without a price are bounded all the same.
+func (b Budgets) onlyDollars() bool {
+	return b.UnpricedDay > 0 && (b.Day > 0 || b.Month > 0) && b.DayTokens == 0 && b.MonthTokens == 0
 }
 
 // Of are the bounds of a task's calls, the narrowest first. What a task was added with counts in place of
@@ -113,11 +130,15 @@ func (e *Engine) reserveFor(t td.Task, now time.Time, model string, sent, answer
 	return out
 }
 
-// unpriced are the bounds of a call whose price nobody knows: all token budgets there are, or the one for such tasks.
+// unpriced are the bounds of a call whose price nobody knows: all token budgets there are, or the one for such tasks, and that of such calls in a day.
 func (b Budgets) unpriced(t td.Task, now time.Time) []td.Cap {
-	caps := slices.DeleteFunc(b.Of(t, now), func(c td.Cap) bool { return !c.Scope.InTokens() })
+	inDollars := func(c td.Cap) bool { return !c.Scope.InTokens() }
+	caps := slices.DeleteFunc(b.Of(t, now), inDollars)
 	if len(caps) == 0 && b.Unpriced > 0 {
 		caps = []td.Cap{{Scope: td.OfUnpriced, Key: string(t.Tree()), Limit: td.Money(b.Unpriced)}}
+	}
+	if b.onlyDollars() {
+		caps = append(caps, slices.DeleteFunc(b.WithUnpriced(now), inDollars)...)
 	}
 	return caps
 }
@@ -201,14 +222,18 @@ func (r *run) outOfBudget(ctx context.Context, short *td.Shortage) error {
 	if i := slices.IndexFunc(t.Requests, func(q td.Request) bool { return q.About == td.AboutBudget }); i >= 0 {
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, t.Requests[i], at) })
 	}
-	return r.ask(ctx, toRaise(short, fmt.Sprintf("%s is at the end of its budget", t.Handle), "no pauses the task"))
+	return r.ask(ctx, toRaise(short, fmt.Sprintf("%s is at the end of its budget", t.Handle), "no pauses the task", false))
 }
 
-// toRaise is the request to raise a budget.
-func toRaise(short *td.Shortage, what, no string) td.Request {
+// toRaise is the request to raise a budget. unpriced says that a budget of the day is only there because a call has no price.
+func toRaise(short *td.Shortage, what, no string, unpriced bool) td.Request {
 	detail := fmt.Sprintf("yes raises it to %s, an amount like %s to that; %s", short.Scope.Amount(short.Raise()), short.Scope.Typed(2*short.Raise()), no)
 	if short.Scope == td.OfUnpriced {
 		detail += "\nits model has no known price, so its tokens are counted; to set another bound: task add --token-budget, or budget.unpriced_tokens in the config; " +
+			"with a price (prices in the config) dollars are counted instead"
+	}
+	if short.Scope == td.OfDayTokens && unpriced {
+		detail += "\nthe call's model has no known price, so that the budget in dollars cannot bound it; to set another bound: budget.unpriced_day_tokens or budget.day_tokens in the config; " +
 			"with a price (prices in the config) dollars are counted instead"
 	}
 	return td.Request{
@@ -239,7 +264,7 @@ func (r *run) askForAll(ctx context.Context, short *td.Shortage) error {
 		return r.blockOnBudget(ctx, short)
 	}
 	req, err := r.prompted(ctx, toRaise(short, fmt.Sprintf("All tasks together are at the end of the %s's budget", short.Scope.Base()),
-		fmt.Sprintf("no lets all that need more wait for the next %s", short.Scope.Base())))
+		fmt.Sprintf("no lets all that need more wait for the next %s", short.Scope.Base()), r.Budgets.onlyDollars()))
 	if err != nil {
 		return err
 	}
@@ -288,6 +313,9 @@ func (e *Engine) room(ctx context.Context, t td.Task) (string, error) {
 	caps := e.Budgets.Of(t, e.Now())
 	if was.Scope == td.OfUnpriced {
 		caps = append(caps, was.Cap)
+	}
+	if was.Scope == td.OfDayTokens && e.Budgets.onlyDollars() {
+		caps = e.Budgets.unpriced(t, e.Now())
 	}
 	balances, err := e.Journal.Balances(ctx, caps...)
 	if err != nil {

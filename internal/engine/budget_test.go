@@ -390,6 +390,43 @@ func TestTokenBudgetAsks(t *testing.T) {
 	}
 }
 
+// A budget of the day in dollars is not passed in silence by a model without a price: its tokens are counted, for all tasks together.
+func TestDollarsOfTheDayWithoutAPrice(t *testing.T) {
+	for name, c := range map[string]struct {
+		budgets Budgets
+		bounded bool
+	}{
+		"day":             {Budgets{Day: 1, UnpricedDay: 30_000, Unpriced: 1e6}, true},
+		"month":           {Budgets{Month: 1, UnpricedDay: 30_000}, true},
+		"a task's tokens": {Budgets{Day: 1, TaskTokens: 1e6, UnpricedDay: 30_000}, true},
+		"tokens of a day": {Budgets{Day: 1, DayTokens: 1e6, UnpricedDay: 30_000}, false},
+		"no dollars":      {Budgets{UnpricedDay: 30_000, Unpriced: 1e6}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			look := took(calls("Look", `{}`), 12_000, 1000)
+			play(t, []any{look, look, look, took(calls("Complete", `{"summary":"done"}`), 10, 10)}, func(_ *td.Spec, o *Options) {
+				o.Budgets = c.budgets
+				o.Budgets.Zone = time.UTC
+			}, func(b *bench, id td.TaskID) {
+				if !c.bounded {
+					b.until(id, td.Completed)
+					return
+				}
+				task := b.until(id, td.Blocked)
+				if len(task.Requests) != 1 || task.Requests[0].Budget == nil {
+					t.Fatalf("it asks %+v", task.Requests)
+				}
+				q := task.Requests[0]
+				if q.Budget.Scope != td.OfDayTokens || q.Budget.Spent != 26_000 || !strings.Contains(q.Detail, "budget.unpriced_day_tokens") {
+					t.Errorf("the shortage is %+v, %s (%s)", q.Budget, q.Prompt, q.Detail)
+				}
+				b.post(id, td.Command{Type: td.CmdAnswer, Answer: &td.Answer{Request: q.ID, Choice: "200k"}})
+				b.until(id, td.Completed)
+			})
+		})
+	}
+}
+
 // A provider that says nothing of what a call took does not make it free: it is estimated, and says so.
 func TestUsageIsEstimated(t *testing.T) {
 	words := llm.Response{Message: td.Message{Role: td.Assistant, Blocks: []td.Block{
