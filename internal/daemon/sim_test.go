@@ -37,7 +37,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "run this seed alone")
-	simSeeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 1,000, or 50,000 with TASKDAEMON_SOAK")
+	simSeeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 1,000, 400 with -short, 50,000 with TASKDAEMON_SOAK")
 )
 
 // TestRandomGraphs works through random plans with the real runs, scheduler, engine and graph on a simulated clock, and with the
@@ -58,6 +58,8 @@ func TestRandomGraphs(t *testing.T) {
 		n = 50_000
 	case raceEnabled:
 		n = 40
+	case testing.Short():
+		n = 400
 	default:
 		n = 1_000
 	}
