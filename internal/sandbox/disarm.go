@@ -142,10 +142,15 @@ func (d *disarming) follow(git gitDir, links []string, since int64, depth int) {
 
 // visit looks at one folder. It is false if there is a repository that would run programs and may be the person's, and no index named it before.
 func (d *disarming) visit(dir string, depth int) bool {
-	if d.done[dir] || covered(dir, d.p.Seal) {
-		return true
+	if ok, is := d.done[dir]; is || covered(dir, d.p.Seal) {
+		return ok || !is
 	}
-	d.done[dir] = true
+	d.done[dir] = true // it may lead to itself
+	d.done[dir] = d.look(dir, depth)
+	return d.done[dir]
+}
+
+func (d *disarming) look(dir string, depth int) bool {
 	around, err := d.top.Unlocked(from(d.top, dir))
 	if err != nil {
 		return true // there is nothing, or it is not of the workspace
@@ -154,7 +159,7 @@ func (d *disarming) visit(dir string, depth int) bool {
 	// A folder that has become one of git itself is that for git as soon as its .git is none.
 	if bareIn(around) && !slices.Contains(d.had.Bare, dir) {
 		d.opened++
-		if !d.disarmNew(around, d.age(around, dir, "refs"), dir, depth) {
+		if !d.disarmNew(around, d.isNew(around, dir, "refs"), dir, depth) {
 			return d.linked[dir]
 		}
 	}
@@ -162,8 +167,10 @@ func (d *disarming) visit(dir string, depth int) bool {
 		return true
 	}
 	if g, is := d.had.Guarded[dir]; is {
-		d.opened++
-		d.taken = append(d.taken, g.restore(d.top, around)...)
+		d.taken = append(d.taken, g.restore(d.top, around, d.since)...)
+		if _, err := around.Lstat(".git"); err == nil && g.Dot.Mode == 0 {
+			return d.disarmAround(around, dir, depth) || d.linked[dir]
+		}
 		if git, err := d.p.gitOf(d.top, around, d.had.Sealed); err == nil {
 			d.goOn(git, dir, d.since, depth)
 			_ = git.Close()
@@ -173,45 +180,30 @@ func (d *disarming) visit(dir string, depth int) bool {
 	return d.disarmAround(around, dir, depth) || d.linked[dir]
 }
 
-// age is what is known of whether something was there before a command.
-type age int
-
-const (
-	unclear age = iota // it may have been
-	moved              // not in its place, where it was looked; but it is older than the command
-	born               // it was made since
-)
-
-// age tells how old a repository is by one name, which git makes with it and then leaves.
-func (d *disarming) age(folder *beneath.Folder, dir, name string) age {
+// isNew reports whether a repository was not there before: then it is where it was looked, or it was born since. How old it is is told by one name, which git makes with it and then leaves.
+func (d *disarming) isNew(folder *beneath.Folder, dir, name string) bool {
 	deep := strings.Count(from(d.top, dir), "/") + 1
-	switch {
-	case bornSince(folder, name, d.since):
-		return born
-	case d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace:
-		return moved
-	}
-	return unclear
+	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || bornSince(folder, name, d.since)
 }
 
-// disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs. Of
-// one that may have been elsewhere what is taken is kept beside it.
-func (d *disarming) disarmNew(git *beneath.Folder, old age, dir string, depth int) bool {
+// disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs. What is
+// taken is kept beside it: a person may have made it while the command ran, or it may have been elsewhere.
+func (d *disarming) disarmNew(git *beneath.Folder, isNew bool, dir string, depth int) bool {
 	for _, g := range d.had.Guarded {
 		if g.ID != "" && g.ID == idOf(git) { // it was moved
 			g.Git = from(d.top, git.Name())
-			d.taken = append(d.taken, g.restoreIn(d.top)...)
+			d.taken = append(d.taken, g.restoreIn(d.top, d.since)...)
 			d.goOn(git, dir, d.since, depth)
 			return true
 		}
 	}
 	switch {
-	case old == unclear && !armed(git):
+	case !isNew && !armed(git):
 		return true
-	case old == unclear:
+	case !isNew:
 		d.left = append(d.left, git.Name())
 		return false
-	case old == moved && armed(git):
+	case armed(git):
 		d.taken = append(d.taken, setAside(git, d.since)...)
 	}
 	d.taken = append(d.taken, disarm(git, d.e)...)
@@ -219,9 +211,12 @@ func (d *disarming) disarmNew(git *beneath.Folder, old age, dir string, depth in
 	return true
 }
 
+// keptAs is how names end under which something is kept that a command is not to leave; git knows none of them.
+func keptAs(since int64) string { return ".kept-" + strconv.FormatInt(since, 36) }
+
 // setAside keeps the settings and hooks of a folder of git under names that git does not know.
 func setAside(git *beneath.Folder, since int64) (told []string) {
-	as := ".kept-" + strconv.FormatInt(since, 36)
+	as := keptAs(since)
 	if raw, _, err := git.Read("config", maxGitSettings); err == nil && git.Replace("config"+as, "config.new", raw, 0o600) == nil {
 		told = append(told, "settings (kept in "+filepath.Join(git.Name(), "config"+as)+")")
 	}
@@ -248,7 +243,7 @@ func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) 
 	if err == nil {
 		defer git.Close()
 		d.opened++
-		return d.disarmNew(git, d.age(around, dir, ".git"), dir, depth)
+		return d.disarmNew(git, d.isNew(around, dir, ".git"), dir, depth)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
@@ -283,12 +278,12 @@ func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) 
 			return d.removeDot(around, dir)
 		}
 	}
-	return d.disarmNew(git, d.age(git, at, by), dir, depth) || d.removeDot(around, dir)
+	return d.disarmNew(git, d.isNew(git, at, by), dir, depth) || d.removeDot(around, dir)
 }
 
 // removeDot removes a .git that is no folder, if it is new.
 func (d *disarming) removeDot(around *beneath.Folder, dir string) bool {
-	if d.age(around, dir, ".git") == unclear {
+	if !d.isNew(around, dir, ".git") {
 		d.left = append(d.left, filepath.Join(dir, ".git"))
 		return false
 	}

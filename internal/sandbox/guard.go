@@ -199,19 +199,19 @@ func (a *arms) look(git *beneath.Folder, name string) (o original, is bool) {
 }
 
 // restore puts back what a command changed of a guarded repository, and says what.
-func (g guard) restore(top, around *beneath.Folder) (taken []string) {
+func (g guard) restore(top, around *beneath.Folder, since int64) (taken []string) {
 	now := arms{had: map[string]original{}}
-	if dot, is := now.look(around, ".git"); is && !dot.same(g.Dot) && !(dot.Mode.IsDir() && g.Dot.Mode.IsDir()) {
-		taken = append(taken, g.Dot.put(around, ".git")...)
+	if dot, is := now.look(around, ".git"); is && g.Dot.Mode != 0 && !dot.same(g.Dot) && !(dot.Mode.IsDir() && g.Dot.Mode.IsDir()) {
+		taken = append(taken, g.Dot.put(around, ".git", since)...)
 	}
 	if g.Git == "" {
 		return taken
 	}
-	return append(taken, g.restoreIn(top)...)
+	return append(taken, g.restoreIn(top, since)...)
 }
 
 // restoreIn is restore for the folder of git.
-func (g guard) restoreIn(top *beneath.Folder) (taken []string) {
+func (g guard) restoreIn(top *beneath.Folder, since int64) (taken []string) {
 	git, err := top.Unlocked(g.Git)
 	if err != nil {
 		return taken
@@ -238,7 +238,7 @@ func (g guard) restoreIn(top *beneath.Folder) (taken []string) {
 		if was.Text == nil && path.Base(name) == "config" && is.Mode.IsRegular() {
 			taken = append(taken, disarmSettings(parent)...)
 		} else {
-			taken = append(taken, was.put(parent, path.Base(name))...)
+			taken = append(taken, was.put(parent, path.Base(name), since)...)
 		}
 		_ = parent.Close()
 	}
@@ -265,24 +265,24 @@ func nothingMore(is, was original) bool {
 	})
 }
 
-// put makes a name in a folder what it was.
-func (o original) put(folder *beneath.Folder, name string) []string {
-	told := []string{filepath.Join(folder.Name(), name) + " (as it was before)"}
+// put makes a name in a folder what it was. What has it now is kept beside it: the person may have made it while the command ran.
+func (o original) put(folder *beneath.Folder, name string, since int64) []string {
+	told := filepath.Join(folder.Name(), name)
+	as := name + keptAs(since)
+	err := unix.Renameat2(int(folder.Fd()), name, int(folder.Fd()), as, unix.RENAME_NOREPLACE)
+	switch {
+	case err == nil:
+		told += " (kept as " + as + ")"
+	case !errors.Is(err, fs.ErrNotExist):
+		_ = folder.RemoveAll(name)
+	}
 	switch {
 	case o.Link != "":
-		if folder.RemoveAll(name) != nil || folder.Symlink(o.Link, name) != nil {
-			return nil
-		}
-		return told
+		_ = folder.Symlink(o.Link, name)
 	case o.Text != nil:
-		if info, err := folder.Lstat(name); err == nil && info.IsDir() {
-			_ = folder.RemoveAll(name)
-		}
-		if folder.Replace(name, name+".restored", o.Text, o.Mode.Perm()) == nil {
-			return told
-		}
+		_ = folder.Replace(name, name+".new", o.Text, o.Mode.Perm())
 	}
-	return remove(folder, name)
+	return []string{told}
 }
 
 // ownRecord reports whether the commondir of a worktree's record leads to the repository that the record lies in.

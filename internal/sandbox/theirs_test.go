@@ -137,6 +137,9 @@ func theirsUnsealed(t *testing.T, y *yard) {
 	if y.ranIn("zz", "status") {
 		t.Error("a program was run")
 	}
+	if found, _ := filepath.Glob(y.work + "/zz/.git/config.kept-*"); len(found) != 1 {
+		t.Errorf("what was changed is not kept: %v", found)
+	}
 	y.run("rm -rf zz/.git; " + y.bare("zz/.git", ".."))
 	if y.ranIn("zz", "status") {
 		t.Error("a program was run")
