@@ -18,7 +18,8 @@ type before struct {
 	Known    []string            `json:"known"`    // where repositories are that are sealed
 	Guarded  map[string]guard    `json:"guarded"`  // those that are not, by where they are
 	Bare     []string            `json:"bare"`     // those of both that have no checkout
-	Linked   []string            `json:"linked"`   // where indexes said that there are repositories
+	Linked   []string            `json:"linked"`   // where indexes said that there are others, and nobody could look
+	Absent   []string            `json:"absent"`   // where they said so, and there was none
 	Whole    bool                `json:"whole"`    // there were no others, as deep as is looked
 	Sealed   []string            `json:"sealed"`   // folders of git that are sealed
 	Shallow  []string            `json:"shallow"`  // folders of git in which history had an end
@@ -37,6 +38,7 @@ func (p Profile) before(repos []repository) before {
 	seen, whole := searchRepos(p.Workspace, p.Seal, lookedFolders)
 	b := before{Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
 	e := newEffort(lookBefore)
+	var linked []string
 	for _, r := range repos {
 		if len(r.plan.dirs)+len(r.plan.sealed) > 0 {
 			b.Known = append(b.Known, r.dir)
@@ -52,7 +54,7 @@ func (p Profile) before(repos []repository) before {
 				b.Noted[dir.path] = dir.noted
 			}
 			if !dir.bears {
-				b.Linked = append(b.Linked, p.linked(dir, r.dir, dir.links(e))...)
+				linked = append(linked, p.linked(dir, r.dir, dir.links(e))...)
 			}
 		}
 	}
@@ -61,7 +63,7 @@ func (p Profile) before(repos []repository) before {
 			b.Noted[shared.folder.Name()] = shared.noted
 		}
 	}
-	b.guardAll(p, slices.Concat(seen, b.Linked), e)
+	b.guardAll(p, slices.Concat(seen, linked), e)
 	for _, dir := range b.Known {
 		if isGitFolder(dir) {
 			b.Bare = append(b.Bare, dir)
@@ -74,7 +76,7 @@ func (p Profile) before(repos []repository) before {
 func (b *before) guardAll(p Profile, todo []string, e *effort) {
 	top, err := beneath.Open(p.Workspace)
 	if err != nil {
-		b.Whole = false
+		b.Whole, b.Linked = false, todo
 		return
 	}
 	defer top.Close()
@@ -89,18 +91,18 @@ func (b *before) guardAll(p Profile, todo []string, e *effort) {
 		}
 		done[dir] = true
 		if e.enough() != nil {
-			b.Whole = false
+			b.Whole, b.Linked = false, todo
 			return
 		}
 		g, links, is := b.guard(p, top, dir, e)
 		if !is {
+			b.Absent = append(b.Absent, dir)
 			continue
 		}
 		if b.Guarded[dir] = g; isGitFolder(dir) {
 			b.Bare = append(b.Bare, dir)
 		}
 		for _, link := range links {
-			b.Linked = append(b.Linked, filepath.Join(dir, link))
 			todo = append(todo, filepath.Join(dir, link))
 		}
 	}

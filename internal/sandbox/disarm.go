@@ -86,10 +86,11 @@ type disarming struct {
 	top   *beneath.Folder
 	e     *effort
 
-	known, linked, done map[string]bool
-	opened              int
-	taken               []string
-	left                []string // what may be the person's and names a program
+	known, linked, absent, done map[string]bool
+
+	opened int
+	taken  []string
+	left   []string // what may be the person's and names a program
 }
 
 // naming are the repositories that an index names, by where they are, and the folder of git that it is in.
@@ -106,7 +107,7 @@ func (p Profile) disarm(had before, since int64, named []naming, e *effort) (tak
 		return nil, nil
 	}
 	defer top.Close()
-	d := &disarming{p: p, had: had, since: since, top: top, e: e, known: setOf(had.Known), linked: setOf(had.Linked), done: map[string]bool{}}
+	d := &disarming{p: p, had: had, since: since, top: top, e: e, known: setOf(had.Known), linked: setOf(had.Linked), absent: setOf(had.Absent), done: map[string]bool{}}
 	d.visit(p.Workspace, 0)
 	for _, n := range named {
 		d.follow(n.dir, n.links, since, 0)
@@ -183,7 +184,7 @@ func (d *disarming) look(dir string, depth int) bool {
 // isNew reports whether a repository was not there before: then it is where it was looked, or it was born since. How old it is is told by one name, which git makes with it and then leaves.
 func (d *disarming) isNew(folder *beneath.Folder, dir, name string) bool {
 	deep := strings.Count(from(d.top, dir), "/") + 1
-	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || bornSince(folder, name, d.since)
+	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || d.absent[dir] || bornSince(folder, name, d.since)
 }
 
 // disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs. What is

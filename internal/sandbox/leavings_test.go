@@ -19,7 +19,7 @@ func TestGitTraps(t *testing.T) {
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
 		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
 		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
-		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked, "a partial clone": trapPartial,
+		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked, "a partial clone": trapPartial, "an old repository where an index leads": trapParked,
 	} {
 		t.Run(name, func(t *testing.T) { trap(t, gitYard(t)) })
 	}
@@ -475,6 +475,14 @@ func trapPartial(t *testing.T, y *yard) {
 		t.Errorf("the file that was missing is %q, %v", raw, err)
 	}
 	if y.ranIn("evil", "checkout", "-q", "main") {
+		t.Error("a program was run")
+	}
+}
+
+func trapParked(t *testing.T, y *yard) {
+	y.run("mkdir -p 1/2/3/4/5; " + y.armed("1/2/3/4/5/a") + " git reset -q; git -C 1/2/3/4/5/a config core.fsmonitor 'touch " + y.out + "/ran; false'; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),1/2/3/4/5/b; sleep 0.1")
+	y.run("mv 1/2/3/4/5/a 1/2/3/4/5/b")
+	if y.ran() {
 		t.Error("a program was run")
 	}
 }
