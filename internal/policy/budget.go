@@ -4,6 +4,7 @@ package policy
 // judgement has a budget. What is beyond it is not judged, and is asked about.
 const (
 	maxValue    = 64 << 10 // bytes of one word or variable; a longer one counts as known only when it runs
+	maxPath     = 4 << 10  // bytes of a path that the system takes
 	maxWork     = 1 << 20  // bytes of all words, and what the rest of the work costs in bytes
 	maxFindings = 500      // different reasons to ask
 	maxUses     = 4000     // different paths

@@ -42,6 +42,10 @@ func TestJudgingIsBounded(t *testing.T) {
 		"many findings":    "cat " + repeat(6000, "f%d$x "),
 		"many variables":   repeat(6000, "v%d= ") + "; " + strings.Repeat("$(:)", 1900),
 		"many branches":    repeat(5000, "v%d= ") + "; " + strings.Repeat(":&&", 1900) + ":",
+		"deep path":        "cat " + strings.Repeat("a/", 30000),
+		"deep list":        "mytool " + strings.Repeat("/a:", 20000),
+		"long list":        strings.Repeat(":&&", 15000) + ":",
+		"long tests":       strings.Repeat("[[ a ]]||", 5000) + ":",
 		"many sources":     "a='" + strings.Repeat(": ", 15000) + "'; " + strings.Repeat(`eval "$a"; `, 1900),
 		"many globs":       "cat " + strings.Repeat("*/* ", 9000),
 		"nested loops":     strings.Repeat("while :; do ", 500) + repeat(8000, "f%d ") + strings.Repeat("; done", 500),
@@ -75,5 +79,22 @@ func TestLongValuesAreUnknown(t *testing.T) {
 		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict == Allow && d.Confined == Unconfined {
 			t.Errorf("%s: %s by %s", command[len(long):], d.Verdict, d.Rule)
 		}
+	}
+}
+
+// A path may come from a tool as well, and be as long as its call.
+func TestLongPathsAreCheap(t *testing.T) {
+	p := linesPolicy(t)
+	start := time.Now()
+	d := p.Decide(Action{Tool: "Read", Paths: []PathUse{{Path: "/ws/" + strings.Repeat("a/", 200000), Access: Read}}, Looks: true})
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("%v to judge a long path", took)
+	}
+	if len(d.Why) > 4096 {
+		t.Errorf("the reason is %d bytes long", len(d.Why))
+	}
+	detour := "/ws/" + strings.Repeat("a/../", 2000) + "../home/u/.ssh/id_rsa"
+	if d := p.Decide(Action{Tool: "Read", Paths: []PathUse{{Path: detour, Access: Read}}, Looks: true}); d.Verdict != Deny {
+		t.Errorf("a detour to credentials: %s", d.Verdict)
 	}
 }

@@ -127,6 +127,11 @@ func (p *Policy) canonical(dir, word string, links map[string]string) string {
 	if !strings.HasPrefix(word, "/") {
 		word = dir + "/" + word
 	}
+	if len(word) > maxPath {
+		if word = path.Clean(word); len(word) > maxPath {
+			return word // nothing opens it, and following each part of it would take long
+		}
+	}
 	cur := "/"
 	parts := segments(word)
 	for i, s := range parts {

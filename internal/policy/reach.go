@@ -22,6 +22,13 @@ func (w *walker) choosing(since int, conds ...*syntax.Stmt) {
 		w.r.chosen = w.r.chosen || !c.plain && !c.reaches && !c.constant()
 	}
 	for _, cond := range conds {
+		if list, ok := cond.Cmd.(*syntax.BinaryCmd); ok && list.Op != syntax.Pipe && list.Op != syntax.PipeAll {
+			cond = list.Y // what is before was looked at on the way
+		}
+		if w.r.chosen || !w.left.take(extent(cond)) {
+			w.r.chosen = true
+			return
+		}
 		syntax.Walk(cond, func(n syntax.Node) bool {
 			switch n.(type) {
 			case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause:
