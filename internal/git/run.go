@@ -41,14 +41,44 @@ type call struct {
 	stdin  io.Reader
 }
 
-// run runs git to its end and returns what it printed.
+// most bounds what is kept of the output of one git: a handful of objects can make a tree of millions of paths, and each level of it ten times as many.
+var most = bound{bytes: 64 << 20, records: 500_000}
+
+type bound struct{ bytes, records int }
+
+// bounded keeps what git prints, up to a bound. What goes beyond it ends git: nobody reads on.
+type bounded struct {
+	kept    bytes.Buffer // a field: its ReadFrom would go past the bound
+	most    bound
+	records int // that ended
+	over    string
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.records += bytes.Count(p, []byte{0})
+	switch {
+	case b.kept.Len()+len(p) > b.most.bytes:
+		b.over = fmt.Sprintf("%d bytes", b.most.bytes)
+	case b.records > b.most.records:
+		b.over = fmt.Sprintf("%d entries", b.most.records)
+	default:
+		return b.kept.Write(p)
+	}
+	return 0, io.ErrShortWrite
+}
+
+// run runs git to its end and returns what it printed. Refused if that is more than can be kept.
 func run(ctx context.Context, c call) ([]byte, error) { return runIn(ctx, c, siteOf(c)) }
 
 // runIn is run for a git that sees what the site says.
 func runIn(ctx context.Context, c call, at site) ([]byte, error) {
-	var out bytes.Buffer
+	out := bounded{most: most}
 	err := pipeIn(ctx, c, at, &out)
-	return out.Bytes(), err
+	if out.over != "" && ctx.Err() == nil {
+		return nil, td.Errorf(td.Refused, "git %s: it lists more than %s, which is more than taskdaemon reads", c.args[0], out.over).
+			WithHint("git -C %s ls-tree -r HEAD | wc -l counts the files of a commit", c.dir)
+	}
+	return out.kept.Bytes(), err
 }
 
 // pipe is run for what is too long to be kept in memory.

@@ -345,3 +345,31 @@ func TestBranchName(t *testing.T) {
 		}
 	}
 }
+
+// A few objects can make a tree of any number of paths. What git lists of it is bounded, and the work is refused.
+func TestTreeOfTooManyPaths(t *testing.T) {
+	w, trunk := made(t)
+	id := strings.TrimSpace(user(t, w.Path, "rev-parse", "HEAD:main.go"))
+	kind, mode := "blob", "100644"
+	for range 3 {
+		var list strings.Builder
+		for i := range 10 {
+			fmt.Fprintf(&list, "%s %s %s\t%d\n", mode, kind, id, i)
+		}
+		id, kind, mode = mktree(t, w.Path, list.String()), "tree", "040000"
+	}
+	commit := strings.TrimSpace(user(t, w.Path, "commit-tree", "-m", "bomb", "-p", "HEAD", id))
+	user(t, w.Path, "update-ref", "HEAD", commit)
+	for name, b := range map[string]bound{"entries": {1 << 20, 500}, "bytes": {5000, 1 << 20}} {
+		was := most
+		most = b
+		_, err := w.Commit(t.Context(), "work")
+		refuses(t, err, td.Refused, "git diff-index: it lists more than", name)
+		_, err = Changed(t.Context(), trunk.Root, "main", commit)
+		refuses(t, err, td.Refused, "git diff-tree: it lists more than", name)
+		most = was
+	}
+	if names, err := Changed(t.Context(), trunk.Root, "main", commit); err != nil || len(names) < 1000 {
+		t.Errorf("%d files changed, %v", len(names), err)
+	}
+}
