@@ -76,11 +76,15 @@ func (e *Engine) billed(asked string, resp *llm.Response, sent int) (out bill) {
 	if resp.Replayed {
 		return out
 	}
-	if !strings.HasPrefix(asked, llm.Rehearsal+"/") {
+	rehearsed := strings.HasPrefix(asked, llm.Rehearsal+"/")
+	if !rehearsed {
 		out.estimated = estimate(resp, sent)
 	}
 	for _, name := range []string{asked, resp.Model} {
 		if cost, ok := e.Prices.Cost(name, resp.Usage); ok {
+			if cost == 0 && !rehearsed && name != asked && strings.HasPrefix(name, llm.Rehearsal) {
+				continue // a provider that gives itself the name of what is free is not free
+			}
 			out.cost = cost
 			return out
 		}
