@@ -15,6 +15,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
@@ -522,7 +523,7 @@ func describe(use td.Block) string {
 	_ = json.Unmarshal(use.Input, &in) // a description is all that depends on it
 	for _, s := range []string{in.Command, in.Path} {
 		if s != "" {
-			return use.Name + " " + clip(strings.Join(strings.Fields(s), " "), 120)
+			return use.Name + " " + fence.Spell(clip(strings.Join(strings.Fields(s), " "), 120))
 		}
 	}
 	return use.Name

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Text puts a stranger's text between two marks that it cannot contain, and tells the model what it is.
@@ -53,6 +54,31 @@ func Visible(text string) string {
 		before = r
 	}
 	return b.String()
+}
+
+// Spell is text with every character spelled out that people do not see or that would change how the rest looks: controls, those without width, those
+// that turn the direction of reading. Ends of lines and tabs stay. It is for people who judge by the text; what is said to a model is Visible.
+func Spell(text string) string {
+	if strings.IndexFunc(text, unseen) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == '\r' && strings.HasPrefix(text[i:], "\r\n"): // of the end of a line
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r != utf8.RuneError && unseen(r):
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unseen(r rune) bool {
+	return r != '\n' && r != '\t' && (!unicode.IsPrint(r) || hidden(r) || r == utf8.RuneError)
 }
 
 const (

@@ -42,6 +42,23 @@ func TestVisible(t *testing.T) {
 	}
 }
 
+func TestSpell(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"plain", "plain <text>\tand\r\nlines\n", "plain <text>\tand\nlines\n"},
+		{"accents", "Grüße, 世界, 🎉❤\ufe0f", "Grüße, 世界, 🎉❤\ufe0f"},
+		{"each by itself", "a\x1b\u202e\u200bb", `a\u{1b}\u{202e}\u{200b}b`},
+		{"a terminal's sequence", "\x1b[2Kx\ry", `\u{1b}[2Kx\u{d}y`},
+		{"joiner", "a\u200db", `a\u{200d}b`},
+		{"other selectors and blank letters", "a\ufe01\u3164", `a\u{fe01}\u{3164}`},
+		{"no-break space", "a\u00a0b", `a\u{a0}b`},
+		{"no text", "a\xffb\ufffd", `a\xffb` + "\ufffd"},
+	} {
+		if got := Spell(c.in); got != c.want {
+			t.Errorf("%s: Spell(%+q) = %+q, want %+q", c.name, c.in, got, c.want)
+		}
+	}
+}
+
 func FuzzVisible(f *testing.F) {
 	f.Add("pay\u200bpal")
 	f.Add("\xff\u202e\u200d")

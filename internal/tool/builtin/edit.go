@@ -9,6 +9,7 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -105,7 +106,7 @@ func shownDiff(env *tool.Env, rel string, before, after []byte) string {
 	if len(before)+len(after) > maxEditSize {
 		return fmt.Sprintf("[%s is too large for a diff: %d bytes, then %d]", rel, len(before), len(after))
 	}
-	text := env.Secrets.String(string(tool.Clean([]byte(udiff.Unified(rel, rel, string(before), string(after))))))
+	text := fence.Spell(env.Secrets.String(udiff.Unified(rel, rel, string(before), string(after))))
 	if diff := []rune(text); len(diff) > maxShownDiff {
 		cut := string(diff[:maxShownDiff])
 		return cut[:strings.LastIndexByte(cut, '\n')+1] + "[the rest of the diff is left out]"

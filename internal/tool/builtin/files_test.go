@@ -97,6 +97,21 @@ func TestWrite(t *testing.T) {
 	noTemp(t, b.dir)
 }
 
+// Who is asked about a change sees every character of it.
+func TestAskedChangeHidesNothing(t *testing.T) {
+	b := newBench(t)
+	call := b.prepare("Write", args{"path": "a.sh", "content": "ok\u200b\x1b[8m\u202e; rm\n"})
+	if want := `+ok\u{200b}\u{1b}[8m\u{202e}; rm`; !strings.Contains(call.Diff(), want+"\n") {
+		t.Errorf("the diff of Write is %q, want %q in it", call.Diff(), want)
+	}
+	b.put("b.sh", "one\n")
+	b.ok("Read", args{"path": "b.sh"})
+	call = b.prepare("Edit", args{"path": "b.sh", "old_string": "one", "new_string": "t\u200bwo"})
+	if want := `+t\u{200b}wo`; !strings.Contains(call.Diff(), want) {
+		t.Errorf("the diff of Edit is %q, want %q in it", call.Diff(), want)
+	}
+}
+
 // TestWriteThroughDanglingLinks makes sure that what a link points to decides, and not its name.
 func TestWriteThroughDanglingLinks(t *testing.T) {
 	b := newBench(t)
