@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"taskdaemon/internal/config"
@@ -152,8 +153,10 @@ func (b *Book) at(dir string) policy.Place {
 
 // compiled are the workspace's rules, read anew when a file changed.
 func (b *Book) compiled(dir string) *compiled {
-	project := filepath.Join(dir, config.ProjectFile)
-	stamp := stampOf(os.Stat(b.file)) + " " + stampOf(os.Lstat(project))
+	stamp := stampOf(os.Stat(b.file))
+	for _, d := range foldersOf(dir) {
+		stamp += " " + stampOf(os.Lstat(filepath.Join(d, config.ProjectFile)))
+	}
 	if c, ok := b.ready.Load(dir); ok && c.(*compiled).stamp == stamp {
 		return c.(*compiled)
 	}
@@ -180,7 +183,23 @@ func (b *Book) read(dir string) ([]policy.Rule, error) {
 			rules = append(rules, ruleOf(r, fmt.Sprintf("%s, %s:%d", policy.FromAnswer, filepath.Base(b.file), r.Line)))
 		}
 	}
-	tighter, err := config.ReadProjectRules(dir)
+	for _, d := range foldersOf(dir) {
+		tighter, err := projectRules(d)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range tighter {
+			if !slices.ContainsFunc(rules, func(o policy.Rule) bool { return o == r }) {
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules, nil
+}
+
+// projectRules are the rules of the file in a folder.
+func projectRules(dir string) (rules []policy.Rule, err error) {
+	read, err := config.ReadProjectRules(dir)
 	if m, ok := errors.AsType[*config.Mistake](err); ok {
 		// The model is told of this. What the file holds is not for it: the person sees it with config check.
 		return nil, td.Errorf(td.Invalid, "%s: these are not rules", m.Where)
@@ -188,7 +207,7 @@ func (b *Book) read(dir string) ([]policy.Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range tighter {
+	for _, r := range read {
 		rule := ruleOf(r, policy.FromProject)
 		if err := policy.Tightens(rule); err != nil {
 			return nil, td.Errorf(td.Invalid, "%s: %w", r.Where, err)
@@ -196,6 +215,21 @@ func (b *Book) read(dir string) ([]policy.Rule, error) {
 		rules = append(rules, rule)
 	}
 	return rules, nil
+}
+
+// foldersOf are the folders whose project files hold in a workspace: its own and, where it is in a task's worktree, the one of the person's checkout
+// that it corresponds to. An agent can commit another file on its branch, which a rebase or a worktree that is made again would bring into the
+// workspace. Since rules can only tighten, those of both hold.
+func foldersOf(dir string) []string {
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		top := filepath.Dir(at)
+		if filepath.Base(top) == td.WorktreeFolder && strings.HasPrefix(filepath.Base(at), string(td.TaskHandle)+"-") {
+			if sub, err := filepath.Rel(at, dir); err == nil {
+				return []string{dir, filepath.Join(filepath.Dir(top), sub)}
+			}
+		}
+	}
+	return []string{dir}
 }
 
 // within reports whether a folder is another one or lies below it.

@@ -224,6 +224,27 @@ func TestLocalRulesGoWithACheckout(t *testing.T) {
 	}
 }
 
+// What the person's checkout forbids is forbidden in a task's worktree, whatever its branch makes of the file there.
+func TestWorktreesAreBoundByTheCheckout(t *testing.T) {
+	b, work := book(t, config.Config{})
+	dir := filepath.Join(work, td.WorktreeFolder, "t-4k7q2m9x", "sub")
+	write(t, filepath.Join(work, "sub", config.ProjectFile), "rules: [{deny: 'Bash(paint *)'}]")
+	write(t, filepath.Join(dir, config.ProjectFile), "rules: [{deny: 'Bash(draw *)'}]")
+	for command, want := range map[string]policy.Verdict{"paint it": policy.Deny, "draw it": policy.Deny, "sing it": policy.Ask} {
+		if got := verdict(t, b, dir, command); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	write(t, filepath.Join(dir, config.ProjectFile), "rules: [{deny: 'Bash(paint *)'}]")
+	if rules, err := b.Rules(dir); err != nil || len(rules) != 1 {
+		t.Errorf("the same rule in both: %+v, %v", rules, err)
+	}
+	write(t, filepath.Join(work, "sub", config.ProjectFile), "rules: [{deny: 'Bash(sing *)'}]")
+	if got := verdict(t, b, dir, "sing it"); got != policy.Deny {
+		t.Errorf("a rule that the person adds meanwhile: %s", got)
+	}
+}
+
 // TestProjectFileThatIsALink: what a link leads to is not read, and nothing of it is told, as content or as what is wrong
 // with it.
 func TestProjectFileThatIsALink(t *testing.T) {
