@@ -196,10 +196,28 @@ func (b *branches) has(at int, branch string) bool {
 	return false
 }
 
-func (h hands) Rebase(ctx context.Context, w td.Worktree, onto string) (changed, conflicts []string, err error) {
+// base is what is merged, brought together with the trunk; or what conflicts.
+func (h hands) base(w td.Worktree) (at int, conflicts []string) {
+	into, is := h.heads[w.Into]
+	trunk := h.heads[w.Trunk]
+	switch {
+	case !is || h.history(trunk)[into]:
+		return trunk, nil
+	case h.history(into)[trunk]:
+		return into, nil
+	}
+	files, conflicts := h.join(into, trunk)
+	if len(conflicts) > 0 {
+		return 0, conflicts
+	}
+	return h.add(commit{parents: []int{into, trunk}, files: files}), nil
+}
+
+func (h hands) Rebase(ctx context.Context, w td.Worktree) (changed, conflicts []string, err error) {
 	err = h.do(ctx, func() error {
-		at, to := h.heads[w.Branch], number(onto)
-		if h.history(at)[to] {
+		at := h.heads[w.Branch]
+		to, both := h.base(w)
+		if conflicts = both; len(conflicts) > 0 || h.history(at)[to] {
 			return nil
 		}
 		if h.history(to)[at] {
@@ -223,14 +241,22 @@ func number(id string) (n int) {
 	return n
 }
 
-func (h hands) Rebased(_ context.Context, w td.Worktree, onto string) (bool, error) {
+func (h hands) Rebased(_ context.Context, w td.Worktree) (bool, error) {
 	h.branches.mu.Lock()
 	defer h.branches.mu.Unlock()
-	return h.history(h.heads[w.Branch])[number(onto)], nil
+	has := h.history(h.heads[w.Branch])
+	for _, base := range []string{w.Into, w.Trunk} {
+		if at, is := h.heads[base]; is && !has[at] {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
-func (h hands) Holds(ctx context.Context, w td.Worktree, commit string) (bool, error) {
-	return h.Rebased(ctx, w, commit)
+func (h hands) Holds(_ context.Context, w td.Worktree, commit string) (bool, error) {
+	h.branches.mu.Lock()
+	defer h.branches.mu.Unlock()
+	return h.history(h.heads[w.Branch])[number(commit)], nil
 }
 
 func (h hands) Follows(_ context.Context, _ td.Worktree, commit, earlier string) (bool, error) {
@@ -276,20 +302,20 @@ func (h hands) Resolves(td.Worktree) bool { return false }
 
 func (h hands) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
-func (h hands) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (why string, err error) {
-	res, err := merge.CatchUp(ctx, simRepo{h, w}, own, check)
+func (h hands) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (in td.Obstacle, err error) {
+	res, err := merge.CatchUp(ctx, simRepo{h, w}, []merge.Work{own}, check)
 	if err != nil || len(res.Conflicts) > 0 {
-		return strings.Join(res.Conflicts, ", "), err
+		return td.Obstacle{Reason: strings.Join(res.Conflicts, ", ")}, err
 	}
 	err = h.do(ctx, func() error {
 		if !h.history(h.heads[w.Into])[h.heads[w.Trunk]] {
-			why = "it has commits of its own"
+			in.Reason = "it has commits of its own"
 			return nil
 		}
 		h.heads[w.Trunk] = h.heads[w.Into]
 		return nil
 	})
-	return why, err
+	return in, err
 }
 
 // simRepo is the repository as merging sees it.
@@ -314,6 +340,9 @@ func (r simRepo) Contains(_ context.Context, young, old string) (bool, error) {
 	defer r.branches.mu.Unlock()
 	return r.history(number(young))[number(old)], nil
 }
+
+// Rules has none: no work of the simulation changes them.
+func (r simRepo) Rules(context.Context, string, string) ([]merge.RuleFile, error) { return nil, nil }
 
 func (r simRepo) Tree(_ context.Context, id string) (string, error) { return "tree of " + id, nil }
 
