@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/td"
 )
 
@@ -83,7 +84,7 @@ func howToAnswer(t td.Task, r td.Request) []string {
 			if i > 0 {
 				line += fmt.Sprintf(" %d", i+1)
 			}
-			lines = append(lines, fmt.Sprintf("%s   # keeps: %s", line, plainLine(strings.Join(o.Rules, ", "), 80)))
+			lines = append(lines, fmt.Sprintf("%s   # keeps: %s", line, plainLine(fence.Spell(strings.Join(o.Rules, ", ")), 80)))
 		}
 		return lines
 	case r.Kind == td.AskPermission:
