@@ -93,19 +93,6 @@ func (w *walker) lose(name string) {
 	}
 }
 
-// steering are the variables by which a program is made to run another one, or to find another one.
-var steering = []string{
-	"PATH", "LD_*", "DYLD_*", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "BASH_FUNC_*", "CDPATH", "GLOBIGNORE", "SHELL",
-	"GIT_*", "SSH_ASKPASS", "SUDO_ASKPASS", "PAGER", "MANPAGER", "EDITOR", "VISUAL", "BROWSER", "LESSOPEN", "LESSCLOSE", "PYTHON*", "PERL5*",
-	"PERLLIB", "RUBYOPT",
-	"RUBYLIB", "NODE_OPTIONS", "NODE_PATH", "GOFLAGS", "GOTOOLDIR", "GOROOT", "GOPROXY", "GONOSUMDB", "GOSUMDB", "CC", "CXX", "CGO_*",
-	"RUSTC_WRAPPER", "RUSTC", "CARGO_*",
-	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAKEFLAGS", "MAKEFILES", "TAR_OPTIONS", "GREP_OPTIONS", "RIPGREP_CONFIG_PATH", "GZIP",
-	"XDG_*", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "TASKDAEMON_*", "SSL_CERT_*", "CURL_HOME", "AWK*",
-	"EXINIT", "VIMINIT", "INPUTRC", "TERMINFO",
-	"npm_config_*", "PIP_*", "DOCKER_HOST", "KUBECONFIG", "GNUPGHOME", "AWS_*", "NETRC", "HISTFILE",
-}
-
 func (w *walker) declClause(c *syntax.DeclClause) {
 	if !slices.ContainsFunc(c.Args, func(a *syntax.Assign) bool { return a.Name != nil }) { // it prints the variables
 		w.r.cmds = append(w.r.cmds, command{words: []string{c.Variant.Value}, via: w.via})

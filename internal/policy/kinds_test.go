@@ -60,3 +60,17 @@ func TestSmallTools(t *testing.T) {
 		}
 	}
 }
+
+// A variable that nobody knows may have a command of a known name run another program. Builds run programs of the workspace anyway.
+func TestVariablesBeforeACommand(t *testing.T) {
+	for command, want := range map[string]Verdict{
+		"PATH=. ls": Ask, "LD_PRELOAD=./x.so ls": Ask, "GIT_EXTERNAL_DIFF=./x git diff": Ask, "env PATH=. ls": Ask, "export PATH=.; ls": Ask, "HOME=. git status": Ask,
+		"GOCACHEPROG=./x go version": Ask, "GCONV_PATH=. iconv -l": Ask, "PATH=. ls && go test ./...": Ask,
+		"LC_ALL=C sort f": Allow, "TZ=UTC date": Allow, "GIT_PAGER=cat git log": Allow, "f=x; cat $f": Allow, "CGO_ENABLED=0 go test ./...": Allow, "DEBUG=1 npm test": Allow,
+	} {
+		p := linesPolicy(t)
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict != want {
+			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+}

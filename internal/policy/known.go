@@ -7,7 +7,7 @@ import (
 )
 
 // softRules are the questions that a sandbox answers: what a command does that cannot be foreseen stays within it.
-var softRules = []string{askUnknown, askRuns, askEnv}
+var softRules = []string{askUnknown, askRuns}
 
 // softly runs f, and lets pass what it would have asked about where a sandbox will hold the command.
 func (w *walker) softly(f func()) {
@@ -246,17 +246,24 @@ func (w *walker) setting(name, val string) {
 	if calm(name, val) {
 		return
 	}
-	w.softly(func() {
-		for _, s := range steering {
-			if ok, _ := path.Match(s, name); ok {
-				w.r.add(Ask, askEnv, "%s=%s changes which programs run, or how.", name, shorten(readable(val)))
-				return
-			}
-		}
-	})
+	if w.r.steered == "" {
+		w.r.steered = name + "=" + shorten(readable(val))
+	}
 	if w.r.sandboxed {
 		w.r.held = true
 	} else {
 		w.r.varied = name
+	}
+}
+
+// steers asks about a variable that is not known to be calm: it may decide which programs run, and what is known of a command by its name holds no more. Builds and tests run programs of the workspace
+// anyway, so that a sandbox holds them all the same.
+func (w *walker) steers() {
+	if w.r.steered == "" {
+		return
+	}
+	held := func(c command) bool { return c.plain || c.builds && w.r.sandboxed }
+	if len(w.r.cmds) == 0 || slices.ContainsFunc(w.r.cmds, func(c command) bool { return !held(c) }) {
+		w.r.add(Ask, askEnv, "%s may change which programs run, or how.", w.r.steered)
 	}
 }

@@ -59,6 +59,7 @@ type report struct {
 	unforeseen      bool   // it reads files that are known only when it runs
 	full            bool   // there is more to say of it than is kept
 	varied          string // a variable that is set, and of which nobody knows what it does
+	steered         string // that variable with its value, whether a sandbox holds the command or not
 	tool            string
 	bound           string // what the tool is, where that may change
 }

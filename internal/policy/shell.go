@@ -48,6 +48,7 @@ func (p *Policy) examine(a Action) *report {
 		w := &walker{p: p, r: r, dirs: []string{a.Dir}, vars: map[string]string{"HOME": p.place.Home, "PWD": a.Dir, "IFS": " \t\n"},
 			funcs: map[string][]*syntax.Stmt{}, links: map[string]string{}, called: map[string]bool{}, left: newBudget()}
 		w.source(a.Command)
+		w.steers()
 		w.over()
 	}
 	return r
