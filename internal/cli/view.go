@@ -26,6 +26,7 @@ type view struct {
 	names    map[td.StepKey]string
 	kinds    map[td.StepKey]td.StepKind
 	streamed map[td.StepKey]string // what was shown live of each step
+	asked    map[td.RequestID]bool // questions that were shown
 	current  piece                 // what is being streamed
 	fresh    bool                  // the cursor is at the beginning of a line
 	thoughts bool                  // what the model thinks is shown
@@ -44,7 +45,7 @@ func newView(a *app, w io.Writer, s style) *view {
 	return &view{
 		app: a, w: w, s: s, fresh: true, calls: map[td.StepKey]td.Block{}, names: map[td.StepKey]string{},
 		kinds:    map[td.StepKey]td.StepKind{},
-		streamed: map[td.StepKey]string{},
+		streamed: map[td.StepKey]string{}, asked: map[td.RequestID]bool{},
 	}
 }
 
@@ -173,6 +174,24 @@ func sibling(key td.StepKey) td.StepKey {
 	return td.StepKey(turn + ".0")
 }
 
+// ask shows a question.
+func (v *view) ask(t td.Task, r td.Request) {
+	v.endLine()
+	v.app.printRequest(v.w, v.s, t, r)
+	v.asked[r.ID] = true
+}
+
+// remind shows the open questions that were not shown, because they are older than what is: what is typed would answer them unseen.
+func (v *view) remind(t td.Task) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, r := range t.Requests {
+		if !v.asked[r.ID] {
+			v.ask(t, r)
+		}
+	}
+}
+
 func (v *view) show(ev td.Event, t td.Task) {
 	if v.quiet && !asks(ev.Body) {
 		return
@@ -213,12 +232,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plainLine(b.Tool, 40), plainLine(b.Rule, 200))))
 		}
 	case td.RequestOpened:
-		v.endLine()
-		v.app.printRequest(v.w, v.s, t, b.Request)
+		v.ask(t, b.Request)
 	case td.RequestAskedAgain:
 		if r, ok := t.Request(b.ID); ok {
-			v.endLine()
-			v.app.printRequest(v.w, v.s, t, r)
+			v.ask(t, r)
 		}
 	case td.RequestAnswered:
 		v.line(v.s.cyan(fmt.Sprintf("» %s: %s", plainLine(b.Answer.By, 40), plainLine(b.Answer.Choice+" "+b.Answer.Words, 300))))

@@ -132,6 +132,9 @@ func (w *watch) show(v *view, t *td.Task, it api.Item) error {
 		v.live(*it.Live)
 	case it.Event != nil:
 		v.event(*it.Event, *t, shown)
+		if it.Event.Seq >= max(w.skip, w.task.Head) {
+			v.remind(*t)
+		}
 	}
 	return nil
 }

@@ -63,9 +63,10 @@ func trapLenders(t *testing.T, y *yard) {
 }
 
 func trapIndex(t *testing.T, y *yard) {
-	y.put(y.work+"/zzzzzzzzzzzzzzzz", "evil\n")
-	y.put(y.work+"/yyyyyyyyyyyyy", "evil\n")
-	y.works("git add . && perl -pi -e 's,z{16},.git/hooks/evilx,; s,y{13},../../outside,' .git/index; perl -0777 -MDigest::SHA=sha1 -i -pe 's/.{20}$/sha1(substr($_,0,-20))/se' .git/index")
+	// The names sort as what they become: an index that is out of order is refused for that.
+	y.put(y.work+"/.giu/hooks/evilx", "evil\n")
+	y.put(y.work+"/..0..0outside", "evil\n")
+	y.works("git add . && perl -pi -e 's,\\.giu/hooks/evilx,.git/hooks/evilx,; s,\\.\\.0\\.\\.0outside,../../outside,' .git/index; perl -0777 -MDigest::SHA=sha1 -i -pe 's/.{20}$/sha1(substr($_,0,-20))/se' .git/index")
 	if fileExists(y.work + "/.git/index") {
 		t.Error("the index is left")
 	}

@@ -47,7 +47,7 @@ func TestIntrudersOfALostCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Profile{Files: WorkspaceWrite, Network: NetworkFull, Workspace: work}
+	p := Profile{Files: WorkspaceWrite, Network: NetworkFull, Workspace: work, GitWrite: true}
 	raw, err := json.Marshal(spec{ID: "i", Boot: boot, Shell: "/bin/sh", Timeout: time.Minute, Task: "t", Step: "s", Profile: &p})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ var mutants = []mutant{
 	},
 	{
 		"the integration branch forgets what was merged meanwhile", "internal/merge/merge.go",
-		"commit, conflicts, err := repo.Join(ctx, tip, w.Commit, message(w))", "commit, conflicts, err := w.Commit, []string(nil), error(nil)", []string{"./internal/merge", "-args", "-rapid.nofailfile"},
+		"next, conflicts, err = repo.Join(ctx, tip, w.Commit, message(w))", "next, conflicts, err = w.Commit, nil, nil", []string{"./internal/merge", "-args", "-rapid.nofailfile"},
 	},
 	{
 		"a batch that does not pass is merged", "internal/merge/merge.go",
@@ -345,7 +345,7 @@ var mutants = []mutant{
 	},
 	{
 		"a repository that a command made keeps its programs", "internal/sandbox/execute.go",
-		"removed = append(removed, p.disarm(c.had, gitFolders(c.repos), links)...)", "_, _ = p, links", escape,
+		"taken, left = p.disarm(c.had, since, named, e)", "_, _ = taken, named", escape,
 	},
 	{
 		"an object is believed by its name", "internal/sandbox/object.go",
@@ -353,11 +353,11 @@ var mutants = []mutant{
 	},
 	{
 		"an index may lead anywhere", "internal/sandbox/index.go",
-		"case !plainPath(path, mode == modeFolder):", "case false:", traps,
+		"case len(one.path) > 0 && !plainPath(one.path, one.mode == modeFolder):", "case false:", traps,
 	},
 	{
 		"a trunk that went on is not checked", "internal/merge/merge.go",
-		"said, err := passes(ctx, repo, []joined{{own, to}}, check)", "said, err := \"\", error(nil)", []string{"./internal/merge"},
+		"said, err := passes(ctx, repo, chain, check)", "said, err := \"\", error(nil)", []string{"./internal/merge"},
 	},
 }
 

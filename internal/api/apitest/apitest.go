@@ -5,6 +5,7 @@ package apitest
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -76,9 +77,27 @@ func Run(t *testing.T, svc api.Service) {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 			defer cancel()
-			tc.test(t, suite{ctx, svc, t.TempDir()})
+			tc.test(t, suite{ctx, svc, folder(t)})
 		})
 	}
+}
+
+// folder is one in which the service may write after the test: it is removed when that is over.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "") // in one whose name tells the test's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(patience); os.RemoveAll(dir) != nil; <-time.After(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("%s cannot be removed", dir)
+				return
+			}
+		}
+	})
+	return dir
 }
 
 type suite struct {
