@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -63,10 +64,33 @@ func (p *place) arrive(ctx context.Context, from, to string) error {
 	}
 	name := shortRef(p.ref)
 	err = p.transact(ctx, "update "+p.ref+" "+to+" "+from, "delete "+movingFrom+name+" "+from, "delete "+movingTo+name+" "+to)
+	if td.IsKind(err, td.Conflict) { // a person has committed while the files changed
+		if rerr := p.retreat(ctx, from, to); rerr != nil {
+			return errors.Join(rerr, err)
+		}
+	}
 	if err == nil {
 		fpAdvanceMoved.Hit()
 	}
 	return err
+}
+
+// retreat brings files and index, which are at a commit that the branch did not come to, to where somebody else has moved the branch. What is theirs in files that differ is not touched.
+func (p *place) retreat(ctx context.Context, from, to string) error {
+	now, err := p.at(ctx, p.ref)
+	if err != nil {
+		return err
+	}
+	if now != "" && now != from {
+		if err := p.refresh(ctx); err != nil {
+			return err
+		}
+		if _, err := p.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", to, now); err != nil {
+			return err
+		}
+	}
+	name := shortRef(p.ref)
+	return p.transact(ctx, "delete "+movingFrom+name, "delete "+movingTo+name)
 }
 
 // forgo gives up going from one commit to the other.
@@ -105,7 +129,12 @@ func (p *place) settle(ctx context.Context) error {
 	if is, err := p.at(ctx, p.ref); err != nil {
 		return err
 	} else if is != from || to == "" {
-		// Somebody has moved the branch since: what the files are is theirs to say.
+		// Somebody has moved the branch since: what the files are is theirs to say, unless they are just what we made of them.
+		if arrived, err := p.indexIs(ctx, cmp.Or(to, from)); err != nil {
+			return err
+		} else if arrived && to != "" && is != "" {
+			return p.retreat(ctx, from, to)
+		}
 		return p.transact(ctx, "delete "+movingFrom+shortRef(p.ref), "delete "+movingTo+shortRef(p.ref))
 	}
 	arrived, err := p.indexIs(ctx, to)

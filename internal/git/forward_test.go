@@ -128,3 +128,31 @@ func TestFastForwardOfABranchElsewhere(t *testing.T) {
 	refuses(t, FastForward(t.Context(), trunk.Root, "none", to, nil), td.NotFound, "none")
 	refuses(t, FastForward(t.Context(), trunk.Root, "main", "nowhere", nil), td.NotFound, "nowhere")
 }
+
+// A person may commit between the moment in which the files of their checkout are changed and that in which the branch moves. Their commit stays, and nothing of ours is left in their checkout.
+func TestFastForwardRaced(t *testing.T) {
+	for name, cut := range map[string]bool{"at once": false, "found by the next": true} {
+		t.Run(name, func(t *testing.T) {
+			_, trunk, to := ahead(t)
+			ctx, root := t.Context(), trunk.Root
+			p := &place{repo: root, top: root, git: root + "/.git", common: root + "/.git", ref: "refs/heads/main"}
+			user(t, root, "update-ref", movingFrom+"main", trunk.Commit)
+			user(t, root, "update-ref", movingTo+"main", to)
+			user(t, root, "read-tree", "-m", "-u", trunk.Commit, to)
+			mine := user(t, root, "commit-tree", "-p", trunk.Commit, "-m", "mine", trunk.Commit+"^{tree}")
+			user(t, root, "update-ref", "refs/heads/main", mine) // as git commit does with an index that it read before
+			if cut {
+				refuses(t, FastForward(ctx, root, "main", to, nil), td.Conflict, "does not descend")
+			} else {
+				refuses(t, p.arrive(ctx, trunk.Commit, to), td.Conflict, "")
+			}
+			if got := user(t, root, "status", "--porcelain", "--untracked-files=all"); got != "" {
+				t.Errorf("the checkout is left with\n%s", got)
+			}
+			if got := user(t, root, "rev-parse", "main"); got != mine {
+				t.Errorf("main is at %s", got)
+			}
+			noLeftovers(t, root)
+		})
+	}
+}
