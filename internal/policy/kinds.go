@@ -24,18 +24,22 @@ func init() {
 		"file":      func(m *matching, ws []string) bool { return plainFile(ws[0]) && m.reads(ws[0], false) },
 		"cert":      certificate,
 		"pagerfile": func(m *matching, ws []string) bool { return pagerCommand.MatchString(ws[0]) || m.reads(ws[0], false) },
-		"sink":      func(_ *matching, ws []string) bool { return harmlessSink(ws[0]) },
-		"sqlite":    func(_ *matching, ws []string) bool { return sqliteLooks.MatchString(ws[0]) },
-		"name":      func(m *matching, ws []string) bool { return plainText.MatchString(ws[0]) },
-		"pkg":       func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
-		"rev":       revision,
-		"dir":       folder,
-		"set":       func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
-		"setread":   readsSetting,
-		"branches":  func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
-		"sed":       func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
-		"awk":       func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
-		"awkfile":   awkFile,
+		"loopback": func(_ *matching, ws []string) bool {
+			return slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, ws[0])
+		},
+		"shown":    func(_ *matching, ws []string) bool { return slices.Contains(shownVariables, ws[0]) },
+		"sink":     func(_ *matching, ws []string) bool { return harmlessSink(ws[0]) },
+		"sqlite":   func(_ *matching, ws []string) bool { return sqliteLooks.MatchString(ws[0]) },
+		"name":     func(m *matching, ws []string) bool { return plainText.MatchString(ws[0]) },
+		"pkg":      func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
+		"rev":      revision,
+		"dir":      folder,
+		"set":      func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
+		"setread":  readsSetting,
+		"branches": func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
+		"sed":      func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
+		"awk":      func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
+		"awkfile":  awkFile,
 		"jq": func(m *matching, ws []string) bool {
 			return m.program(ws[0], func(s string) bool { return !jqReaches.MatchString(s) })
 		},
@@ -66,10 +70,13 @@ var (
 	jqReaches    = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
 	yqReaches    = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)
 	pagerCommand = regexp.MustCompile(`^\+(G|g|F|\d+[Gg]?)$`) // to the end, to a line: others run programs
-	sqliteLooks  = regexp.MustCompile(`^\.(tables|schema|indexes|databases)( [A-Za-z0-9_%]+)?$`)
+	sqliteLooks  = regexp.MustCompile(`^\.(tables|schema|indexes|databases)( [A-Za-z0-9_%]+)?$|^(?i:select) (\*|count\(\*\)|[a-z0-9_, ]+) (?i:from) [a-z0-9_]+( (?i:limit) [0-9]+)?;?$`)
 	namesPage    = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]+$`) // with a slash it would be a file
 	psLetters    = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
 )
+
+// shownVariables hold no secrets.
+var shownVariables = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "PWD", "TMPDIR", "GOPATH", "GOROOT", "JAVA_HOME", "VIRTUAL_ENV", "NVM_DIR"}
 
 // text reports that a word may be any text. The first character of one that is known only when it runs may be a dash:
 // flagLike has seen to that.

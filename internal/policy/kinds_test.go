@@ -74,3 +74,18 @@ func TestVariablesBeforeACommand(t *testing.T) {
 		}
 	}
 }
+
+// Small looks of every day, and what stands right beside them.
+func TestDailyLooks(t *testing.T) {
+	p := linesPolicy(t)
+	for command, want := range map[string]Verdict{
+		"helm list": Allow, "helm ls -A": Allow, "aws sts get-caller-identity": Allow, "aws s3 ls": Allow, "az account show": Allow, "last | head -3": Allow, "ping -c1 localhost": Allow, "printenv PATH": Allow,
+		"sqlite3 app.db 'select count(*) from users'": Allow, "sqlite3 app.db 'select id, name from users limit 5;'": Allow,
+		"helm install x": Ask, "helm list --kubeconfig ./k": Ask, "ping -c1 example.org": Ask, "printenv": Ask, "printenv AWS_SECRET": Ask, "aws s3 cp a s3://b": Ask, "aws s3 ls --endpoint-url http://x": Ask, "aws sts get-caller-identity > x; aws s3 rb s3://b": Ask,
+		"sqlite3 app.db 'select load_extension(1)'": Ask, "sqlite3 app.db 'select writefile(1,2) from a'": Ask, "sqlite3 app.db 'delete from a'": Ask, "helm list -n \"$(cat x)\"": Ask,
+	} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict != want {
+			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+}
