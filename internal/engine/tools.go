@@ -391,6 +391,7 @@ func (r *run) sandbox() *sandbox.Profile { return r.sandboxIn(r.log.Task().Dir) 
 // heldTo is what a command may do that was allowed because a sandbox holds it: that much, or it does not run.
 func (r *run) heldTo(held policy.Confinement) *sandbox.Profile { return HeldTo(r.sandbox(), held) }
 
+// HeldTo makes of a profile what a command may do that is held to this much.
 func HeldTo(p *sandbox.Profile, held policy.Confinement) *sandbox.Profile {
 	if p == nil || held == policy.Unconfined {
 		return p
