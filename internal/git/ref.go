@@ -26,8 +26,23 @@ func MoveRef(ctx context.Context, repo, ref, to, from string) error {
 	if to == "" {
 		to = strings.Repeat("0", len(from))
 	}
-	_, err := run(ctx, call{dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", ref, to, from}})
+	_, err := run(ctx, call{dir: repo, keep: true, args: updateRef(ownRef(ref), "-m", "taskdaemon", ref, to, from)})
 	return err
+}
+
+// updateRef are the words that change refs. A ref of our own is changed itself: an agent can make its branch a symbolic one, and what is done to that would be done to
+// the person's branch that it names.
+func updateRef(own bool, args ...string) []string {
+	words := []string{"update-ref"}
+	if own {
+		words = append(words, "--no-deref")
+	}
+	return append(words, args...)
+}
+
+// ownRef reports whether a ref is taskdaemon's.
+func ownRef(ref string) bool {
+	return strings.HasPrefix(ref, "refs/heads/"+ours) || strings.HasPrefix(ref, "refs/taskdaemon/")
 }
 
 // MoveRefUnless is MoveRef, but Conflict also if one of some other refs exists. Whoever makes one of those at the same time comes wholly before that or
@@ -52,7 +67,7 @@ func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...st
 	}
 	orders.WriteString("update " + ref + " " + to + " " + cmp.Or(from, none) + "\n")
 	_, err = run(ctx, call{
-		dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders.String()),
+		dir: repo, keep: true, args: updateRef(ownRef(ref), "-m", "taskdaemon", "--stdin"), stdin: strings.NewReader(orders.String()),
 	})
 	return err
 }

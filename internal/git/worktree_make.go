@@ -263,7 +263,7 @@ func (w Worktree) unmake(ctx context.Context, common, start string, born bool) e
 	if !born || ctx.Err() != nil {         // a branch without a commit of its own does no harm
 		return nil
 	}
-	_, err := run(ctx, call{dir: w.Repo, keep: true, args: []string{"update-ref", "-d", w.ref(), start}})
+	_, err := run(ctx, call{dir: w.Repo, keep: true, args: updateRef(true, "-d", w.ref(), start)})
 	return err
 }
 

@@ -102,10 +102,10 @@ func (w Worktree) remove(ctx context.Context, common, head string, p *place) err
 	}
 	fpRemoveBranch.Hit()
 	if head != "" {
-		if _, err := run(ctx, call{dir: w.Repo, keep: true, args: []string{"update-ref", "-d", w.ref(), head}}); err != nil {
+		if _, err := run(ctx, call{dir: w.Repo, keep: true, args: updateRef(true, "-d", w.ref(), head)}); err != nil {
 			return err
 		}
-		_, _ = run(ctx, call{dir: w.Repo, args: []string{"update-ref", "-d", BegunRefs + filepath.Base(w.Path)}}) // it only remembers something
+		_, _ = run(ctx, call{dir: w.Repo, args: updateRef(true, "-d", BegunRefs+filepath.Base(w.Path))}) // it only remembers something
 	}
 	fpRemoveFiles.Hit()
 	if err := disk.RemoveAll(w.leaving()); err != nil {

@@ -78,7 +78,7 @@ func SetAside(ctx context.Context, repo string, refs ...string) error {
 	}
 	fpAside.Hit()
 	_, err := run(ctx, call{
-		dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders.String()),
+		dir: repo, keep: true, args: updateRef(true, "-m", "taskdaemon", "--stdin"), stdin: strings.NewReader(orders.String()),
 	})
 	return err
 }
@@ -190,7 +190,7 @@ func RetireBranches(ctx context.Context, repo string, names []string, before fun
 	}
 	fpRetire.Hit()
 	_, err = run(ctx, call{
-		dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders.String()),
+		dir: repo, keep: true, args: updateRef(true, "-m", "taskdaemon", "--stdin"), stdin: strings.NewReader(orders.String()),
 	})
 	if err != nil {
 		return nil, err

@@ -117,3 +117,29 @@ func TestTidyRemovesWhatWasBeingRemoved(t *testing.T) {
 	noLeftovers(t, trunk.Root)
 	looks(t, w, Good)
 }
+
+// An agent can make a branch of its own a symbolic one. What is removed is that, and not the person's branch that it names; what is moved, too.
+func TestSymbolicBranches(t *testing.T) {
+	_, trunk := made(t)
+	root, name := trunk.Root, "taskdaemon/run/t-00000009-old"
+	user(t, root, "branch", "precious", user(t, root, "commit-tree", "-p", "HEAD", "-m", "precious", trunk.Commit+"^{tree}"))
+	precious := user(t, root, "rev-parse", "precious")
+	for _, target := range []string{"main", "precious"} {
+		at := user(t, root, "rev-parse", target)
+		user(t, root, "symbolic-ref", "refs/heads/"+name, "refs/heads/"+target)
+		if done, err := RetireBranches(t.Context(), root, []string{name}, nil); err != nil || len(done) != 1 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		if now := user(t, root, "rev-parse", "refs/heads/"+target); now != at {
+			t.Errorf("%s is at %s, and was at %s", target, now, at)
+		}
+		userFails(t, root, "symbolic-ref", "--quiet", "refs/heads/"+name)
+	}
+	user(t, root, "symbolic-ref", "refs/heads/"+name, "refs/heads/main")
+	if err := MoveRef(t.Context(), root, "refs/heads/"+name, precious, trunk.Commit); err != nil {
+		t.Fatal(err)
+	}
+	if now := user(t, root, "rev-parse", "main"); now != trunk.Commit {
+		t.Errorf("main was moved to %s", now)
+	}
+}
