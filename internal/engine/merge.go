@@ -154,8 +154,8 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 			return toolError(fmt.Sprintf("%s was rewritten, and your work stands on commits that it has no more. It is brought onto what %s is now: look whether it is still right, and call Complete again.", w.Trunk, w.Trunk)), nil
 		case len(res.Conflicts) > 0:
 			return toolError(conflictText(w, res)), nil
-		case len(res.Rules) > 0:
-			return toolError(rulesText(w, task.Dir, res.Rules)), nil
+		case len(res.Reserved) > 0:
+			return toolError(reservedText(w, task.Dir, res.Reserved)), nil
 		case res.Failed != "":
 			return toolError(fmt.Sprintf("merged into %s, the work does not pass. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
 				w.Into, w.Into, res.Failed)), nil
@@ -201,27 +201,43 @@ func conflictText(w td.Worktree, res merge.Result) string {
 		res.With, strings.Join(res.Conflicts, "\n"), merges)
 }
 
-// rulesText says how to take a change of the project's rules back. The file of the workspace itself is sealed and forbidden to agents, so that only
-// the index can have been changed: all of that is set back, and the files are committed as they lie there.
-func rulesText(w td.Worktree, dir string, files []merge.RuleFile) string {
+// reservedText says how to take back a change of what only a person may change. The file with rules of the workspace itself is sealed and forbidden to
+// agents, so that only the index can have been changed: all of that is set back, and the files are committed as they lie there.
+func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 	own, err := filepath.Rel(w.Path, dir)
 	if err != nil {
 		own = "."
 	}
-	names, agent := []string(nil), []string{"git reset -q " + w.Trunk + " -- ."}
-	var person []string
-	for _, f := range files {
-		restore := "git checkout " + w.Trunk + " -- " + shellWord(f.Path)
-		if f.New {
-			restore = "git rm -qf --ignore-unmatch -- " + shellWord(f.Path)
+	agent := []string{"git reset -q " + w.Trunk + " -- ."}
+	var rules, repositories, person []string
+	for _, r := range reserved {
+		restore := "git checkout " + w.Trunk + " -- " + shellWord(r.Path)
+		if r.New {
+			restore = "git rm -rqf --ignore-unmatch -- " + shellWord(r.Path)
 		}
-		names, person = append(names, f.Path), append(person, restore)
-		if path.Dir(f.Path) != own {
+		switch {
+		case r.Repository && r.New:
+			// It is no part of the index any more.
+			repositories, agent = append(repositories, r.Path), append(agent, "rm -rf -- "+shellWord(r.Path))
+		case r.Repository:
+			repositories, agent = append(repositories, r.Path), append(agent, restore)
+		case path.Dir(r.Path) != own:
 			agent = append(agent, restore)
+			fallthrough
+		default:
+			rules = append(rules, r.Path)
 		}
+		person = append(person, restore)
 	}
-	return fmt.Sprintf("the work changes %s, which holds rules of the project: only a person may change them. Run `%s` at the top of your worktree and call Complete again. (A person can type: %s)",
-		strings.Join(names, ", "), strings.Join(agent, " && "), strings.Join(person, " && "))
+	var why []string
+	if len(rules) > 0 {
+		why = append(why, strings.Join(rules, ", ")+", which holds rules of the project")
+	}
+	if len(repositories) > 0 {
+		why = append(why, strings.Join(repositories, ", ")+", which git takes for a repository of its own (it has HEAD, objects and refs, or commondir) and runs programs that its settings name")
+	}
+	return fmt.Sprintf("the work changes %s: only a person may change that. Run `%s` at the top of your worktree and call Complete again. (A person can type: %s)",
+		strings.Join(why, "; and "), strings.Join(agent, " && "), strings.Join(person, " && "))
 }
 
 // shellWord makes a path one word of a shell.

@@ -2,6 +2,9 @@ package git
 
 import (
 	"context"
+	"maps"
+	"path"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -23,25 +26,72 @@ func Changed(ctx context.Context, repo, from, to string) ([]string, error) {
 	return files, nil
 }
 
-// Difference is a file that two commits do not have alike.
+// Difference is a file, or a folder, that two commits do not have alike.
 type Difference struct {
 	Path  string
 	Added bool // the first commit has no such file
 }
 
-// Differing are the files of one name, in whatever folder, that differ between two commits in content or kind.
-func Differing(ctx context.Context, repo, from, to, name string) ([]Difference, error) {
-	out, err := run(ctx, call{dir: repo, args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", from, to, "--", ":(top,glob)**/" + name}})
+// Differing are the files of one name, in whatever folder, that differ between two commits in content or kind; and the folders of the second one
+// that git would take for repositories, if anything in them differs.
+func Differing(ctx context.Context, repo, from, to, name string) (files, repositories []Difference, err error) {
+	out, err := run(ctx, call{dir: repo, args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", from, to}})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	raw, ok := parseRaw(string(out))
 	if !ok {
-		return nil, td.Errorf(td.Internal, "compare %s: git said %.100q", name, out)
+		return nil, nil, td.Errorf(td.Internal, "compare commits: git said %.100q", out)
 	}
-	var found []Difference
+	folders := map[string]bool{}
 	for _, d := range raw {
-		found = append(found, Difference{Path: d.path, Added: d.was == none})
+		if path.Base(d.path) == name {
+			files = append(files, Difference{Path: d.path, Added: d.was == none})
+		}
+		for dir := path.Dir(d.path); !folders[dir]; dir = path.Dir(dir) {
+			folders[dir] = true
+		}
+	}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(folders)), foldersAtOnce) {
+		found, err := repositoriesIn(ctx, repo, to, some)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, dir := range found {
+			was, err := run(ctx, call{dir: repo, args: []string{"ls-tree", "-z", "--full-tree", "--name-only", from, "--", ":(top,literal)" + dir}})
+			if err != nil {
+				return nil, nil, err
+			}
+			repositories = append(repositories, Difference{Path: dir, Added: len(was) == 0 && dir != "."})
+		}
+	}
+	return files, repositories, nil
+}
+
+// foldersAtOnce is of how many folders git is asked in one call: the arguments of one have a limit.
+const foldersAtOnce = 50
+
+// repositoriesIn are those of a commit's folders that git would take for repositories by the names in them.
+func repositoriesIn(ctx context.Context, repo, commit string, folders []string) (found []string, err error) {
+	args := []string{"ls-tree", "-t", "-z", "--full-tree", "--name-only", commit, "--"} // -t: also those folders that it goes into
+	for _, dir := range folders {
+		for _, name := range []string{"HEAD", "commondir", "objects", "refs"} {
+			args = append(args, ":(top,literal)"+path.Join(dir, name))
+		}
+	}
+	out, err := run(ctx, call{dir: repo, args: args})
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		there[name] = true
+	}
+	for _, dir := range folders {
+		has := func(name string) bool { return there[path.Join(dir, name)] }
+		if has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
+			found = append(found, dir)
+		}
 	}
 	return found, nil
 }

@@ -136,12 +136,14 @@ func (tr *trap) sprung() string {
 
 // driven are the functions of this package that look at or work on a repository, each as it is used. Errors are theirs: what counts is that nothing runs.
 var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
-	"Describe":    func(ctx context.Context, _ *testing.T, dir string) { _, _ = Describe(ctx, dir) },
-	"TreeHash":    func(ctx context.Context, _ *testing.T, dir string) { _, _ = TreeHash(ctx, dir) },
-	"Snapshot":    func(ctx context.Context, _ *testing.T, dir string) { _, _, _ = Snapshot(ctx, dir, "x", "m") },
-	"TreeOf":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = TreeOf(ctx, dir, "HEAD") },
-	"Changed":     func(ctx context.Context, _ *testing.T, dir string) { _, _ = Changed(ctx, dir, "main", "side") },
-	"Differing":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = Differing(ctx, dir, "main", "side", "x") },
+	"Describe": func(ctx context.Context, _ *testing.T, dir string) { _, _ = Describe(ctx, dir) },
+	"TreeHash": func(ctx context.Context, _ *testing.T, dir string) { _, _ = TreeHash(ctx, dir) },
+	"Snapshot": func(ctx context.Context, _ *testing.T, dir string) { _, _, _ = Snapshot(ctx, dir, "x", "m") },
+	"TreeOf":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = TreeOf(ctx, dir, "HEAD") },
+	"Changed":  func(ctx context.Context, _ *testing.T, dir string) { _, _ = Changed(ctx, dir, "main", "side") },
+	"Differing": func(ctx context.Context, _ *testing.T, dir string) {
+		_, _, _ = Differing(ctx, dir, "main", "side", "x")
+	},
 	"Log":         func(ctx context.Context, _ *testing.T, dir string) { _, _ = Log(ctx, dir, "HEAD", 5) },
 	"Refs":        func(ctx context.Context, _ *testing.T, dir string) { _, _ = Refs(ctx, dir, "refs/heads/") },
 	"RefAt":       func(ctx context.Context, _ *testing.T, dir string) { _, _ = RefAt(ctx, dir, "HEAD") },

@@ -30,8 +30,8 @@ type Repo interface {
 	Tree(ctx context.Context, commit string) (string, error)
 	// Join merges two commits into a new one, or names the files that conflict. No branch moves.
 	Join(ctx context.Context, ours, theirs, message string) (commit string, conflicts []string, err error)
-	// Rules names the files with rules of the project that differ between two commits.
-	Rules(ctx context.Context, from, to string) ([]RuleFile, error)
+	// Reserved names what only a person may change and that differs between two commits.
+	Reserved(ctx context.Context, from, to string) ([]Reserved, error)
 	// Withdrawn reports whether the task does not want the work merged any more.
 	Withdrawn(ctx context.Context, w Work) (bool, error)
 	// Move sets the integration branch, if it still is at from and none of the works was withdrawn; Conflict if not. Whoever withdraws
@@ -49,10 +49,12 @@ type Work struct {
 	Check  string // its validator, or empty
 }
 
-// RuleFile is a file with rules of the project that a work would change.
-type RuleFile struct {
-	Path string
-	New  bool // what the work is merged into has none there
+// Reserved is what only a person may change, and a work would: a file with rules of the project, which say what agents may do; or a folder that git takes
+// for a repository, whose settings name programs that run for whoever asks git anything there.
+type Reserved struct {
+	Path       string
+	New        bool // what the work is merged into has none there
+	Repository bool // it is such a folder
 }
 
 // Check reports whether a tree passes the validators of the works in it, and what was said if not.
@@ -61,12 +63,11 @@ type Check func(ctx context.Context, commit string, of []Work) (said string, err
 // Result is what came of a merge.
 type Result struct {
 	td.Merged
-	Conflicts []string // files; then nothing was merged
-	With      string   // what they conflict with, in words
-	Trunk     bool     // the trunk has something of that, which the integration branch has not
-	Failed    string   // what the check said; then nothing was merged
-	// Rules are files with rules of the project that the work would change, which is for people to do; then nothing was merged.
-	Rules []RuleFile
+	Conflicts []string   // files; then nothing was merged
+	With      string     // what they conflict with, in words
+	Trunk     bool       // the trunk has something of that, which the integration branch has not
+	Failed    string     // what the check said; then nothing was merged
+	Reserved  []Reserved // then nothing was merged
 	// Stale is where the trunk is, if the work stands on what was taken from it: it has to be brought there first.
 	Stale string
 }
@@ -246,16 +247,16 @@ func put(ctx context.Context, repo Repo, tip, trunk string, w Work) (next string
 			return "", Result{Conflicts: conflicts, With: "what was merged meanwhile"}, err
 		}
 	}
-	rules, err := changedRules(ctx, repo, tip, trunk, next)
-	if err != nil || len(rules) > 0 {
-		return "", Result{Rules: rules}, err
+	reserved, err := changedReserved(ctx, repo, tip, trunk, next)
+	if err != nil || len(reserved) > 0 {
+		return "", Result{Reserved: reserved}, err
 	}
 	return next, Result{}, nil
 }
 
-// changedRules are the files with rules of the project that differ from those of the branch and of the trunk. They say what agents may do, so
-// the work of one brings no other content of them than a person's branch has. Trees are compared: an index can hide what a commit holds.
-func changedRules(ctx context.Context, repo Repo, tip, trunk, next string) ([]RuleFile, error) {
+// changedReserved is what only a person may change and that is neither as the branch nor as the trunk has it: the work of an agent brings no other
+// content there than a person's branch has. Trees are compared: an index can hide what a commit holds.
+func changedReserved(ctx context.Context, repo Repo, tip, trunk, next string) ([]Reserved, error) {
 	against := tip
 	if trunk != "" {
 		// A trunk that is not in the branch yet may have newer rules than the branch.
@@ -265,13 +266,13 @@ func changedRules(ctx context.Context, repo Repo, tip, trunk, next string) ([]Ru
 			against = trunk
 		}
 	}
-	changed, err := repo.Rules(ctx, against, next)
+	changed, err := repo.Reserved(ctx, against, next)
 	if err != nil || len(changed) == 0 || trunk == "" || against == trunk {
 		return changed, err
 	}
-	unlike, err := repo.Rules(ctx, trunk, next)
-	return slices.DeleteFunc(changed, func(f RuleFile) bool {
-		return !slices.ContainsFunc(unlike, func(u RuleFile) bool { return u.Path == f.Path })
+	unlike, err := repo.Reserved(ctx, trunk, next)
+	return slices.DeleteFunc(changed, func(r Reserved) bool {
+		return !slices.ContainsFunc(unlike, func(u Reserved) bool { return u.Path == r.Path })
 	}), err
 }
 

@@ -99,10 +99,10 @@ func (r *repo) Join(_ context.Context, ours, theirs, _ string) (string, []string
 	return r.add(files, ours, theirs), nil, nil
 }
 
-func (r *repo) Rules(_ context.Context, from, to string) (files []RuleFile, _ error) {
+func (r *repo) Reserved(_ context.Context, from, to string) (files []Reserved, _ error) {
 	was, had := r.commits[from].files["rules"]
 	if is := r.commits[to].files["rules"]; is != was {
-		files = append(files, RuleFile{Path: "rules", New: !had})
+		files = append(files, Reserved{Path: "rules", New: !had})
 	}
 	return files, nil
 }
@@ -428,13 +428,13 @@ func TestCatchUp(t *testing.T) {
 }
 
 // Work that changes the project's rules is not merged, whether it is the own one, waits beside it, or hides the change behind newer rules of the trunk.
-func TestRulesAreNotMerged(t *testing.T) {
+func TestReservedIsNotMerged(t *testing.T) {
 	r := newRepo()
 	r.trunk = r.change(r.trunk, "rules=strict")
 	runs := 0
 	loose := Work{Handle: "t-1", Commit: r.change(r.trunk, "rules=loose", "a=1")}
 	res, err := Merge(t.Context(), r, "into", loose, nil, r.passing(&runs))
-	if err != nil || !slices.Equal(res.Rules, []RuleFile{{Path: "rules"}}) || len(r.moves) > 0 {
+	if err != nil || !slices.Equal(res.Reserved, []Reserved{{Path: "rules"}}) || len(r.moves) > 0 {
 		t.Errorf("merged %+v, moves %v, err %v", res, r.moves, err)
 	}
 	good := Work{Handle: "t-2", Commit: r.change(r.trunk, "b=1")}
@@ -447,12 +447,12 @@ func TestRulesAreNotMerged(t *testing.T) {
 	r.trunk = r.change(r.trunk, "rules=stricter")
 	both := r.add(map[string]string{"rules": "strict", "b": "1", "c": "1"}, r.into, r.trunk)
 	res, err = Merge(t.Context(), r, "into", Work{Handle: "t-3", Commit: both}, nil, r.passing(&runs))
-	if err != nil || len(res.Rules) != 1 {
+	if err != nil || len(res.Reserved) != 1 {
 		t.Errorf("merged %+v, err %v", res, err)
 	}
 	both = r.add(map[string]string{"rules": "stricter", "b": "1", "c": "1"}, r.into, r.trunk)
 	res, err = Merge(t.Context(), r, "into", Work{Handle: "t-3", Commit: both}, nil, r.passing(&runs))
-	if err != nil || len(res.Rules) > 0 || r.into != both {
+	if err != nil || len(res.Reserved) > 0 || r.into != both {
 		t.Errorf("merged %+v, err %v", res, err)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/policy"
@@ -152,38 +154,98 @@ func (w *Workspace) Lstat(rel string) (fs.FileInfo, error) {
 func (w *Workspace) Walk(rel string, visit fs.WalkDirFunc) error { return w.root.Walk(rel, visit) }
 
 // Parent opens the folder that a file is in, to change something there, and makes it if that is wanted. Refused if that
-// folder is, or lies in, what git takes for its own: by what it holds, since a name can be changed after it was judged.
+// folder is, or lies in, what git takes for its own, or would take for it with the file: by what it holds, since a name can be
+// changed after it was judged.
 func (w *Workspace) Parent(rel string, create bool) (*beneath.Folder, error) {
-	open := w.root.Folder
 	if create {
-		open = w.root.Make
+		if err := w.makeParent(rel); err != nil {
+			return nil, err
+		}
 	}
-	dir, err := open(path.Dir(rel))
-	if create && err != nil && !errors.Is(err, beneath.ErrLink) {
-		return nil, td.Errorf(td.Storage, "make folder %s: %w", path.Dir(rel), err)
-	}
+	dir, err := w.root.Folder(path.Dir(rel))
 	if err != nil {
 		return nil, Failed("open", path.Dir(rel), err)
 	}
-	err = dir.Climb(w.root, func(at *beneath.Folder) error {
-		if isGit(at) {
-			return td.Errorf(td.Refused, "%s is inside a folder of git's own, which only git may change", rel)
-		}
-		return nil
-	})
-	if _, decided := errors.AsType[*td.Error](err); err != nil && !decided {
-		err = td.Errorf(td.Conflict, "the path changed while the call was being checked: %w", err)
-	}
-	if err != nil {
+	if err := w.keepGit(dir, path.Base(rel), rel); err != nil {
 		_ = dir.Close()
 		return nil, err
 	}
 	return dir, nil
 }
 
-// isGit reports whether a folder resembles the inside of a repository, as rulebook.LookAtGit does.
-func isGit(dir *beneath.Folder) bool {
+// completing is held by who makes one of the names by which git knows a repository: of two that are made at once, neither would see the other.
+var completing sync.Mutex
+
+// Alone waits until nobody else makes a name that may complete a repository, if a path has one, until release is called.
+func (w *Workspace) Alone(rel string) (release func()) {
+	for part := range strings.SplitSeq(rel, "/") {
+		if slices.ContainsFunc(gitNames, func(name string) bool { return strings.EqualFold(part, name) }) {
+			completing.Lock()
+			return completing.Unlock
+		}
+	}
+	return func() {}
+}
+
+// gitNames are those that isGit looks for.
+var gitNames = []string{"HEAD", "objects", "commondir"}
+
+// makeParent makes the folder that a file is in.
+func (w *Workspace) makeParent(rel string) error {
+	there, missing, err := w.nearest(rel)
+	if err != nil {
+		return err
+	}
+	err = w.keepGit(there, missing, rel)
+	_ = there.Close()
+	if err != nil {
+		return err
+	}
+	dir, err := w.root.Make(path.Dir(rel))
+	switch {
+	case errors.Is(err, beneath.ErrLink):
+		return Failed("open", path.Dir(rel), err)
+	case err != nil:
+		return td.Errorf(td.Storage, "make folder %s: %w", path.Dir(rel), err)
+	}
+	return dir.Close()
+}
+
+// nearest opens the innermost folder on the way to a file that there is. Missing is what would be made in it.
+func (w *Workspace) nearest(rel string) (dir *beneath.Folder, missing string, err error) {
+	for {
+		missing, rel = path.Base(rel), path.Dir(rel)
+		dir, err = w.root.Folder(rel)
+		switch {
+		case err == nil:
+			return dir, missing, nil
+		case rel == "." || !errors.Is(err, fs.ErrNotExist):
+			return nil, "", Failed("open", rel, err)
+		}
+	}
+}
+
+// keepGit refuses to make a name in a folder that is, or lies in, what git takes for its own, or would take for it then.
+func (w *Workspace) keepGit(dir *beneath.Folder, name, rel string) error {
+	err := dir.Climb(w.root, func(at *beneath.Folder) error {
+		if isGit(at, name) {
+			return td.Errorf(td.Refused, "%s is, or would be, inside a folder of git's own, which only git may change", rel)
+		}
+		name = "" // what is above has no new one
+		return nil
+	})
+	if _, decided := errors.AsType[*td.Error](err); err != nil && !decided {
+		err = td.Errorf(td.Conflict, "the path changed while the call was being checked: %w", err)
+	}
+	return err
+}
+
+// isGit reports whether a folder resembles the inside of a repository, as rulebook.LookAtGit does, or would with one more name in it.
+func isGit(dir *beneath.Folder, more string) bool {
 	has := func(name string) bool {
+		if strings.EqualFold(name, more) {
+			return true // some file systems do not tell them apart
+		}
 		_, err := dir.Lstat(name)
 		return err == nil
 	}

@@ -35,7 +35,7 @@ type Commits interface {
 	MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error)
 	Log(ctx context.Context, repo, head string, n int) ([]git.Past, error)
 	Changed(ctx context.Context, repo, from, to string) ([]string, error)
-	Differing(ctx context.Context, repo, from, to, name string) ([]git.Difference, error)
+	Differing(ctx context.Context, repo, from, to, name string) (files, repositories []git.Difference, err error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
 }
 
@@ -131,7 +131,7 @@ func (Program) Changed(ctx context.Context, repo, from, to string) ([]string, er
 }
 
 // Differing is git.Differing.
-func (Program) Differing(ctx context.Context, repo, from, to, name string) ([]git.Difference, error) {
+func (Program) Differing(ctx context.Context, repo, from, to, name string) (files, repositories []git.Difference, err error) {
 	return git.Differing(ctx, repo, from, to, name)
 }
 

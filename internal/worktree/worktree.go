@@ -505,15 +505,18 @@ func (l line) Join(ctx context.Context, ours, theirs, message string) (string, [
 	return commit, nil, err
 }
 
-// Rules names the files with rules of the project that differ between two commits, in whatever folder: a task is bound by those of the one that
-// it was added in.
-func (l line) Rules(ctx context.Context, from, to string) ([]merge.RuleFile, error) {
-	found, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
-	var files []merge.RuleFile
-	for _, d := range found {
-		files = append(files, merge.RuleFile{Path: d.Path, New: d.Added})
+// Reserved names what only a person may change and that differs between two commits: files with rules of the project, in whatever folder, since a task is
+// bound by those of the one that it was added in; and folders that git takes for repositories.
+func (l line) Reserved(ctx context.Context, from, to string) ([]merge.Reserved, error) {
+	files, repositories, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
+	var reserved []merge.Reserved
+	for _, d := range files {
+		reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added})
 	}
-	return files, err
+	for _, d := range repositories {
+		reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added, Repository: true})
+	}
+	return reserved, err
 }
 
 // Withdrawn reports whether a work was withdrawn.

@@ -68,6 +68,7 @@ func (c change) result() td.ToolResult {
 // make replaces the file: a reader sees the old content or the new, and so does whoever looks after a
 // crash of the host. The folder it is in is held from the first look on, so that nothing else can take its place.
 func (c change) make(w *tool.Workspace, content []byte) (err error) {
+	defer w.Alone(c.Path)()
 	fpBeforeParents.Hit()
 	dir, err := w.Parent(c.Path, false)
 	if errors.Is(err, fs.ErrNotExist) && c.Before == "" {

@@ -4,14 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -217,6 +219,59 @@ func TestRenamedRepository(t *testing.T) {
 	}
 	b.bad("Write", args{"path": ".GIT/config", "content": "x"}, "only git may change")
 	b.bad("Write", args{"path": "sub/.Git/config", "content": "x"}, "only git may change")
+}
+
+// Whatever order the parts of a repository are written in, one at a time or all at once, git finds none. A folder is not made either by a call that is refused.
+func TestNoRepositoryIsWritten(t *testing.T) {
+	parts := map[string]string{
+		"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tworktree = ..\n\tfsmonitor = touch ran\n", "objects/k": "", "refs/k": "",
+	}
+	var orders [][]string
+	for _, a := range slices.Sorted(maps.Keys(parts)) {
+		for _, b := range slices.Sorted(maps.Keys(parts)) {
+			for _, c := range slices.Sorted(maps.Keys(parts)) {
+				for _, d := range slices.Sorted(maps.Keys(parts)) {
+					if order := []string{a, b, c, d}; len(slices.Compact(slices.Sorted(slices.Values(order)))) == len(parts) {
+						orders = append(orders, order)
+					}
+				}
+			}
+		}
+	}
+	found := func(dir string) bool {
+		cmd := exec.Command("git", "rev-parse", "--is-bare-repository")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+		return cmd.Run() == nil
+	}
+	b := newBench(t)
+	for i, order := range orders {
+		refused := 0
+		at := fmt.Sprintf("one/%d", i)
+		for _, part := range order {
+			if _, err := b.prepare("Write", args{"path": filepath.Join(at, part), "content": parts[part]}).Run(t.Context()); err != nil {
+				refused++
+			}
+		}
+		if found(filepath.Join(b.dir, at)) || refused == 0 {
+			t.Errorf("%v: %d were refused, and git finds a repository: %v", order, refused, found(filepath.Join(b.dir, at)))
+		}
+		at = fmt.Sprintf("all/%d", i)
+		b.put(filepath.Join(at, "x"), "")
+		var all sync.WaitGroup
+		for _, part := range order {
+			call := b.prepare("Write", args{"path": filepath.Join(at, part), "content": parts[part]})
+			all.Go(func() { _, _ = call.Run(context.Background()) })
+		}
+		all.Wait()
+		if found(filepath.Join(b.dir, at)) {
+			t.Errorf("%v at once: git finds a repository", order)
+		}
+	}
+	b.put("deep/HEAD", "")
+	b.bad("Write", args{"path": "deep/commondir", "content": ".."}, "only git may change")
+	b.bad("Write", args{"path": "deep/objects/pack/x/y", "content": ""}, "only git may change")
+	b.ok("Write", args{"path": "deep/refs/objects/x", "content": ""})
+	b.ok("Write", args{"path": "src/objects/HEAD/x", "content": ""})
 }
 
 // TestHardLink changes a file that has another name in .git/hooks: what is there stays as it is.

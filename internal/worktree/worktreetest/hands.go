@@ -205,16 +205,16 @@ func (h Hands) Changed(ctx context.Context, _, from, to string) (names []string,
 	return names, err
 }
 
-func (h Hands) Differing(ctx context.Context, _, from, to, name string) (found []git.Difference, err error) {
+func (h Hands) Differing(ctx context.Context, _, from, to, name string) (files, repositories []git.Difference, err error) {
 	err = h.look(ctx, func() error {
 		was, is := h.files(from), h.files(to)
 		if is[name] != was[name] {
 			_, had := was[name]
-			found = append(found, git.Difference{Path: name, Added: !had})
+			files = append(files, git.Difference{Path: name, Added: !had})
 		}
 		return nil
 	})
-	return found, err
+	return files, nil, err
 }
 
 func (h Hands) CheckoutCommit(context.Context, string, string, string) error {

@@ -1,0 +1,58 @@
+package git
+
+import (
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Folders that git would take for repositories are found by what the later commit has there, whichever half of it is new.
+func TestDiffering(t *testing.T) {
+	dir := t.TempDir()
+	user(t, dir, "init", "-q", "-b", "main")
+	user(t, dir, "config", "user.name", "Ada")
+	user(t, dir, "config", "user.email", "ada@example.org")
+	commit := func(files ...string) string {
+		t.Helper()
+		for _, f := range files {
+			cmd := exec.Command("git", "hash-object", "-w", "--stdin")
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader(strings.Join(files, ""))
+			id, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			user(t, dir, "update-index", "--add", "--cacheinfo", "100644,"+strings.TrimSpace(string(id))+","+f)
+		}
+		user(t, dir, "commit", "-qm", "x", "--allow-empty")
+		return user(t, dir, "rev-parse", "HEAD")
+	}
+	from := commit("a", "half/HEAD", "half/objects/k", "old/HEAD", "old/commondir", "x/rules")
+	for _, tc := range []struct {
+		files []string
+		want  []Difference
+	}{
+		{[]string{"a", "b/HEAD", "b/refs/k", "b/object/k"}, nil},
+		{[]string{"half/refs/k"}, []Difference{{Path: "half"}}},
+		{[]string{"old/config"}, []Difference{{Path: "old"}}},
+		{[]string{"old/hooks/a/b"}, []Difference{{Path: "old"}}},
+		{[]string{":(glob)n/HEAD", ":(glob)n/objects/k", ":(glob)n/refs/k"}, []Difference{{Path: ":(glob)n", Added: true}}},
+		{[]string{"c/n\n*/HEAD", "c/n\n*/commondir"}, []Difference{{Path: "c/n\n*", Added: true}}},
+		{[]string{"HEAD", "objects/k", "refs/k"}, []Difference{{Path: "."}}},
+	} {
+		user(t, dir, "read-tree", from)
+		user(t, dir, "update-ref", "HEAD", from)
+		to := commit(tc.files...)
+		if _, found, err := Differing(t.Context(), filepath.Join(dir), from, to, "rules"); err != nil || !reflect.DeepEqual(found, tc.want) {
+			t.Errorf("%q: %+v, %v", tc.files, found, err)
+		}
+	}
+	user(t, dir, "read-tree", from)
+	user(t, dir, "update-ref", "HEAD", from)
+	to := commit("x/rules", "y/rules")
+	files, _, err := Differing(t.Context(), dir, from, to, "rules")
+	if want := []Difference{{Path: "x/rules"}, {Path: "y/rules", Added: true}}; err != nil || !reflect.DeepEqual(files, want) {
+		t.Errorf("%+v, %v", files, err)
+	}
+}
