@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -93,35 +95,53 @@ func (g *Graph) exclude(context.Context) error {
 	return exclude(g.common, "/"+graphFolder+"/", "/"+graphFolder+asideMark+"*/", "/"+worktreesFolder+"/")
 }
 
-// exclude makes git ignore what the patterns match, in all checkouts of the repository, without a trace in any.
+// maxExclude is more than anybody writes into such a list.
+const maxExclude = 1 << 20
+
+// exclude makes git ignore what the patterns match, in all checkouts of the repository, without a trace in any. A list that is a link is the person's to
+// change: it leads anywhere.
 func exclude(common string, patterns ...string) error {
 	file := filepath.Join(common, "info", "exclude")
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
-	}
-	raw, err := os.ReadFile(file)
+	raw, err := gitfile.Read(file, maxExclude)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
+		return td.Errorf(td.Refused, "exclude %s: %w", patterns[0], err).WithHint("see what %s is: git reads it as a list of patterns", file)
 	}
 	more := excludeLines(string(raw), patterns...)
 	if more == "" {
 		return nil
 	}
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
-	}
-	_, err = f.WriteString(more)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	err = addTo(common, "info", "exclude", more)
+	switch {
+	case errors.Is(err, beneath.ErrLink):
+		return td.Errorf(td.Refused, "exclude %s: %s is, or lies behind, a symbolic link, and taskdaemon does not write through one", patterns[0], file).
+			WithHint("add to it: %s", strings.Join(patterns, " "))
+	case err != nil:
 		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
 	}
 	return nil
+}
+
+// addTo adds text to a file in a folder of git's, which is made if there is none.
+func addTo(git, folder, name, text string) error {
+	top, err := beneath.Open(real(git))
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	in, err := top.Make(folder)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	f, err := in.Append(name, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // excludeLines is what to append to a list of patterns so that it has these.

@@ -39,6 +39,7 @@ type call struct {
 	env    []string // on top of the clean environment
 	args   []string
 	stdin  io.Reader
+	idle   bool // nobody here has it wait, so that it does not sleep long: see mayIdle
 }
 
 // most bounds what is kept of the output of one git: a handful of objects can make a tree of millions of paths, and each level of it ten times as many.
@@ -67,12 +68,19 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return 0, io.ErrShortWrite
 }
 
+// mayIdle is how long a git may sleep that nobody here has wait.
+var mayIdle = time.Minute
+
 // run runs git to its end and returns what it printed. Refused if that is more than can be kept.
 func run(ctx context.Context, c call) ([]byte, error) { return runIn(ctx, c, siteOf(c)) }
 
 // runIn is run for a git that sees what the site says.
 func runIn(ctx context.Context, c call, at site) ([]byte, error) {
 	out := bounded{most: most}
+	switch c.stdin.(type) {
+	case nil, *strings.Reader, *bytes.Reader, *bytes.Buffer:
+		c.idle = true
+	}
 	err := pipeIn(ctx, c, at, &out)
 	if out.over != "" && ctx.Err() == nil {
 		return nil, td.Errorf(td.Refused, "git %s: it lists more than %s, which is more than taskdaemon reads", c.args[0], out.over).
@@ -91,12 +99,18 @@ func pipeIn(ctx context.Context, c call, at site, out io.Writer) error {
 	}
 	said := &tail{max: 4 << 10}
 	p.stdin, p.stdout, p.stderr = c.stdin, out, said
+	if c.idle {
+		p.launch.Idle = mayIdle
+	}
 	if err = p.start(); err == nil {
 		err = p.wait()
 	}
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, sandbox.ErrIdle):
+		return td.Errorf(td.Unavailable, "git %s: %w after %s", c.args[0], err, mayIdle).
+			WithHint("find %s -type p lists named pipes, on which git waits for ever: remove them", c.dir)
 	case p.partial && ctx.Err() == nil && missesObjects(said.String()):
 		return td.Errorf(td.Refused, "git %s: the repository is a partial clone and lacks objects: %q", c.args[0], strings.TrimSpace(said.String())).
 			WithHint("git fetch --refetch --no-filter, then try again: taskdaemon fetches nothing by itself")

@@ -160,7 +160,7 @@ func (d *disarming) look(dir string, depth int) bool {
 	// A folder that has become one of git itself is that for git as soon as its .git is none.
 	if bareIn(around) && !slices.Contains(d.had.Bare, dir) {
 		d.opened++
-		if !d.disarmNew(around, d.isNew(around, dir, "refs"), dir, depth) {
+		if !d.disarmNew(around, d.isNew(around, dir, "refs", "objects", "commondir"), dir, depth) {
 			return d.linked[dir]
 		}
 	}
@@ -181,10 +181,11 @@ func (d *disarming) look(dir string, depth int) bool {
 	return d.disarmAround(around, dir, depth) || d.linked[dir]
 }
 
-// isNew reports whether a repository was not there before: then it is where it was looked, or it was born since. How old it is is told by one name, which git makes with it and then leaves.
-func (d *disarming) isNew(folder *beneath.Folder, dir, name string) bool {
+// isNew reports whether a repository was not there before: then it is where it was looked, or it was born since. How old it is is told by names that git makes with it and then leaves.
+func (d *disarming) isNew(folder *beneath.Folder, dir string, names ...string) bool {
 	deep := strings.Count(from(d.top, dir), "/") + 1
-	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || d.absent[dir] || bornSince(folder, name, d.since)
+	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || d.absent[dir] ||
+		slices.ContainsFunc(names, func(name string) bool { return bornSince(folder, name, d.since) })
 }
 
 // disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs. What is

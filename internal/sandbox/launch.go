@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,12 +37,13 @@ type Launcher struct {
 
 // Launch is a program to start.
 type Launch struct {
-	View View     `json:"view"`
-	Path string   `json:"path"` // one of View.Run
-	Args []string `json:"args"` // with its name
-	Env  []string `json:"env"`
-	Dir  string   `json:"dir"`
-	Nice int      `json:"nice,omitempty"`
+	View View          `json:"view"`
+	Path string        `json:"path"` // one of View.Run
+	Args []string      `json:"args"` // with its name
+	Env  []string      `json:"env"`
+	Dir  string        `json:"dir"`
+	Nice int           `json:"nice,omitempty"`
+	Idle time.Duration `json:"idle,omitempty"` // how long it may do nothing at all; zero: for ever
 
 	Stdin, Stdout, Stderr *os.File `json:"-"`
 }
@@ -61,6 +63,7 @@ const (
 const (
 	reportFailed = 'F' // it could not be started; why
 	reportEnded  = 'E' // its wait status
+	reportIdle   = 'I' // it was ended because it did nothing
 	orderKill    = 'K' // end its process group
 )
 
@@ -177,6 +180,8 @@ func (p *Launched) Wait() (syscall.WaitStatus, error) {
 	switch {
 	case err != nil || n == 0:
 		return 0, td.Errorf(td.Unavailable, "the process that starts programs is gone")
+	case buf[0] == reportIdle:
+		return 0, ErrIdle
 	case buf[0] == reportFailed:
 		return 0, td.Errorf(td.Unavailable, "%s", buf[1:n])
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -151,7 +152,7 @@ func received(oob []byte) (files []*os.File, err error) {
 // start starts a program and reports its end.
 func (h *helper) start(raw []byte, files []*os.File) {
 	control := files[controlAt]
-	proc, err := h.fork(raw, files)
+	proc, idle, err := h.fork(raw, files)
 	for _, f := range slices.Concat(files[:controlAt], files[controlAt+1:]) {
 		_ = f.Close()
 	}
@@ -172,47 +173,62 @@ func (h *helper) start(raw []byte, files []*os.File) {
 			}
 		}
 	}()
-	state, err := proc.Wait()
-	if err != nil {
-		_, _ = control.Write(append([]byte{reportFailed}, err.Error()...))
-	} else if status, ok := state.Sys().(syscall.WaitStatus); ok {
-		_, _ = control.Write(append([]byte{reportEnded}, strconv.Itoa(int(status))...))
-	}
+	_, _ = control.Write(await(proc, idle))
 	_ = control.Close()
 }
 
-func (h *helper) fork(raw []byte, files []*os.File) (*os.Process, error) {
+// await waits for a program and returns the report of its end.
+func await(proc *os.Process, idle time.Duration) []byte {
+	ended, endedIdle := make(chan struct{}), make(chan bool, 1)
+	if idle > 0 {
+		go func() { endedIdle <- endIdle(proc.Pid, idle, ended) }()
+	} else {
+		endedIdle <- false
+	}
+	state, err := proc.Wait()
+	close(ended)
+	if <-endedIdle {
+		return []byte{reportIdle}
+	}
+	if err != nil {
+		return append([]byte{reportFailed}, err.Error()...)
+	}
+	status, _ := state.Sys().(syscall.WaitStatus)
+	return append([]byte{reportEnded}, strconv.Itoa(int(status))...)
+}
+
+func (h *helper) fork(raw []byte, files []*os.File) (proc *os.Process, idle time.Duration, err error) {
 	if len(files) > controlAt+1 {
-		var err error
 		if raw, err = readWhole(files[controlAt+1]); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
 	var p Launch
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return nil, fmt.Errorf("read request: %w", err)
+		return nil, 0, fmt.Errorf("read request: %w", err)
 	}
 	if !slices.Contains(p.View.Run, p.Path) {
-		return nil, fmt.Errorf("%s is not what may be run", p.Path)
+		return nil, 0, fmt.Errorf("%s is not what may be run", p.Path)
 	}
 	var pid int
 	var failed error
-	err := h.within(p.View, func() {
+	err = h.within(p.View, func() {
 		pid, failed = syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{
 			Dir: p.Dir, Env: p.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
 			Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if failed != nil {
-		return nil, fmt.Errorf("run %s in %s: %w", p.Path, p.Dir, failed)
+		return nil, 0, fmt.Errorf("run %s in %s: %w", p.Path, p.Dir, failed)
 	}
 	if p.Nice != 0 {
 		_ = syscall.Setpriority(syscall.PRIO_PGRP, pid, p.Nice)
 	}
-	return os.FindProcess(pid)
+	proc, err = os.FindProcess(pid)
+	return proc, p.Idle, err
 }
 
 func readWhole(f *os.File) ([]byte, error) {
