@@ -85,7 +85,7 @@ func locateGraph(ctx context.Context, dir string, o GraphOptions) (*Graph, error
 		return nil, err
 	}
 	if top == "" {
-		if err := disowned(dir); err != nil {
+		if err := misfit(dir); err != nil {
 			return nil, err
 		}
 		return nil, td.Errorf(td.NotFound, "%s: %s", dir, notRepository)

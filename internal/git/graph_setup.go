@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )

@@ -67,6 +67,9 @@ func siteOf(c call) site {
 		s.common = commonFor(s.git)
 	} else {
 		s.discover(real(c.dir))
+		if s.refuse == nil && s.common != "" {
+			s.refuse = elsewhere(s.common, s.top)
+		}
 	}
 	s.read = append(s.read, real(c.dir))
 	if c.own && s.common == "" {
@@ -117,6 +120,17 @@ func (s *site) discover(dir string) {
 	}
 }
 
+// elsewhere refuses a repository that keeps in another place what makes it one: whoever can write there has not been asked, and git is shown nothing outside of it.
+func elsewhere(common, top string) error {
+	for _, name := range []string{"objects", "refs"} {
+		if info, err := os.Lstat(filepath.Join(common, name)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return td.Errorf(td.Refused, "%s is a symbolic link: taskdaemon works with repositories that are in one place", filepath.Join(common, name)).
+				WithHint("put what it leads to in its place; or: git clone %s <folder>, and work there", top)
+		}
+	}
+	return nil
+}
+
 // commonFor is the folder that a folder of git's shares with others of its repository. It is believed of the record of a worktree alone,
 // which lies in the repository that it names: anything else would be led to another's.
 func commonFor(git string) string {
@@ -146,19 +160,27 @@ func knows(git, dot string) bool {
 	return at != "" && sameFile(gitfile.Beside(git, at), top)
 }
 
-// disowned says that a folder has a .git file whose repository does not say that it is meant for that folder; nil if it is not so.
-func disowned(dir string) error {
-	var s site
-	s.discover(real(dir))
-	if s.top == "" || s.git != "" {
+// misfit says what is wrong with the repository around a folder in which git finds none; nil if there is nothing that looks like one. A task that is to have a worktree would
+// work in the folder itself otherwise.
+func misfit(dir string) error {
+	s := siteOf(call{dir: dir})
+	git := s.git
+	switch {
+	case s.refuse != nil:
+		return s.refuse
+	case s.top == "":
 		return nil
+	case git == "":
+		if git = gitfile.Gitdir(filepath.Join(s.top, ".git")); git == "" || gitfile.Back(git) != "" || !isFile(filepath.Join(git, "HEAD")) {
+			return nil
+		}
+		return td.Errorf(td.Refused, "the .git file of %s leads to %s, which does not say that it belongs to that folder", s.top, git).
+			WithHint("git -C %s config core.worktree %s, if it does", s.top, s.top)
 	}
-	git := gitfile.Gitdir(filepath.Join(s.top, ".git"))
-	if git == "" || gitfile.Back(git) != "" || !isFile(filepath.Join(git, "HEAD")) {
-		return nil
+	if _, err := os.Lstat(filepath.Join(git, "HEAD")); err == nil {
+		return td.Errorf(td.Refused, "git does not take %s for a repository", git).WithHint("git -C %s status says why", s.top)
 	}
-	return td.Errorf(td.Refused, "the .git file of %s leads to %s, which does not say that it belongs to that folder", s.top, git).
-		WithHint("git -C %s config core.worktree %s, if it does", s.top, s.top)
+	return nil
 }
 
 func isFile(path string) bool {

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,37 @@ func TestLinkedRepository(t *testing.T) {
 	}
 	if _, err := TrunkOf(t.Context(), r); err != nil {
 		t.Errorf("the repository itself: %v", err)
+	}
+}
+
+// A repository in which git finds none, because a part of it is elsewhere or broken, is refused: a task would work in the folder itself instead.
+func TestMisfitRepository(t *testing.T) {
+	for name, spoil := range map[string]func(git string) error{
+		"objects is a symbolic link": func(git string) error {
+			return errors.Join(os.Rename(git+"/objects", git+"-objects"), os.Symlink(git+"-objects", git+"/objects"))
+		},
+		"refs is a symbolic link": func(git string) error {
+			return errors.Join(os.Rename(git+"/refs", git+"-refs"), os.Symlink(git+"-refs", git+"/refs"))
+		},
+		"git does not take": func(git string) error {
+			return errors.Join(os.Rename(git+"/HEAD", git+"-HEAD"), os.Symlink(git+"-HEAD", git+"/HEAD"))
+		},
+		"does not take": func(git string) error { return os.WriteFile(git+"/HEAD", []byte("boat"), 0o600) },
+	} {
+		r := checkout(t)
+		if err := spoil(filepath.Join(r, ".git")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := TrunkOf(t.Context(), r); !td.IsKind(err, td.Refused) || !strings.Contains(err.Error(), name) || td.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	empty := t.TempDir()
+	if err := os.Mkdir(empty+"/.git", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TrunkOf(t.Context(), empty); !td.IsKind(err, td.NotFound) {
+		t.Errorf("an empty folder: %v", err)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -169,7 +171,10 @@ func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	names, err := s.worth(out)
+	names, beyond, err := s.worth(out)
+	if err == nil && len(beyond) > 0 {
+		err = s.drop(ctx, env, beyond)
+	}
 	for err == nil && len(names) > 0 {
 		_, err = run(ctx, call{
 			dir: s.top, keep: true, bulk: true, set: set, env: env, stdin: strings.NewReader(strings.Join(names, "\x00") + "\x00"),
@@ -188,24 +193,37 @@ func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
 		}
 		err = nil
 	}
-	return false, err
+	return len(beyond) > 0, err
+}
+
+// drop takes files from the index that are not in the checkout, whatever stands in their place.
+func (s *Steps) drop(ctx context.Context, env, names []string) error {
+	_, err := run(ctx, call{
+		dir: s.top, keep: true, bulk: true, env: env, stdin: strings.NewReader(strings.Join(names, "\x00") + "\x00"),
+		args: []string{"update-index", "-z", "--force-remove", "--stdin"},
+	})
+	return err
 }
 
 // bornNot matches the complaint of update-index about a repository that has no commit yet.
 var bornNot = regexp.MustCompile(`error: (.*): is a directory - add`)
 
-// worth are the files of a list of git's that are put into a snapshot.
-func (s *Steps) worth(list []byte) ([]string, error) {
-	var names []string
+// worth are the files of a list of git's that are put into a snapshot. Those beyond a link are none of the checkout's: a folder of theirs became one.
+func (s *Steps) worth(list []byte) (names, beyond []string, err error) {
 	var size int64
+	links := map[string]bool{".": false}
 	for name := range bytes.SplitSeq(list, []byte{0}) {
 		n := strings.TrimSuffix(string(name), "/") // a repository inside the checkout
 		if n == "" || len(names) > 0 && names[len(names)-1] == n {
 			continue
 		}
+		if s.beyondLink(path.Dir(n), links) {
+			beyond = append(beyond, n)
+			continue
+		}
 		info, err := os.Lstat(filepath.Join(s.top, n))
 		if err != nil && !gone(err) {
-			return nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
+			return nil, nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
 		}
 		if err == nil && info.Mode().IsRegular() {
 			if info.Size() > maxStepFile {
@@ -217,10 +235,21 @@ func (s *Steps) worth(list []byte) ([]string, error) {
 	}
 	slices.Reverse(names) // what is new may stand in the place of what is gone, which must go first
 	if len(names) > maxStepFiles || size > maxStepBytes {
-		return nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
+		return nil, nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
 			WithHint("let git ignore what is made, in .gitignore")
 	}
-	return names, nil
+	return names, beyond, nil
+}
+
+// beyondLink reports whether a folder of the checkout is reached through a symbolic link. What is found is kept in links.
+func (s *Steps) beyondLink(dir string, links map[string]bool) bool {
+	is, known := links[dir]
+	if !known {
+		info, err := os.Lstat(filepath.Join(s.top, dir))
+		is = s.beyondLink(path.Dir(dir), links) || err == nil && info.Mode()&fs.ModeSymlink != 0
+		links[dir] = is
+	}
+	return is
 }
 
 // commit puts a tree on top of the ones before.

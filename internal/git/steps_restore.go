@@ -88,15 +88,20 @@ func (s *Steps) inTheWay(changes []Change) string {
 		if c.Kind != "A" {
 			continue
 		}
-		for path := c.Path; path != "."; path = filepath.Dir(path) {
-			info, err := os.Lstat(filepath.Join(s.top, path))
+		at := ""
+		for part := range strings.SplitSeq(c.Path, "/") {
+			at = filepath.Join(at, part)
+			info, err := os.Lstat(filepath.Join(s.top, at))
 			if err != nil {
+				break
+			}
+			if at != c.Path && info.IsDir() {
 				continue
 			}
-			if found := s.stranger(path, info, goes); found != "" && (path == c.Path || !info.IsDir()) {
+			if found := s.stranger(at, info, goes); found != "" {
 				return found
 			}
-			break
+			break // what is beyond a link, or below a file, is not of the checkout
 		}
 	}
 	return ""

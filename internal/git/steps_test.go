@@ -142,6 +142,46 @@ func TestStepsRestoreKeepsWhatNoSnapshotHas(t *testing.T) {
 	}
 }
 
+// A folder that became a link, and a link that became a folder, are brought back; what a link leads to is left alone.
+func TestStepsRestoreFolderBehindALink(t *testing.T) {
+	dir, outside := checkout(t), t.TempDir()
+	write(t, outside+"/f", "theirs\n")
+	write(t, dir+"/docs/f", "one\n")
+	write(t, dir+"/docs/deep/g", "one\n")
+	write(t, dir+"/twin/f", "twin\n")
+	if err := os.Symlink("docs", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	s := openSteps(t, dir, t.TempDir())
+	one, err := s.Take(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{outside, "twin", "nowhere"} {
+		for _, path := range []string{"/docs", "/link"} {
+			if err := os.RemoveAll(dir + path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(to, dir+"/docs"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir+"/link/f", "a folder now\n")
+		if _, err := s.Restore(t.Context(), one.Hash, "back"); err != nil {
+			t.Errorf("%s: %v", to, err)
+			continue
+		}
+		link, _ := os.Readlink(dir + "/link")
+		if raw, _ := os.ReadFile(dir + "/docs/deep/g"); string(raw) != "one\n" || link != "docs" {
+			t.Errorf("%s: the folder holds %q, the link leads to %q", to, raw, link)
+		}
+		theirs, _ := os.ReadFile(outside + "/f")
+		if twin, _ := os.ReadFile(dir + "/twin/f"); string(theirs) != "theirs\n" || string(twin) != "twin\n" {
+			t.Errorf("%s: beyond the link it holds %q, %q", to, theirs, twin)
+		}
+	}
+}
+
 func TestStepsLeaveLargeFilesOut(t *testing.T) {
 	dir := checkout(t)
 	s := openSteps(t, dir, t.TempDir())

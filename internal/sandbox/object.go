@@ -129,13 +129,19 @@ func readable(kind string, body []byte, digits int) error {
 	return nil
 }
 
+// readableTree fails for a tree that git cannot read, and for one with names that no tree may have: two of one name, or one that leads out of its folder or into git's own.
 func readableTree(body []byte, size int) error {
+	seen := map[string]bool{}
 	for len(body) > 0 {
 		entry, rest, ok := bytes.Cut(body, []byte{0})
 		mode, name, is := bytes.Cut(entry, []byte(" "))
 		if !ok || !is || len(mode) == 0 || len(name) == 0 || len(rest) < size || len(bytes.Trim(mode, "01234567")) > 0 {
 			return errors.New("it is no tree")
 		}
+		if s := string(name); seen[s] || s == "." || s == ".." || strings.EqualFold(s, ".git") || strings.Contains(s, "/") {
+			return fmt.Errorf("a tree has the name %q, or has it twice", s)
+		}
+		seen[string(name)] = true
 		body = rest[size:]
 	}
 	return nil

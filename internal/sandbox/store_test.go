@@ -254,6 +254,13 @@ func TestCheckObject(t *testing.T) {
 	commit := object("commit", "tree "+id+"\nauthor a <a@b> 0 +0000\n\nx\n")
 	tag := object("tag", "object "+id+"\ntype commit\ntag t\n")
 	tree := object("tree", "100644 f\x00"+strings.Repeat("x", 20)+"40000 d\x00"+strings.Repeat("y", 20))
+	within := func(names ...string) string {
+		var body strings.Builder
+		for _, name := range names {
+			body.WriteString("100644 " + name + "\x00" + strings.Repeat("x", 20))
+		}
+		return object("tree", body.String())
+	}
 	for _, c := range []struct {
 		what, name string
 		raw        []byte
@@ -280,6 +287,11 @@ func TestCheckObject(t *testing.T) {
 		{"a header without end", sum1(strings.Repeat("b", 999)), deflate(strings.Repeat("b", 999)), false},
 		{"a commit of nothing", sum1("commit 5\x00hello"), deflate("commit 5\x00hello"), false},
 		{"a tag of nothing", sum1("tag 5\x00hello"), deflate("tag 5\x00hello"), false},
+		{"a tree with git in it", sum1(within(".GIT")), deflate(within(".GIT")), false},
+		{"a tree that leads out", sum1(within("..")), deflate(within("..")), false},
+		{"a tree with a path", sum1(within("a/b")), deflate(within("a/b")), false},
+		{"a tree with one name twice", sum1(within("f", "g", "f")), deflate(within("f", "g", "f")), false},
+		{"a tree with like names", sum1(within("F", "f", ".gitignore", "...")), deflate(within("F", "f", ".gitignore", "...")), true},
 		{"half a tree", sum1("tree 5\x00hello"), deflate("tree 5\x00hello"), false},
 		{"nothing", sum1(""), nil, false},
 		{"no zlib", sum1(plain), []byte(plain), false},
