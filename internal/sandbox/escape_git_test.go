@@ -97,7 +97,7 @@ func hostileToNested(t *testing.T, y *yard) {
 	}
 	y.works("mkdir -p libs && echo x > libs/file && mv libs/file file && git init -q four && echo x > four/.git/hooks/x && rm -rf four")
 	// What lies deeper, and what there is too much of, is left to the rules on calls.
-	deep := filepath.Join(y.work, "a/b/c/d/e")
+	deep := filepath.Join(y.work, far)
 	if err := os.MkdirAll(deep+"/.git", 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -245,13 +245,13 @@ func trapInto(t *testing.T, y *yard) {
 }
 
 func trapLinks(t *testing.T, y *yard) {
-	y.run("git init -q n && cd n && " + gitAs + "commit -q --allow-empty -m x && mkdir -p 1/2/3/4/5/6 && " + y.armed("1/2/3/4/5/6/7") + " cd ..; git add n 2>/dev/null")
+	y.run("git init -q n && cd n && " + gitAs + "commit -q --allow-empty -m x && mkdir -p " + far + "/6 && " + y.armed(far+"/6/7") + " cd ..; git add n 2>/dev/null")
 	if y.ran() {
 		t.Error("a program was run")
 	}
 	y.git("clone", "-q", y.work, y.home+"/upstream")
 	y.git("submodule", "add", "-q", y.home+"/upstream", "sub")
-	y.run("cd sub && mkdir -p 1/2/3/4/5 && " + y.armed("1/2/3/4/5/6"))
+	y.run("cd sub && mkdir -p " + far + " && " + y.armed(far+"/6"))
 	if y.ran() {
 		t.Error("a program was run in a submodule")
 	}
@@ -355,13 +355,13 @@ func trapTrees(t *testing.T, y *yard) {
 
 func trapDecoys(t *testing.T, y *yard) {
 	decoys := "h=$(git rev-parse HEAD); for i in $(seq 1010); do printf '160000 %s 0\ta%s\n' $h $i; done | git update-index --index-info;"
-	y.run("mkdir -p q/1/2/3/4/5; " + y.armed("q/1/2/3/4/5/zz") + decoys)
+	y.run("mkdir -p q/" + far + "; " + y.armed("q/"+far+"/zz") + decoys)
 	if y.ran() {
 		t.Error("a program was run")
 	}
 	// Those that are there, one in the other, and more than are followed.
 	y.git("reset", "-q")
-	y.run("git init -q --template= one && git -C one config core.fsmonitor 'touch " + y.out + "/ran; false'; for i in $(seq 1010); do mkdir -p p/1/2/3/4; cp -r one p/1/2/3/4/$i; done; h=$(git rev-parse HEAD); for i in $(seq 1010); do printf '160000 %s 0\tp/1/2/3/4/%s\n' $h $i; done | git update-index --index-info; rm -rf one")
+	y.run("git init -q --template= one && git -C one config core.fsmonitor 'touch " + y.out + "/ran; false'; for i in $(seq 1010); do mkdir -p p/" + far + "; cp -r one p/" + far + "/$i; done; h=$(git rev-parse HEAD); for i in $(seq 1010); do printf '160000 %s 0\tp/" + far + "/%s\n' $h $i; done | git update-index --index-info; rm -rf one")
 	if y.ran() {
 		t.Error("a program was run, of many")
 	}
@@ -384,7 +384,7 @@ func trapWorktree(t *testing.T, y *yard) {
 			t.Errorf("history of %s is %q", dir, got)
 		}
 	}
-	y.run("git init -q m && " + gitAs + "-C m commit -q --allow-empty -m x && mkdir -p 1/2/3/4/5 && git -C m worktree add -q ../wm && mv m 1/2/3/4/5/m && echo gitdir: $PWD/1/2/3/4/5/m/.git/worktrees/wm > wm/.git && git -C wm config core.fsmonitor 'touch " + y.out + "/ran; false'")
+	y.run("git init -q m && " + gitAs + "-C m commit -q --allow-empty -m x && mkdir -p " + far + " && git -C m worktree add -q ../wm && mv m " + far + "/m && echo gitdir: $PWD/" + far + "/m/.git/worktrees/wm > wm/.git && git -C wm config core.fsmonitor 'touch " + y.out + "/ran; false'")
 	if y.ranIn("wm", "status") {
 		t.Error("a program was run")
 	}
@@ -481,8 +481,8 @@ func trapPartial(t *testing.T, y *yard) {
 }
 
 func trapParked(t *testing.T, y *yard) {
-	y.run("mkdir -p 1/2/3/4/5; " + y.armed("1/2/3/4/5/a") + " git reset -q; git -C 1/2/3/4/5/a config core.fsmonitor 'touch " + y.out + "/ran; false'; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),1/2/3/4/5/b; sleep 0.1")
-	y.run("mv 1/2/3/4/5/a 1/2/3/4/5/b")
+	y.run("mkdir -p " + far + "; " + y.armed(far+"/a") + " git reset -q; git -C " + far + "/a config core.fsmonitor 'touch " + y.out + "/ran; false'; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD)," + far + "/b; sleep 0.1")
+	y.run("mv " + far + "/a " + far + "/b")
 	if y.ran() {
 		t.Error("a program was run")
 	}

@@ -12,7 +12,7 @@ import (
 // What a search for repositories looks at, at most: it is made before every command. The rules on calls keep those
 // that it does not reach.
 const (
-	nestedDepth   = 4
+	nestedDepth   = 16
 	nestedFolders = 150
 	nestedEntries = 1000 // of one folder
 )
@@ -57,16 +57,19 @@ func foldersOf(dir string) (out []string, repo, whole bool) {
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(nestedEntries) // what can be read is better than nothing
+	head := false
 	for _, e := range entries {
 		switch {
 		case e.Name() == ".git":
 			repo = true
+		case e.Name() == "HEAD":
+			head = true
 		case e.IsDir():
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
 	whole = len(entries) < nestedEntries && (err == nil || errors.Is(err, io.EOF))
-	return out, repo || isGitFolder(dir) || !whole && exists(dir, ".git"), whole
+	return out, repo || (head || !whole) && isGitFolder(dir) || !whole && exists(dir, ".git"), whole
 }
 
 // isGitFolder reports whether git would take a folder for a repository without a checkout.

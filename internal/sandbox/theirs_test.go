@@ -73,16 +73,19 @@ func theirsModule(t *testing.T, y *yard) {
 }
 
 func theirsDeep(_ *testing.T, y *yard) {
-	y.theirs("1/2/3/4/5/6")
+	y.theirs(far + "/6")
 	y.git("add", "1")
-	y.theirs("1/2/3/4/5/6/7/8/9")
-	y.git("-C", "1/2/3/4/5/6", "add", "7")
-	for _, script := range []string{"true", "git add 1; echo x > f; git add f", "echo x > 1/2/3/4/5/6/f; git -C 1/2/3/4/5/6 add f"} {
+	y.theirs(far + "/6/7/8/9")
+	y.git("-C", far+"/6", "add", "7")
+	for _, script := range []string{"true", "git add 1; echo x > f; git add f", "echo x > " + far + "/6/f; git -C " + far + "/6 add f"} {
 		y.run(script)
-		y.stillTheirs("1/2/3/4/5/6")
-		y.stillTheirs("1/2/3/4/5/6/7/8/9")
+		y.stillTheirs(far + "/6")
+		y.stillTheirs(far + "/6/7/8/9")
 	}
 }
+
+// far is deeper than is looked for repositories.
+const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17"
 
 // crowd makes more folders than are looked at, which sort before others.
 func (y *yard) crowd(dir string, n int) {
@@ -111,12 +114,12 @@ func theirsHidden(t *testing.T, y *yard) {
 }
 
 func theirsAdded(t *testing.T, y *yard) {
-	y.theirs("1/2/3/4/5/6")
+	y.theirs(far + "/6")
 	y.run("git add 1")
-	y.stillTheirs("1/2/3/4/5/6")
+	y.stillTheirs(far + "/6")
 	y.git("reset", "-q")
 	// Nor does git go there because a command says so.
-	y.git("-C", "1/2/3/4/5/6", "config", "core.fsmonitor", "touch "+y.out+"/ran; false")
+	y.git("-C", far+"/6", "config", "core.fsmonitor", "touch "+y.out+"/ran; false")
 	y.run("git add 1")
 	if y.ran() {
 		t.Error("a program was run")
@@ -147,12 +150,12 @@ func theirsUnsealed(t *testing.T, y *yard) {
 }
 
 func theirsKilled(t *testing.T, y *yard) {
-	y.theirs("1/2/3/4/5/6")
+	y.theirs(far + "/6")
 	y.git("add", "1")
 	y.crowd("", 200)
 	y.theirs("zz")
 	y.kill("git -C zz config core.fsmonitor 'touch " + y.out + "/ran; false'")
-	y.stillTheirs("1/2/3/4/5/6")
+	y.stillTheirs(far + "/6")
 	y.stillTheirs("zz")
 	if y.ranIn("zz", "status") {
 		t.Error("a program was run")
@@ -160,12 +163,12 @@ func theirsKilled(t *testing.T, y *yard) {
 }
 
 func theirsMoved(t *testing.T, y *yard) {
-	y.theirs("1/2/3/4/5/known")
+	y.theirs(far + "/known")
 	y.git("add", "1")
-	y.theirs("1/2/3/4/5/unseen")
+	y.theirs(far + "/unseen")
 	y.crowd("", 200)
 	y.theirs("zz")
-	y.run("mv 1/2/3/4/5/known aa; mv zz 1/yy; git -C 1/yy config core.fsmonitor 'touch " + y.out + "/ran; false'; mv 1/2/3/4/5/unseen bb")
+	y.run("mv " + far + "/known aa; mv zz 1/yy; git -C 1/yy config core.fsmonitor 'touch " + y.out + "/ran; false'; mv " + far + "/unseen bb")
 	y.stillTheirs("aa")
 	y.stillTheirs("1/yy")
 	if y.ranIn("1/yy", "status") {
