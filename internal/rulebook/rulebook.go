@@ -144,7 +144,7 @@ func (b *Book) at(dir string) policy.Place {
 	if b.temps != nil {
 		p.Temp = b.temps(dir)
 	}
-	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile))
+	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile), filepath.Join(dir, td.WorktreeFolder)) // where others work
 	if root, ok := graph.Find(dir); ok {
 		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 	}

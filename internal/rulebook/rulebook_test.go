@@ -84,6 +84,16 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// Folders of other tasks lie in that of one that works in place, and are none of its files.
+func TestOthersWorkInTheirFolders(t *testing.T) {
+	b, work := book(t, config.Config{})
+	for command, want := range map[string]policy.Verdict{"touch .worktrees/t-1/x": policy.Deny, "rm -rf .worktrees": policy.Deny, "cat .worktrees/t-1/x": policy.Allow} {
+		if got := verdict(t, b, work, command); got != want {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+}
+
 func TestWhatAPersonWroteIsNotSpoiled(t *testing.T) {
 	b, work := book(t, config.Config{})
 	text := `# mine
