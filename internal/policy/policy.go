@@ -117,11 +117,12 @@ type Decision struct {
 // Confinement is what a sandbox leaves to a command.
 type Confinement string
 
-// The confinements. Both are without a network.
+// The confinements. All but the first and the last are without a network.
 const (
 	Unconfined      Confinement = ""          // what the config says
 	HeldToLooking   Confinement = "read-only" // nothing can be written
 	HeldToWorkspace Confinement = "workspace" // the workspace can be written, and caches of builds
+	HeldToService   Confinement = "service"   // it has the network that the config says; nothing can be written, and nothing that could be written is run
 )
 
 // Policy is the rules of one place, ready to judge. It is safe for concurrent use.
