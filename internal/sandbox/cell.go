@@ -33,6 +33,8 @@ type cell struct {
 
 	repos []repository // of the workspace, that must stay what they are
 	had   before       // what there was before the command
+
+	asked *listener // who says which processes the command may change
 }
 
 // newCell makes a cell for the profile. What this machine cannot enforce is an error if the profile requires it.
@@ -178,6 +180,7 @@ func (c *cell) do(f func()) {
 func (c *cell) close() {
 	close(c.work)
 	<-c.gone
+	c.asked.close()
 	closeRepositories(c.repos)
 }
 
@@ -226,7 +229,7 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 	}
 	if auditArch == 0 {
 		missing = append(missing, fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH))
-	} else if err := systemCalls(p.Network, cut).enforce(); err != nil {
+	} else if c.asked, err = enforceAsking(p.Network, cut); err != nil {
 		missing = append(missing, err)
 	}
 	if rules != nil {

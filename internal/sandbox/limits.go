@@ -36,7 +36,7 @@ func (l Limits) bound() error {
 	if l.Processes > 0 && os.Geteuid() == 0 {
 		// Root's processes are not counted by the kernel. The shim must not wait in line with those that it
 		// has to stop; its own group is all that goes before them.
-		if err := unix.Setpriority(unix.PRIO_PGRP, 0, -20); err != nil && !errors.Is(err, unix.EACCES) {
+		if err := unix.Setpriority(unix.PRIO_PGRP, 0, -20); err != nil && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 			return fmt.Errorf("go before what is to be limited: %w", err)
 		}
 	}

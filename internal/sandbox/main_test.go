@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "hide" {
 		os.Exit(hideMain(os.Args[2]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "call" {
+		os.Exit(callMain(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -68,6 +68,7 @@ type closed struct {
 	// of one command talk through, are made by another call and stay.
 	unix   bool
 	memory bool // memory, queues and semaphores of System V, which all processes of a user share
+	asks   bool // not taken away: a listener says which processes a command may change
 }
 
 // systemV are the calls by which processes that do not know each other share memory, and the like.
@@ -98,10 +99,21 @@ func systemCalls(network Network, cut closed) filter {
 			f.when(unix.BPF_JEQ, nr, unix.EPERM)
 		}
 	}
-	f.only(unix.SYS_PRLIMIT64, func(f *filter) { // its own limits: those of another process could end it
-		f.load(dataArg0)
-		f.unless(unix.BPF_JEQ, 0, unix.EPERM)
-	})
+	for _, call := range aimedCalls {
+		f.only(call.nr, func(f *filter) {
+			if call.kinds { // its group may hold the shim, and its user has all other processes
+				f.load(call.arg - 8)
+				f.unless(unix.BPF_JEQ, call.process, unix.EPERM)
+			}
+			f.load(call.arg)
+			f.when(unix.BPF_JEQ, 0, 0)
+			if cut.asks {
+				*f = append(*f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
+			} else {
+				*f = append(*f, answer(unix.EPERM))
+			}
+		})
+	}
 	f.only(unix.SYS_IOCTL, func(f *filter) { // types into a terminal
 		f.load(dataArg1)
 		f.when(unix.BPF_JEQ, unix.TIOCSTI, unix.EPERM)
