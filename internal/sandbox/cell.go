@@ -34,6 +34,7 @@ type cell struct {
 	repos []repository // of the workspace, that must stay what they are
 	had   before       // what there was before the command
 
+	shm   *os.File  // its own /dev/shm; nil: it has none
 	asked *listener // who says which processes the command may change
 }
 
@@ -181,6 +182,7 @@ func (c *cell) close() {
 	close(c.work)
 	<-c.gone
 	c.asked.close()
+	_ = c.shm.Close()
 	closeRepositories(c.repos)
 }
 
@@ -201,6 +203,11 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 		}
 		if hidden, err = p.mountOwn(hidden, c.repos); err != nil {
 			return nil, mountError{err}
+		}
+		if p.ownShm() {
+			if fd, err := unix.Open("/dev/shm", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+				c.shm = os.NewFile(uintptr(fd), "/dev/shm")
+			}
 		}
 	}
 	cut := closed{network: p.Network != NetworkFull && is == nil, unix: files && !c.mounted, memory: files && !c.mounted}

@@ -223,6 +223,7 @@ func TestEscape(t *testing.T) {
 	t.Run("others", func(t *testing.T) { hostileToOthers(t) })
 	t.Run("standing", func(t *testing.T) { hostileToStanding(t) })
 	t.Run("git folders", func(t *testing.T) { hostileToGitFolders(t) })
+	t.Run("memory", func(t *testing.T) { hostileToMemory(t) })
 	t.Run("limits", func(t *testing.T) { hostileToLimits(t) })
 }
 

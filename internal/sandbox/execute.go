@@ -45,6 +45,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	if p := s.spec.Profile; p != nil {
 		limits, nested = p.Limits, p.confines() && os.Geteuid() != 0 && mayAdmin()
 	}
+	measure := meter{cell: c, begin: readMachine()}
 	limits.whileBound(nested, func() {
 		if c != nil {
 			c.do(fork)
@@ -76,7 +77,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}()
 
 	var res ProcessResult
-	status := s.supervise(begin, ended, over.caughtBy(), &res)
+	status := s.supervise(begin, ended, over.caughtBy(), measure, &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
 	var removed, left []string
@@ -186,7 +187,7 @@ func reap(main int, ended chan<- syscall.WaitStatus) (taken usage) {
 }
 
 // supervise waits for the main process, and ends the tree when its time is over or it is told to.
-func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caught <-chan string, res *ProcessResult) syscall.WaitStatus {
+func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caught <-chan string, measure meter, res *ProcessResult) syscall.WaitStatus {
 	deadline := time.NewTimer(s.spec.Timeout)
 	defer deadline.Stop()
 	var limits Limits
@@ -210,7 +211,7 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caugh
 			res.TimedOut = true
 		case <-look.C:
 			var held int64
-			res.Limit, held = limits.exceeded()
+			res.Limit, held = limits.exceeded(measure)
 			res.Memory = max(res.Memory, held)
 			if res.Limit == "" {
 				res.Limit = limits.crowded(disks)

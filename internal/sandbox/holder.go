@@ -63,6 +63,7 @@ type stat struct {
 	pid, ppid, pgid int
 	session         int
 	state           byte
+	threads         int
 	start           string // clock ticks since boot: with the pid it names a process of this boot
 }
 
@@ -73,8 +74,11 @@ func (s stat) startedAfter(other stat) bool {
 	return aerr == nil && berr == nil && a > b
 }
 
-// dead reports a process that ended and was not yet waited for.
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
+// dead reports a process that ended and was not yet waited for. One of which the first thread alone has ended goes on.
+func (s stat) dead() bool { return s.zombie() && s.threads <= 1 }
+
+// zombie reports that the first thread has ended.
+func (s stat) zombie() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
 
 func readStat(pid int) (stat, error) {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -109,6 +113,11 @@ func parseStat(raw []byte) (stat, error) {
 	s.session, err = strconv.Atoi(string(fields[3]))
 	if err != nil {
 		return stat{}, fmt.Errorf("parse session in process status: %w", err)
+	}
+	const threadsField = 17
+	s.threads, err = strconv.Atoi(string(fields[threadsField]))
+	if err != nil {
+		return stat{}, fmt.Errorf("parse threads in process status: %w", err)
 	}
 	return s, nil
 }

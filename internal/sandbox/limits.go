@@ -55,7 +55,7 @@ func lower(resource int, to uint64) error {
 
 // exceeded says which limit the tree below this process has passed, or nothing, and what memory it holds if that was
 // looked at.
-func (l Limits) exceeded() (why string, held int64) {
+func (l Limits) exceeded(m meter) (why string, held int64) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return "", 0
 	}
@@ -69,8 +69,15 @@ func (l Limits) exceeded() (why string, held int64) {
 	for _, st := range tree {
 		held += unshared(st.pid)
 	}
-	if held > l.Memory {
+	now := readMachine()
+	if held <= l.Memory {
+		held += m.shared(tree, l.Memory-held, now)
+	}
+	switch {
+	case held > l.Memory:
 		return fmt.Sprintf("its processes held %s of memory, and %s are allowed", mebibytes(held), mebibytes(l.Memory)), held
+	case now.outgrew(m.begin, l.Memory):
+		return fmt.Sprintf("shared memory of the machine grew by %s while it ran, and %s are allowed", mebibytes(now.shared-m.begin.shared), mebibytes(l.Memory)), held
 	}
 	return "", held
 }
@@ -117,7 +124,14 @@ func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
 // unshared is the memory of a process that is its own.
 func unshared(pid int) int64 {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	at := "/proc/" + strconv.Itoa(pid)
+	raw, err := os.ReadFile(at + "/statm")
+	if err == nil && bytes.HasPrefix(raw, []byte("0 ")) { // its first thread has ended, and let go of the memory
+		for _, tid := range threads(pid) {
+			raw, err = os.ReadFile(at + "/task/" + strconv.Itoa(tid) + "/statm")
+			break
+		}
+	}
 	if err != nil {
 		return 0
 	}

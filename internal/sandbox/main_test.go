@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "call" {
 		os.Exit(callMain(os.Args[2:]))
 	}
+	if len(os.Args) > 3 && os.Args[1] == "fill" {
+		os.Exit(fillMain(os.Args[2], os.Args[3]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -94,13 +94,7 @@ func (p Profile) cover(layers []tree) error {
 			return fmt.Errorf("cover %s: %w", t, err)
 		}
 	}
-	if err := mountTerminals(); err != nil {
-		return err
-	}
-	if isDir("/dev/shm") && !holds("/dev/shm", append(slices.Clone(p.Write), p.Workspace)) {
-		return mountShm()
-	}
-	return nil
+	return mountTerminals()
 }
 
 // mountTerminals gives the calling thread's namespace terminals of its own: those of the person show what they type.
@@ -120,16 +114,31 @@ func mountTerminals() error {
 	return nil
 }
 
-// mountShm gives the calling thread's namespace shared memory of its own.
-func mountShm() error {
-	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
+// ownShm reports whether the command has shared memory of its own.
+func (p Profile) ownShm() bool {
+	return isDir("/dev/shm") && !holds("/dev/shm", append(slices.Clone(p.Write), p.Workspace))
+}
+
+// mountShm gives the calling thread's namespace shared memory of its own, no more than the command may hold.
+func (p Profile) mountShm() error {
+	if !p.ownShm() {
+		return nil
+	}
+	options := "mode=1777" // and half of the machine's
+	if most := p.Limits.Memory; most > 0 && most < readMachine().total/2 {
+		options += fmt.Sprintf(",size=%d,nr_inodes=%d", most, max(1024, most>>12))
+	}
+	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("cover /dev/shm: %w", err)
 	}
 	return nil
 }
 
-// mountOwn adds what is one command's own: nothing where hidden things are, and sealed what no commit needs of the repositories' .git.
+// mountOwn adds what is one command's own: shared memory, which ends with it, nothing where hidden things are, and sealed what no commit needs of the repositories' .git.
 func (p Profile) mountOwn(hidden []string, repos []repository) (bare []string, err error) {
+	if err := p.mountShm(); err != nil {
+		return nil, err
+	}
 	if err := p.sealOwn(); err != nil {
 		return nil, err
 	}

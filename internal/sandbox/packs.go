@@ -345,7 +345,7 @@ func (s *shim) within(until time.Time, ended <-chan syscall.WaitStatus) (status 
 		case status = <-ended:
 			return status, ""
 		case <-look.C:
-			if why, _ = s.spec.Profile.Limits.exceeded(); why != "" {
+			if why, _ = s.spec.Profile.Limits.exceeded(meter{begin: readMachine()}); why != "" {
 				return status, why
 			}
 		case <-late.C:

@@ -63,7 +63,7 @@ type Profile struct {
 
 // Limits bound what a command uses, with all that it starts. Zero is no bound.
 type Limits struct {
-	Memory    int64 `json:"memory,omitempty"`    // bytes, not counting what processes share
+	Memory    int64 `json:"memory,omitempty"`    // bytes; what processes share counts once
 	Processes int   `json:"processes,omitempty"` // at the same time
 	FileSize  int64 `json:"file_size,omitempty"` // bytes of one file
 	// Free is how many bytes a command must leave free on each disk that it can write to.
