@@ -32,6 +32,8 @@ var (
 	hostile  = []string{"./internal/git", "-run", "Hostile"}
 	launched = []string{"./internal/sandbox", "-run", "Launch"}
 	escape   = []string{"./internal/sandbox", "-run", "TestEscape$/(others|git_folders)"}
+	standing = []string{"./internal/sandbox", "-run", "TestEscape$/standing"}
+	taken    = []string{"./internal/sandbox", "-run", "TestEscape$/memory"}
 
 	traps = []string{"./internal/sandbox", "-run", "TestGitTraps|TestCheckObject"}
 
@@ -324,8 +326,28 @@ var mutants = []mutant{
 		"case p.Required || !mountsWork():", "case true:", escape,
 	},
 	{
-		"a command sets limits of other processes", "internal/sandbox/seccomp.go",
-		"f.only(unix.SYS_PRLIMIT64,", "f.only(unix.SYS_GETRLIMIT,", escape,
+		"a command sets limits of other processes", "internal/sandbox/listener.go",
+		"{nr: unix.SYS_PRLIMIT64,", "{nr: unix.SYS_GETRLIMIT,", escape,
+	},
+	{
+		"a command changes any process that it has the number of", "internal/sandbox/listener.go",
+		"ok && descends(target, os.Getpid())", "ok && target > 0", standing,
+	},
+	{
+		"a command changes all processes of its user", "internal/sandbox/seccomp.go",
+		"if call.kinds {", "if false {", standing,
+	},
+	{
+		"memory that belongs to no process is not counted", "internal/sandbox/limits.go",
+		"held += m.shared(tree, l.Memory-held, now)", "_ = m.shared", taken,
+	},
+	{
+		"memory that processes share counts for each of them", "internal/sandbox/memory.go",
+		`[]byte("Pss:")`, `[]byte("Rss:")`, taken,
+	},
+	{
+		"a process whose first thread has ended looks dead", "internal/sandbox/holder.go",
+		"s.zombie() && s.threads <= 1", "s.zombie()", taken,
 	},
 	{
 		"a command shares memory with other processes", "internal/sandbox/base.go",
@@ -333,7 +355,7 @@ var mutants = []mutant{
 	},
 	{
 		"a command has the person's terminals", "internal/sandbox/mounts.go",
-		"if err := mountTerminals(); err != nil {", "if err := error(nil); err != nil {", escape,
+		"return mountTerminals()", "return nil", escape,
 	},
 	{
 		"a workspace opens whatever it says is its repository", "internal/sandbox/git.go",
