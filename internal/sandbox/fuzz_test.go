@@ -1,11 +1,15 @@
 package sandbox
 
 import (
+	"bufio"
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 func FuzzDecodeSpec(f *testing.F) {
@@ -87,6 +91,19 @@ func FuzzStatm(f *testing.F) {
 	f.Add([]byte("1 2 99999999999999999999"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if parseStatm(raw) < 0 {
+			t.Error("negative")
+		}
+	})
+}
+
+func FuzzShared(f *testing.F) {
+	f.Add([]byte("MemTotal: 24681472 kB\nShmem: 12 kB\nSwapTotal: 1 kB\nSwapFree: 2 kB\n"))
+	f.Add([]byte("7f2a00000000-7f2a40000000 rw-s 00000000 00:01 1026 /dev/zero (deleted)\nPss: 512 kB\nPss:\nPss: -1 kB\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if m := parseMeminfo(raw); m.total < 0 || m.available < 0 || m.shared < 0 || m.swapped < 0 {
+			t.Errorf("negative: %+v", m)
+		}
+		if sumMapped(bufio.NewScanner(bytes.NewReader(raw)), unix.Mkdev(0, 1), nil, false) < 0 {
 			t.Error("negative")
 		}
 	})

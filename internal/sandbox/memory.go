@@ -64,7 +64,7 @@ func kibibytes(raw []byte, name string) int64 {
 				return 0
 			}
 			n, err := strconv.ParseInt(string(fields[0]), 10, 48)
-			if err != nil {
+			if err != nil || n < 0 {
 				return 0
 			}
 			return n << 10
