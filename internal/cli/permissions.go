@@ -3,18 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/daemon"
-	"taskdaemon/internal/policy"
 	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/td"
 )
@@ -192,159 +188,4 @@ func runPermissionsRm(ctx context.Context, o rulesOptions) error {
 	}
 	o.app.say("forgotten")
 	return nil
-}
-
-func newPolicyCmd(a *app) *cobra.Command {
-	return group("policy", "What the rules say", `taskdaemon policy explain 'Bash(git push --force)'`, newPolicyExplainCmd(a))
-}
-
-type explainOptions struct {
-	rulesOptions
-	mode string
-}
-
-func newPolicyExplainCmd(a *app) *cobra.Command {
-	o := &explainOptions{rulesOptions: rulesOptions{app: a}}
-	cmd := o.command(&cobra.Command{
-		Use: "explain <tool call>", Short: "Say what would become of a tool call, and by which rule", Args: args(cobra.ExactArgs(1), "one tool call"),
-		Long: `Say what would become of a tool call in a workspace: allow, ask or deny, by which rule and why. A call is a tool
-and, in brackets, what it is called with: a command, a path or an address. Anything else is taken for a command.`,
-		Example: `  taskdaemon policy explain 'Bash(git push --force origin main)'`,
-	}, func(_ context.Context, r rulesOptions) error {
-		o.rulesOptions = r
-		return runPolicyExplain(*o)
-	})
-	cmd.Flags().StringVar(&o.mode, "mode", "", "permission mode: "+modeNames()+"; the config's when not given")
-	cmd.Flags().BoolVar(&o.untrusted, "untrusted", false, "for a task that has read untrusted text, with permissions.untrusted: ask")
-	return cmd
-}
-
-func modeNames() string {
-	names := make([]string, len(td.PermissionModes))
-	for i, m := range td.PermissionModes {
-		names[i] = string(m)
-	}
-	return strings.Join(names, ", ")
-}
-
-// explained is what the rules say of a call.
-type explained struct {
-	Verdict policy.Verdict `json:"verdict"`
-	Rule    string         `json:"rule"`
-	Why     string         `json:"why,omitempty"`
-	Floor   bool           `json:"floor,omitempty"`
-	Looks   bool           `json:"looks,omitempty"`
-	Reads   []string       `json:"reads,omitempty"`
-	Writes  []string       `json:"writes,omitempty"`
-	Hosts   []string       `json:"hosts,omitempty"`
-	Always  []string       `json:"always,omitempty"` // what always would keep, the narrowest first
-	// Confined says what the sandbox holds the command to because it is allowed for that: read-only or workspace.
-	Confined policy.Confinement `json:"confined,omitempty"`
-}
-
-func runPolicyExplain(o explainOptions) error {
-	a := o.app
-	c, _, err := a.loadConfig(nil)
-	if err != nil {
-		return err
-	}
-	mode := o.mode
-	if mode == "" {
-		mode = c.Permissions.Mode
-	}
-	book, err := a.book()
-	if err != nil {
-		return err
-	}
-	p, err := book.Policy(o.dir, nil)
-	if err != nil {
-		return err
-	}
-	call := parseCall(o.args[0], o.dir)
-	call.Mode, call.Tainted = policy.Mode(mode), o.untrusted
-	if call.Sandboxed, err = a.confines(o.dir, td.PermissionMode(mode)); err != nil {
-		return err
-	}
-	d := p.Decide(call)
-	out := explained{Verdict: d.Verdict, Rule: d.Rule, Why: d.Why, Floor: d.Floor, Looks: d.Looks, Reads: d.Reads, Writes: d.Writes, Hosts: d.Hosts, Confined: d.Confined}
-	for _, f := range d.Offers {
-		out.Always = append(out.Always, strings.Join(append([]string{f.Rule}, f.With...), " and "))
-	}
-	if a.json {
-		return a.printJSON(out)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s by %s\n", out.Verdict, plainLine(out.Rule, 200))
-	for _, line := range []struct {
-		name  string
-		words []string
-	}{
-		{"why", []string{out.Why}}, {"runs", []string{confinedWords[d.Confined]}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
-	} {
-		if text := strings.Join(line.words, ", "); text != "" && err == nil {
-			_, err = fmt.Fprintf(a.stdout, "  %s: %s\n", line.name, plainLine(text, 400))
-		}
-	}
-	return err
-}
-
-// confinedWords say what a command is held to.
-var confinedWords = map[policy.Confinement]string{
-	policy.HeldToLooking:   "in a sandbox with nothing to write and no network",
-	policy.HeldToWorkspace: "in a sandbox that holds it to the workspace, with no network",
-}
-
-// confines reports whether the daemon would hold commands in a workspace and a mode by a sandbox.
-func (a *app) confines(dir string, mode td.PermissionMode) (bool, error) {
-	c, file, err := a.loadConfig(nil)
-	if err != nil {
-		return false, err
-	}
-	state, err := a.stateDir()
-	if err != nil {
-		return false, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return false, err
-	}
-	return daemon.Confines(daemon.Options{UserDir: filepath.Dir(file), StateDir: state, Config: c, Getenv: os.Getenv, Self: self}, dir, mode), nil
-}
-
-// toolName is what may stand before the brackets of a call.
-var toolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-
-// parseCall reads a tool call as a person types it.
-func parseCall(text, dir string) policy.Action {
-	tool, arg, ok := strings.Cut(strings.TrimSpace(text), "(")
-	if ok = ok && strings.HasSuffix(arg, ")") && toolName.MatchString(tool); !ok {
-		if strings.HasPrefix(text, "mcp__") && !strings.ContainsAny(text, " \t") {
-			return policy.Action{Tool: text, Dir: dir}
-		}
-		return policy.Action{Tool: "Bash", Command: text, Dir: dir}
-	}
-	arg = strings.TrimSuffix(arg, ")")
-	a := policy.Action{Tool: tool, Dir: dir}
-	path := func(access policy.Access) {
-		if !filepath.IsAbs(arg) {
-			arg = filepath.Join(dir, arg)
-		}
-		a.Paths = []policy.PathUse{{Path: rulebook.ResolveLinks(filepath.Clean(arg)), Access: access}}
-	}
-	switch {
-	case tool == "Bash":
-		a.Command = arg
-	case tool == "WebFetch":
-		a.Looks = true
-		if u, err := url.Parse(arg); err == nil && u.Host != "" {
-			a.Hosts = []string{u.Hostname()}
-		} else {
-			a.Hosts = []string{arg}
-		}
-	case slices.Contains([]string{"Write", "Edit", "MultiEdit"}, tool):
-		path(policy.Write)
-	case arg != "":
-		a.Looks = slices.Contains([]string{"Read", "Glob", "Grep"}, tool)
-		path(policy.Read)
-	}
-	return a
 }

@@ -73,11 +73,11 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		p.Workspace = workspace
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
 		p.Seal = append(p.Seal, filepath.Join(workspace, td.WorktreeFolder)) // in it others work
-		if top, name := filepath.Split(workspace); filepath.Base(top) == td.WorktreeFolder && strings.HasPrefix(name, string(td.TaskHandle)+"-") {
-			p.Refs = []string{runRefs + name}
+		if top, ok := td.WorktreeAround(workspace); ok {
+			p.Refs = []string{runRefs + filepath.Base(top)}
 			p.See = slices.Clone(base.See)
 			for _, name := range ofProject {
-				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Clean(top)), name))
+				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Dir(top)), name))
 			}
 		}
 		if root, ok := graph.Find(workspace); ok {

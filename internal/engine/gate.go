@@ -48,10 +48,11 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	case err != nil:
 		return policy.Decision{Verdict: policy.Ask, Rule: "rules that cannot be read", Why: err.Error(), Fixed: true}
 	}
+	_, apart := td.WorktreeAround(r.root.Dir())
 	a := policy.Action{
 		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free, Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
-		Sandboxed: call.Command != "" && r.confined(), Tainted: r.tainted(),
+		Sandboxed: call.Command != "" && r.confined(), Apart: apart, Tainted: r.tainted(),
 	}
 	if a.Command != "" && a.Tool != "Bash" {
 		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not

@@ -15,26 +15,37 @@ func (r *report) edits(a Action) bool {
 	if r.varied != "" {
 		return false
 	}
-	for i, c := range r.cmds {
-		if !c.looks && !r.editsBy(i) {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
+	return r.all(func(i int, c command) bool { return c.looks || r.editsBy(i) }) && !slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
 }
 
 // works reports whether an action is a build or a test, with looking and edits around it, that a sandbox can hold.
 func (r *report) works(a Action) bool {
-	if !r.sandboxed {
-		return false
-	}
+	return r.sandboxed && r.all(func(i int, c command) bool { return c.looks || c.builds || r.editsBy(i) }) &&
+		!slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
+}
+
+// stays reports whether the mode leaves an action to a sandbox because all that it can change is the task's own: it works in its own worktree, and on nothing
+// but files and that checkout. What needs a network is not among that: somebody has to be asked for it.
+func (r *report) stays(a Action) bool {
+	return a.Apart && r.sandboxed && freely(a) && r.all(func(i int, c command) bool { return !c.reaches && (c.looks || c.builds || c.local || r.editsBy(i)) })
+}
+
+// all reports whether every simple command is of a kind.
+func (r *report) all(is func(i int, c command) bool) bool {
 	for i, c := range r.cmds {
-		if !c.looks && !c.builds && !r.editsBy(i) {
+		if !is(i, c) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
+	return len(r.cmds) > 0 || !r.shell
 }
+
+// localPrograms change files and nothing else, and need no network. Any file of the workspace may be gone after them.
+var localPrograms = strings.Fields(`rm rmdir unlink mv cp ln chmod install mkdir touch truncate tee rename sponge dos2unix unix2dos sed gsed sort split csplit patch yq
+	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z`)
+
+// gitLocal are the subcommands that work on a checkout and its repository. In a worktree of its own a task can change no branch but its own.
+var gitLocal = append([]string{"stash", "tag", "branch", "format-patch", "init", "bisect", "update-index", "hash-object", "write-tree", "commit-tree"}, gitOwn...)
 
 // editsBy reports whether a simple command changes nothing but files of the workspace.
 func (r *report) editsBy(cmd int) bool {

@@ -124,7 +124,8 @@ func gitCommand(w *walker, c *call) bool {
 		w.r.add(Ask, askUnknown, "What git is told by %s is known only when it runs.", readable(sub))
 		return false
 	}
-	w.r.cmds[c.at].own = own && slices.Contains(gitOwn, sub) && !slices.ContainsFunc(w.dirs, func(d string) bool { return under(d, w.p.place.Workspace) != yes })
+	here := own && !slices.ContainsFunc(w.dirs, func(d string) bool { return under(d, w.p.place.Workspace) != yes })
+	w.r.cmds[c.at].own, w.r.cmds[c.at].local = here && slices.Contains(gitOwn, sub), here && slices.Contains(gitLocal, sub)
 	w.gitSub(c, sub, rest)
 	if sub == "add" && w.ownRepository("git add") {
 		w.gitAdd(c, rest)

@@ -65,12 +65,78 @@ func TestSmallTools(t *testing.T) {
 func TestVariablesBeforeACommand(t *testing.T) {
 	for command, want := range map[string]Verdict{
 		"PATH=. ls": Ask, "LD_PRELOAD=./x.so ls": Ask, "GIT_EXTERNAL_DIFF=./x git diff": Ask, "env PATH=. ls": Ask, "export PATH=.; ls": Ask, "HOME=. git status": Ask,
-		"GOCACHEPROG=./x go version": Ask, "GCONV_PATH=. iconv -l": Ask, "PATH=. ls && go test ./...": Ask,
+		"GOCACHEPROG=./x go version": Ask, "GCONV_PATH=. iconv -l": Ask, "FOO=1 docker ps": Ask, "FOO=1 go test ./... | docker logs x": Ask,
+		"FOO=1 go test ./... && git push": Ask, "FOO=1 go test ./... && rm x": Ask,
+		"PATH=. ls && go test ./...": Allow, "RUST_LOG=debug cargo test 2>&1 | tail -5": Allow, "export NODE_ENV=test; npm test | tee out.txt": Allow, `CGO_ENABLED=0 go build -ldflags "-X main.v=$(git describe)" -o bin/app . && ls`: Allow,
 		"LC_ALL=C sort f": Allow, "TZ=UTC date": Allow, "GIT_PAGER=cat git log": Allow, "f=x; cat $f": Allow, "CGO_ENABLED=0 go test ./...": Allow, "DEBUG=1 npm test": Allow,
 	} {
 		p := linesPolicy(t)
-		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict != want {
-			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true})
+		if d.Verdict != want || want == Allow && d.Confined == Unconfined {
+			t.Errorf("%s: %s by %s: %s, held to %q", command, d.Verdict, d.Rule, d.Why, d.Confined)
+		}
+		for _, mode := range []Mode{ModeAsk, ModePlan} {
+			if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: mode, Sandboxed: true}); d.Verdict == Allow && d.Confined != HeldToLooking {
+				t.Errorf("%s in mode %s: allowed, held to %q", command, mode, d.Confined)
+			}
+		}
+	}
+}
+
+// In a worktree of the task's own nothing is anybody else's: what changes files and that checkout alone is not asked about where a sandbox holds it to them.
+func TestInItsOwnWorktree(t *testing.T) {
+	p := linesPolicy(t)
+	for _, command := range []string{
+		"rm -rf dist", "mv a b", "mv *.log logs/", "cp -r a b", "chmod +x run.sh && ./run.sh", "tar -xzf x.tgz -C vendor/", "gzip -k f", "yq -i '.a = 1' f.yaml", "sort -u f -o f",
+		"git add -A && git commit -m done", "git checkout -b x", "git stash pop", "git rebase main", "git reset --hard HEAD~1", `git commit -m "$(cat <<'EOF'\nfix\nEOF\n)"`,
+		"rg -l foo src | xargs sed -i 's/foo/bar/g'", `for f in $(ls); do mv "$f" "old-$f"; done`, "jq . a > tmp.json && mv tmp.json a", "FOO=1 go test ./... && rm -f out",
+	} {
+		a := Action{Tool: "Bash", Command: strings.ReplaceAll(command, `\n`, "\n"), Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}
+		if d := p.Decide(a); d.Verdict != Allow || d.Confined != HeldToWorkspace {
+			t.Errorf("%s: %s by %s: %s, held to %q", command, d.Verdict, d.Rule, d.Why, d.Confined)
+		}
+		for name, tighter := range map[string]func(*Action){
+			"in place":   func(a *Action) { a.Apart = false },
+			"no sandbox": func(a *Action) { a.Sandboxed = false },
+			"asking":     func(a *Action) { a.Mode = ModeAsk },
+			"untrusted":  func(a *Action) { a.Tainted = true },
+		} {
+			b := a
+			if tighter(&b); p.Decide(b).Verdict == Allow {
+				t.Errorf("%s, %s: not asked", command, name)
+			}
+		}
+	}
+	for _, command := range []string{
+		"git push origin x", "git fetch", "git pull", "git clone https://example.org/x", "npm install", "curl https://example.org", "rm -rf /home/u/x", "cp a /etc/x", "rm f && docker ps",
+		"unknown-program x", "find . -exec sh -c '{}' ;", "bash -c \"$X\"", "git -C ../other commit -m x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
+		"git config user.name x", "git worktree add ../x", "git submodule update --init",
+	} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict == Allow {
+			t.Errorf("%s: allowed by %s: %s", command, d.Rule, d.Why)
+		}
+	}
+	deny := linesPolicy(t, Rule{Verdict: Deny, Match: "Bash(git push *)"}, Rule{Verdict: Ask, Match: "Bash(rm *)"})
+	for _, command := range []string{`c=$(cat f); git $c origin x`, "rm f", `$X f`} {
+		if d := deny.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict == Allow {
+			t.Errorf("%s: allowed by %s, against a rule", command, d.Rule)
+		}
+	}
+}
+
+// What asks a service has the network, and nothing else.
+func TestServicesAreHeld(t *testing.T) {
+	p := linesPolicy(t)
+	for _, command := range []string{"gh pr list", "docker ps", "kubectl get pods"} {
+		for mode, want := range map[Mode]Confinement{ModeAsk: HeldToService, ModeAcceptEdits: HeldToService, ModeAuto: HeldToService, ModePlan: HeldToLooking} {
+			if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: mode, Sandboxed: true}); d.Verdict != Allow || d.Confined != want {
+				t.Errorf("%s in mode %s: %s, held to %q", command, mode, d.Verdict, d.Confined)
+			}
+		}
+	}
+	for _, command := range []string{"docker ps | tee out", "docker logs x > out", "go test ./... && gh pr list"} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict != Ask {
+			t.Errorf("%s: %s, held to %q", command, d.Verdict, d.Confined)
 		}
 	}
 }
@@ -79,7 +145,7 @@ func TestVariablesBeforeACommand(t *testing.T) {
 func TestDailyLooks(t *testing.T) {
 	p := linesPolicy(t)
 	for command, want := range map[string]Verdict{
-		"helm list": Allow, "helm ls -A": Allow, "aws sts get-caller-identity": Allow, "aws s3 ls": Allow, "az account show": Allow, "last | head -3": Allow, "ping -c1 localhost": Allow, "printenv PATH": Allow,
+		"helm list": Allow, "helm ls -A": Allow, "aws sts get-caller-identity": Allow, "aws s3 ls": Allow, "last | head -3": Allow, "ping -c1 localhost": Allow, "printenv PATH": Allow,
 		"sqlite3 app.db 'select count(*) from users'": Allow, "sqlite3 app.db 'select id, name from users limit 5;'": Allow,
 		"helm install x": Ask, "helm list --kubeconfig ./k": Ask, "ping -c1 example.org": Ask, "printenv": Ask, "printenv AWS_SECRET": Ask, "aws s3 cp a s3://b": Ask, "aws s3 ls --endpoint-url http://x": Ask, "aws sts get-caller-identity > x; aws s3 rb s3://b": Ask,
 		"sqlite3 app.db 'select load_extension(1)'": Ask, "sqlite3 app.db 'select writefile(1,2) from a'": Ask, "sqlite3 app.db 'delete from a'": Ask, "helm list -n \"$(cat x)\"": Ask,

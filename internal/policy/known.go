@@ -256,14 +256,22 @@ func (w *walker) setting(name, val string) {
 	}
 }
 
-// steers asks about a variable that is not known to be calm: it may decide which programs run, and what is known of a command by its name holds no more. Builds and tests run programs of the workspace
-// anyway, so that a sandbox holds them all the same.
+// steers judges a variable that is not known to be calm: it may decide which programs run, and what is known of a command by its name holds no more. Builds and tests run programs of the
+// workspace anyway, so that a sandbox holds them all the same, and what stands beside them.
 func (w *walker) steers() {
 	if w.r.steered == "" {
 		return
 	}
-	held := func(c command) bool { return c.plain || c.builds && w.r.sandboxed }
-	if len(w.r.cmds) == 0 || slices.ContainsFunc(w.r.cmds, func(c command) bool { return !held(c) }) {
+	held := func(_ int, c command) bool {
+		return c.plain || w.r.sandboxed && !c.reaches && (c.builds || c.looks || c.edits || c.local)
+	}
+	if !w.r.all(held) || !slices.ContainsFunc(w.r.cmds, func(c command) bool { return c.builds }) {
 		w.r.add(Ask, askEnv, "%s may change which programs run, or how.", w.r.steered)
+		return
+	}
+	for i := range w.r.cmds {
+		if c := &w.r.cmds[i]; !c.plain && !c.local {
+			c.looks, c.edits, c.builds = false, false, true
+		}
 	}
 }

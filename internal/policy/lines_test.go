@@ -4,11 +4,12 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// line is a command of the corpus, and what it is: looks, build or danger. They happen in the workspace /ws of a person
+// line is a command of the corpus, and what it is: looks, build, danger, or work, which is all that an agent types in a worktree of its own. They happen in the workspace /ws of a person
 // whose home is /home/u.
 type line struct{ at, class, command string }
 
@@ -32,8 +33,11 @@ func lines(t testing.TB) []line {
 				continue
 			}
 			class, command, ok := strings.Cut(text, "\t")
-			if !ok || class != "looks" && class != "build" && class != "danger" {
+			if !ok || !slices.Contains([]string{"looks", "build", "work", "danger"}, class) {
 				t.Fatalf("%s: %q is not a class, a tab and a command", name, text)
+			}
+			if strings.Contains(command, "EOF") {
+				command = strings.ReplaceAll(command, `\n`, "\n")
 			}
 			out = append(out, line{filepath.Base(name), class, command})
 		}
@@ -45,13 +49,13 @@ func lines(t testing.TB) []line {
 }
 
 // linesPolicy judges the corpus: a workspace with a repository, without links and odd names.
-func linesPolicy(t testing.TB) *Policy {
+func linesPolicy(t testing.TB, rules ...Rule) *Policy {
 	t.Helper()
 	p, err := New(Place{
 		Workspace: "/ws", Home: "/home/u", State: "/home/u/.local/state/taskdaemon", Own: []string{"/home/u/.config/taskdaemon"},
 		Temp: []string{"/tmp", "/var/tmp"}, Glob: func(string) ([]string, bool) { return nil, true },
 		Git: func(dir string) Git { return Git{Top: dir == "/ws"} },
-	}, nil)
+	}, rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,18 +75,18 @@ func TestLines(t *testing.T) {
 		if l.class == "danger" {
 			for _, mode := range []Mode{ModePlan, ModeAsk, ModeAcceptEdits} {
 				for _, sandboxed := range []bool{false, true} {
-					d := p.Decide(Action{Tool: "Bash", Command: l.command, Mode: mode, Sandboxed: sandboxed})
+					d := p.Decide(Action{Tool: "Bash", Command: l.command, Mode: mode, Sandboxed: sandboxed, Apart: true})
 					if mode == ModeAcceptEdits && d.Rule == "mode "+string(ModeAcceptEdits) {
 						continue // edits of files of the workspace are what this mode accepts
 					}
-					if d.Verdict == Allow && d.Confined == Unconfined {
+					if d.Verdict == Allow && (d.Confined == Unconfined || d.Confined == HeldToService) {
 						t.Errorf("%s: in mode %s, sandbox %v, unasked and unconfined: %s (%s)", l.at, mode, sandboxed, l.command, d.Rule)
 					}
 				}
 			}
 			continue
 		}
-		if d := p.Decide(Action{Tool: "Bash", Command: l.command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict != Allow {
+		if d := p.Decide(Action{Tool: "Bash", Command: l.command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: l.class == "work"}); d.Verdict != Allow {
 			asked[l.class]++
 			t.Logf("%s: %s: %s (%s: %s)", l.at, d.Verdict, l.command, d.Rule, d.Why)
 		}
@@ -90,12 +94,14 @@ func TestLines(t *testing.T) {
 			t.Errorf("%s: in plan mode it runs with %q: %s", l.at, d.Confined, l.command)
 		}
 	}
-	harmless := counts["looks"] + counts["build"]
-	t.Logf("%d look, %d of them asked; %d build, %d asked; %d dangerous", counts["looks"], asked["looks"], counts["build"], asked["build"], counts["danger"])
-	if n := asked["looks"] + asked["build"]; n*100 > harmless*3 {
-		t.Errorf("%d of %d harmless commands are asked about, more than 3 %%", n, harmless)
+	total := counts["danger"]
+	for _, class := range []string{"looks", "build", "work"} {
+		t.Logf("%d of %d %s are asked about", asked[class], counts[class], class)
+		if total += counts[class]; asked[class]*100 > counts[class]*3 {
+			t.Errorf("%d of %d of class %s are asked about, more than 3 %%", asked[class], counts[class], class)
+		}
 	}
-	if total := harmless + counts["danger"]; total < 750 {
-		t.Errorf("the corpus has %d lines, want at least 750", total)
+	if t.Logf("%d are dangerous", counts["danger"]); total < 1500 {
+		t.Errorf("the corpus has %d lines, want at least 1500", total)
 	}
 }

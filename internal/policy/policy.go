@@ -66,6 +66,7 @@ type Action struct {
 	Sifts     bool     // the tool leaves out what may not be read, of what is below the paths: see Hides
 	Mode      Mode     // empty: ask
 	Sandboxed bool     // a sandbox can hold the command to the workspace or to nothing, without a network
+	Apart     bool     // the workspace is a worktree of the task's own: no file in it is anybody else's
 	Tainted   bool     // the task has read untrusted text, and the config wants it held stricter
 }
 
@@ -203,6 +204,7 @@ func (p *Policy) Decide(a Action) Decision {
 	switch {
 	case d.Verdict != Allow || !r.sandboxed:
 		d.Confined = Unconfined // there is no sandbox to speak of
+	case d.Confined == HeldToService && a.Mode != ModePlan:
 	case a.Mode == ModePlan || d.Looks && (r.held || d.Confined != Unconfined):
 		d.Confined = HeldToLooking
 	case r.held || d.Confined != Unconfined:
@@ -243,9 +245,11 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 		return Decision{Verdict: Deny, Rule: "mode plan", Fixed: !r.sandboxed,
 			Why: "In plan mode nothing is changed: look, think and present the plan. " + r.changing()}
 	}
-	if f, ok := r.worst(Ask); ok {
+	own := r.stays(a)
+	if f, ok := r.asks(own); ok {
 		return Decision{Verdict: Ask, Rule: f.rule, Why: f.why, Fixed: true}
 	}
+	r.held = r.held || own // whatever allows it
 	if c, ok := p.anyOf(p.deny, a, r, could); ok && !a.Sifts {
 		d := c.decision()
 		return Decision{Verdict: Ask, Rule: d.Rule, Why: "It may touch what is denied. " + d.Why, Fixed: true}
@@ -256,7 +260,7 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if c, ok := p.covered(a, r); ok {
 		return c.decision()
 	}
-	d := p.byMode(a, r)
+	d := p.byMode(a, r, own)
 	if calm := a; a.Tainted && d.Verdict == Ask {
 		calm.Tainted = false
 		if c, ok := p.covered(calm, r); ok {
@@ -273,8 +277,11 @@ func (p *Policy) planned(a Action, r *report) bool {
 	return r.sandboxed && covered
 }
 
+// askedService is why what asks a service is asked about beside other commands.
+const askedService = "It asks a service, which needs a network, beside commands that are to have none."
+
 // byMode decides what no rule has decided.
-func (p *Policy) byMode(a Action, r *report) Decision {
+func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 	mode := a.Mode
 	if mode == "" {
 		mode = ModeAsk
@@ -297,16 +304,20 @@ func (p *Policy) byMode(a Action, r *report) Decision {
 		case !r.reaches:
 		case r.held || r.mixed:
 			d.Verdict, d.Rule, d.Confined = Ask, "mode "+string(mode), Unconfined
-			d.Why = "It asks a service, which needs a network, beside commands that are to have none."
+			d.Why = askedService
 		default:
-			d.Confined = Unconfined
+			d.Confined = HeldToService
 		}
+	case r.reaches && a.Sandboxed:
+		d.Why = askedService // what holds the rest leaves it no network
 	case mode == ModeAsk || mode == ModePlan:
 		d.Why = r.changing()
 	case r.edits(a):
 		d.Verdict, d.Why, d.Confined = Allow, "It edits files of the workspace.", HeldToWorkspace
 	case r.works(a):
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "builds and tests", "A sandbox holds it to the workspace, without a network.", HeldToWorkspace
+	case own:
+		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "its own worktree", "A sandbox holds it to the task's own worktree, without a network.", HeldToWorkspace
 	case mode == ModeAuto && a.Command != "" && a.Sandboxed:
 		d.Verdict, d.Why, d.Confined = Allow, "A sandbox holds the command to the workspace, without a network.", HeldToWorkspace
 	default:

@@ -33,6 +33,7 @@ type command struct {
 	edits   bool     // all it changes are files, which it names
 	builds  bool     // a build or a test: a sandbox can hold it to the workspace
 	own     bool     // a git whose changes stay in the checkout, and on its branch
+	local   bool     // all it changes is files, or the checkout, and it needs no network
 	away    bool     // it may run outside of the workspace, where the same words mean other files
 	plain   bool     // the wrapper of another command, judged through that one
 	fed     bool     // something is piped or redirected into it
@@ -97,6 +98,17 @@ func (r *report) host(h string) {
 // worst is the first finding of a verdict.
 func (r *report) worst(v Verdict) (finding, bool) {
 	i := slices.IndexFunc(r.findings, func(f finding) bool { return f.verdict == v })
+	if i < 0 {
+		return finding{}, false
+	}
+	return r.findings[i], true
+}
+
+// asks is the first thing that is asked about. In a worktree of the task's own a sandbox answers what is known only when it runs.
+func (r *report) asks(own bool) (finding, bool) {
+	i := slices.IndexFunc(r.findings, func(f finding) bool {
+		return f.verdict == Ask && !(own && (f.rule == askUnknown || f.rule == askEnv))
+	})
 	if i < 0 {
 		return finding{}, false
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"taskdaemon/internal/config"
@@ -221,15 +220,12 @@ func projectRules(dir string) (rules []policy.Rule, err error) {
 // that it corresponds to. An agent can commit another file on its branch, which a rebase or a worktree that is made again would bring into the
 // workspace. Since rules can only tighten, those of both hold.
 func foldersOf(dir string) []string {
-	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
-		top := filepath.Dir(at)
-		if filepath.Base(top) == td.WorktreeFolder && strings.HasPrefix(filepath.Base(at), string(td.TaskHandle)+"-") {
-			if sub, err := filepath.Rel(at, dir); err == nil {
-				return []string{dir, filepath.Join(filepath.Dir(top), sub)}
-			}
-		}
+	top, ok := td.WorktreeAround(dir)
+	sub, err := filepath.Rel(top, dir)
+	if !ok || err != nil {
+		return []string{dir}
 	}
-	return []string{dir}
+	return []string{dir, filepath.Join(filepath.Dir(filepath.Dir(top)), sub)}
 }
 
 // within reports whether a folder is another one or lies below it.

@@ -2,11 +2,23 @@ package td
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
 // WorktreeFolder is the folder of a project in which the worktrees of its tasks lie.
 const WorktreeFolder = ".worktrees"
+
+// WorktreeAround is the top of the task's worktree that a folder lies in, by its name; false where it lies in none.
+func WorktreeAround(dir string) (top string, ok bool) {
+	for at := filepath.Clean(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
+		if filepath.Base(filepath.Dir(at)) == WorktreeFolder && strings.HasPrefix(filepath.Base(at), string(TaskHandle)+"-") {
+			return at, true
+		}
+	}
+	return "", false
+}
 
 // Worktree says that a task works in a worktree of its own, on a branch of its own (K-2), and where its work goes. The
 // task's Dir is the worktree, or a folder in it. Branches are short names.

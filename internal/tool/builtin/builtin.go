@@ -70,3 +70,11 @@ func Tools(opts Options) []tool.Tool {
 	}
 	return tools
 }
+
+// Names are those of all tools that a task may have from here.
+func Names() (names []string) {
+	for _, t := range Tools(Options{Ripgrep: NoRipgrep, Knowledge: new(knowledge.Shelf), Loops: struct{ Loops }{}, Web: new(webfetch.Fetcher)}) {
+		names = append(names, t.Name)
+	}
+	return append(names, "Skill")
+}
