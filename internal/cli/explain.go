@@ -73,7 +73,7 @@ type explained struct {
 	Writes  []string       `json:"writes,omitempty"`
 	Hosts   []string       `json:"hosts,omitempty"`
 	Always  []string       `json:"always,omitempty"` // what always would keep, the narrowest first
-	// Confined says what the sandbox holds the command to because it is allowed for that: read-only or workspace.
+	// Confined says what the sandbox holds the command to because it is allowed for that: read-only, workspace or service.
 	Confined policy.Confinement `json:"confined,omitempty"`
 	Apart    bool               `json:"apart,omitempty"` // judged as in a worktree of the task's own
 }

@@ -81,7 +81,7 @@ func rights(w *walker, c *call) bool {
 		pos = pos[1:]
 	}
 	for _, a := range pos {
-		own := !unknown(a) && w.p.canonical(w.dirs[0], a, w.links) == w.p.place.Workspace
+		own := !slices.ContainsFunc(w.each(a), func(at string) bool { return at != w.p.place.Workspace })
 		w.touch(a, Write, c.at, false, !own)
 	}
 	return false
@@ -156,20 +156,22 @@ func link(w *walker, c *call) bool {
 	for _, a := range pos {
 		w.touch(a, Write, c.at, false, false)
 	}
-	if len(pos) != 2 || !certain(pos[0]) || !certain(pos[1]) || unknown(w.dirs[0]) {
+	if len(pos) != 2 || !certain(pos[0]) || !certain(pos[1]) || slices.ContainsFunc(w.dirs, unknown) {
 		return false
 	}
-	at := w.p.canonical(w.dirs[0], pos[1], w.links)
-	to := w.p.canonical(w.dirs[0], pos[0], w.links)
-	within := to // at may be a folder: then the link lies in it
-	if flag(c.args, "s", "--symbolic") {
-		to, within = w.p.canonical(path.Dir(at), pos[0], w.links), w.p.canonical(at, pos[0], w.links)
-		w.touch(to, Write, c.at, false, false)
-		w.touch(within, Write, c.at, false, false)
-		w.edited(c, "sv", "--symbolic", "--verbose")
+	for _, dir := range w.dirs {
+		at := w.p.canonical(dir, pos[1], w.links)
+		to := w.p.canonical(dir, pos[0], w.links)
+		within := to // at may be a folder: then the link lies in it
+		if flag(c.args, "s", "--symbolic") {
+			to, within = w.p.canonical(path.Dir(at), pos[0], w.links), w.p.canonical(at, pos[0], w.links)
+			w.touch(to, Write, c.at, false, false)
+			w.touch(within, Write, c.at, false, false)
+			w.edited(c, "sv", "--symbolic", "--verbose")
+		}
+		w.links[at] = to
+		w.links[path.Join(at, path.Base(to))] = within
 	}
-	w.links[at] = to
-	w.links[path.Join(at, path.Base(to))] = within
 	return false
 }
 
@@ -216,33 +218,57 @@ func formats(letters, long string) handler {
 // cd follows the shell into another folder. It may fail, and what follows then runs where it was.
 func cd(w *walker, c *call) bool {
 	pos := positional(c.args)
-	to := string(markValue)
-	switch {
+	to := []string{string(markValue)}
+	switch _, elsewhere := w.vars["CDPATH"]; {
+	case elsewhere || c.name == "pushd" && len(pos) == 0:
 	case len(pos) == 0:
 		if home, ok := w.vars["HOME"]; ok {
-			to = home
+			to = []string{home}
 		}
-	case len(pos) == 1 && pos[0] != "-" && certain(pos[0]) && !unknown(w.dirs[0]):
-		to = w.p.canonical(w.dirs[0], pos[0], w.links)
-		// The shell goes up from the name it came by, the kernel from the folder.
-		named := path.Clean(pos[0])
-		if !path.IsAbs(named) {
-			named = path.Join(w.dirs[0], named)
-		}
-		w.linked = w.linked || to != named
-		if w.linked && strings.Contains(pos[0], "..") {
-			to = string(markValue)
-		}
-	case len(pos) == 1 && certain(pos[0]) && strings.HasPrefix(pos[0], "/"):
-		to = w.p.canonical("/", pos[0], w.links)
+	case len(pos) == 1 && pos[0] != "-" && certain(pos[0]):
+		to = w.goes(pos[0])
 	}
-	if _, ok := w.vars["CDPATH"]; ok || c.name == "pushd" && len(pos) == 0 {
-		to = string(markValue)
-	}
-	w.dirs = mergeDirs([]string{to}, w.dirs)
+	w.went, w.dirs = to, mergeDirs(to, w.dirs)
 	delete(w.vars, "OLDPWD")
-	w.vars["PWD"] = to
+	delete(w.vars, "PWD")
 	return true
+}
+
+// goes is where a cd leads to from wherever it may be.
+func (w *walker) goes(word string) (to []string) {
+	to = w.each(word)
+	for _, dir := range w.dirs {
+		// The shell goes up from the name it came by, the kernel from the folder.
+		named := path.Clean(word)
+		if !path.IsAbs(named) {
+			named = path.Join(dir, named)
+		}
+		w.linked = w.linked || !slices.Contains(to, named)
+	}
+	if w.linked && strings.Contains(word, "..") {
+		return []string{string(markValue)}
+	}
+	return to
+}
+
+// each is what a word may mean as a path, from wherever it may be.
+func (w *walker) each(word string) (paths []string) {
+	for _, dir := range w.dirs {
+		at := string(markValue)
+		switch {
+		case path.IsAbs(word):
+			at = w.p.canonical("/", word, w.links)
+		case !unknown(dir) && !unknown(word):
+			at = w.p.canonical(dir, word, w.links)
+		}
+		paths = mergeDirs(paths, []string{at})
+	}
+	return paths
+}
+
+// inWorkspace reports whether a path lies in the workspace, from wherever it may be.
+func (w *walker) inWorkspace(word string) bool {
+	return !slices.ContainsFunc(w.each(word), func(at string) bool { return under(at, w.p.place.Workspace) != yes })
 }
 
 func lost(w *walker, _ *call) bool {

@@ -19,7 +19,7 @@ func (r *report) edits(a Action) bool {
 }
 
 // works reports whether an action is a build or a test, with looking and edits around it, that a sandbox can hold.
-func (r *report) works(a Action) bool {
+func (r *report) works() bool {
 	return r.sandboxed && r.all(func(i int, c command) bool { return c.looks || c.builds || r.editsBy(i) }) &&
 		!slices.ContainsFunc(r.uses, func(u use) bool { return u.redir && !u.editable() })
 }

@@ -43,12 +43,8 @@ func (w *walker) exec(words []string) {
 	c.name = path.Base(first)
 	w.r.chosen = w.r.chosen || c.name == "set" || c.name == "trap" || c.name == "shopt" // set -e ends at what fails
 	if strings.Contains(first, "/") {
-		named := first
-		if !path.IsAbs(first) {
-			named = path.Join(w.dirs[0], first)
-		}
 		// It may be a link of the workspace to a program elsewhere, as .venv/bin/python is: a sandbox holds that as well.
-		if !unknown(w.dirs[0]) && (under(path.Clean(named), w.p.place.Workspace) == yes || under(w.p.canonical(w.dirs[0], first, w.links), w.p.place.Workspace) == yes) {
+		if w.inWorkspace(first) || w.inWorkspace(path.Dir(first)) {
 			w.builds(&c) // a program of the workspace
 			return
 		}

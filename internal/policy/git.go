@@ -89,11 +89,11 @@ func gitCommand(w *walker, c *call) bool {
 		case a == "-C":
 			dirs := w.dirs
 			defer func() { w.dirs = dirs }()
-			if !certain(val) || unknown(dirs[0]) {
+			if !certain(val) || slices.ContainsFunc(dirs, unknown) {
 				w.r.add(Ask, askUnknown, "The folder %s is known only when it runs.", readable(val))
 			} else {
-				w.dirs = []string{w.p.canonical(dirs[0], val, w.links)}
 				w.touch(val, Read, c.at, false, false)
+				w.dirs = w.each(val)
 			}
 		case a == "-c":
 			key, v, _ := strings.Cut(val, "=")

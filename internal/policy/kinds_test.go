@@ -141,6 +141,21 @@ func TestServicesAreHeld(t *testing.T) {
 	}
 }
 
+// A cd may fail, and what follows is then somewhere else than it seems; after && it is where the cd led.
+func TestFoldersAfterCd(t *testing.T) {
+	p := linesPolicy(t)
+	for command, want := range map[string]Verdict{
+		"cd nope; cd ..; echo x > .bashrc": Ask, "cd nope; cd ..; cat x": Ask, "cd a; cd /ws/nope/..; git -C . status": Allow, "cd nope; cd ..; git -C home status": Ask,
+		"cd nope; cd ../..; cat home/u/.ssh/id_rsa": Deny, "cd a/b; echo x > $PWD/../../y": Ask, "cd a/b; echo x > ~+/../../y": Ask, "cd nope; ../x": Ask, "cd nope; cd ..; sh x.sh": Ask,
+		"cd web && npm test && cd ../api && npm test": Allow, "cd web; npm test": Allow, "cd web && ls && cd .. && ls": Allow, "cd web; cd ../..; cat x": Ask, "(cd web && npm test) && cd api && npm test": Allow,
+		"cd web && cd src && echo x > y": Allow, "cd web && go test ./... || cd ..; cat x": Ask, "cd web & cd ..; cat x": Ask, "! cd web && cd ..; cat x": Ask,
+	} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict != want {
+			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+}
+
 // Small looks of every day, and what stands right beside them.
 func TestDailyLooks(t *testing.T) {
 	p := linesPolicy(t)

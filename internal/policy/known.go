@@ -126,11 +126,11 @@ func (w *walker) ownRepository(key string) bool {
 
 // enter goes to the folder that git is told to work in.
 func (w *walker) enter(dir string) {
-	if !certain(dir) || unknown(w.dirs[0]) {
+	if !certain(dir) {
 		w.dirs = []string{string(markValue)}
 		return
 	}
-	w.dirs = []string{w.p.canonical(w.dirs[0], dir, w.links)}
+	w.dirs = w.each(dir)
 }
 
 // wrapped judges the command that another one runs.

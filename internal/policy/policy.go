@@ -235,7 +235,7 @@ func (p *Policy) Hides(path string) bool {
 
 // verdict goes through the order.
 func (p *Policy) verdict(a Action, r *report) Decision {
-	if f, ok := r.worst(Deny); ok {
+	if f, ok := r.first(Deny); ok {
 		return Decision{Verdict: Deny, Rule: "floor: " + f.rule, Why: f.why, Floor: true, Fixed: true}
 	}
 	if c, ok := p.anyOf(p.deny, a, r, yes); ok {
@@ -314,7 +314,7 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 		d.Why = r.changing()
 	case r.edits(a):
 		d.Verdict, d.Why, d.Confined = Allow, "It edits files of the workspace.", HeldToWorkspace
-	case r.works(a):
+	case r.works():
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "builds and tests", "A sandbox holds it to the workspace, without a network.", HeldToWorkspace
 	case own:
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "its own worktree", "A sandbox holds it to the task's own worktree, without a network.", HeldToWorkspace
@@ -333,7 +333,7 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 
 // writesFiles names the tools that change files and nothing else.
 func writesFiles(tool string) bool {
-	return slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit"}, tool)
+	return slices.Contains([]string{"Write", "Edit", "MultiEdit"}, tool)
 }
 
 // Forbids says why a command that a person gave may not be run all the same, if a rule or the floor denies it. What

@@ -95,8 +95,8 @@ func (r *report) host(h string) {
 	}
 }
 
-// worst is the first finding of a verdict.
-func (r *report) worst(v Verdict) (finding, bool) {
+// first is the first finding of a verdict.
+func (r *report) first(v Verdict) (finding, bool) {
 	i := slices.IndexFunc(r.findings, func(f finding) bool { return f.verdict == v })
 	if i < 0 {
 		return finding{}, false
@@ -133,7 +133,7 @@ func (r *report) looks() bool {
 
 // changing names the first thing that is not known to be looking.
 func (r *report) changing() string {
-	if f, ok := r.worst(Ask); ok {
+	if f, ok := r.first(Ask); ok {
 		return f.why
 	}
 	for _, c := range r.cmds {

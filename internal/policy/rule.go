@@ -175,7 +175,7 @@ func kindOf(tool string) kind {
 		return kindCommand
 	case "Read", "Grep", "Glob", "LS":
 		return kindRead
-	case "Write", "Edit", "MultiEdit", "NotebookEdit":
+	case "Write", "Edit", "MultiEdit":
 		return kindWrite
 	case "WebFetch":
 		return kindHost

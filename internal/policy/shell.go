@@ -14,7 +14,7 @@ const (
 	maxStmts  = 2000     // statements that are judged, those of loops and functions each time
 	maxDepth  = 12       // shells within shells, functions within functions
 	maxItems  = 16       // words of a for loop that are gone through one by one
-	maxDirs   = 4        // folders in which a command may be running
+	maxDirs   = 8        // folders in which a command may be running
 )
 
 // parsers are kept: making one costs more than parsing a command.
@@ -64,6 +64,7 @@ type walker struct {
 	called  map[string]bool
 	links   map[string]string // symlinks the source itself makes
 	dirs    []string          // where it may be running, the likely one first
+	went    []string          // where the last cd leads to, if it succeeds
 	locals  map[string]bool   // variables of the function that is running
 	linked  bool              // it went through a symlink: what ".." is for cd is not known
 	oddIFS  bool
@@ -331,22 +332,46 @@ func (w *walker) binary(c *syntax.BinaryCmd) {
 		})
 		w.piped, w.fed = piped, fed
 	case syntax.AndStmt:
-		before, from := w.dirs, len(w.r.cmds)
-		w.stmt(c.X)
-		w.choosing(from, c.X)
-		if after := w.dirs; endsInCd(c.X) && len(after) > 1 {
-			w.dirs = after[:1]
-			w.branch(func() { w.stmt(c.Y) })
-			w.dirs = mergeDirs(w.dirs, before)
-			return
-		}
-		w.branch(func() { w.stmt(c.Y) })
+		w.and(c)
 	default:
 		from := len(w.r.cmds)
 		w.stmt(c.X)
 		w.choosing(from, c.X)
 		w.branch(func() { w.stmt(c.Y) })
 	}
+}
+
+// and judges a list of && and returns where it is if all of it succeeded; afterwards it may be in any of the folders on the way.
+func (w *walker) and(c *syntax.BinaryCmd) (succeeded []string) {
+	from := len(w.r.cmds)
+	at := w.succeeding(c.X)
+	w.choosing(from, c.X)
+	whole := w.dirs
+	w.dirs = at
+	w.branch(func() { succeeded = w.succeeding(c.Y) })
+	w.dirs = mergeDirs(w.dirs, whole)
+	return succeeded
+}
+
+// succeeding judges a statement and returns where it is if that succeeded.
+func (w *walker) succeeding(s *syntax.Stmt) []string {
+	plain := !s.Background && !s.Negated
+	switch c := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		if c.Op == syntax.AndStmt && plain {
+			return w.and(c)
+		}
+	case *syntax.CallExpr:
+		if plain && len(c.Args) > 0 && c.Args[0].Lit() == "cd" {
+			w.went = nil
+			if w.stmt(s); w.went != nil {
+				return w.went
+			}
+			return w.dirs
+		}
+	}
+	w.stmt(s)
+	return w.dirs
 }
 
 // said is what the commands between from and to print, when that is known: an echo, or a cat of a
@@ -374,14 +399,3 @@ func (w *walker) said(from, to int) *string {
 
 // extent is how long a part of a source is.
 func extent(n syntax.Node) int { return int(n.End().Offset() - n.Pos().Offset()) }
-
-// endsInCd reports whether what follows a statement after && runs in the folder that it went to.
-func endsInCd(s *syntax.Stmt) bool {
-	switch c := s.Cmd.(type) {
-	case *syntax.CallExpr:
-		return len(c.Args) > 0 && c.Args[0].Lit() == "cd" && !s.Background && !s.Negated
-	case *syntax.BinaryCmd:
-		return c.Op == syntax.AndStmt && endsInCd(c.Y)
-	}
-	return false
-}

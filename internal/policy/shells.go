@@ -101,7 +101,7 @@ func (w *walker) scripted(c *call, file string, args []string) {
 		w.touch(file, Read, c.at, false, false)
 		w.judgeArgs(call{name: c.name, args: args, at: c.at})
 	}
-	if certain(file) && !unknown(w.dirs[0]) && under(w.p.canonical(w.dirs[0], file, w.links), w.p.place.Workspace) == yes {
+	if certain(file) && w.inWorkspace(file) {
 		w.r.cmds[c.at].builds = true
 		w.softly(judge)
 		return

@@ -281,6 +281,9 @@ func (w *walker) homeOf(user string) (string, bool) {
 		}
 		return home, true
 	case user == "+":
+		if len(w.dirs) > 1 {
+			return string(markValue), true
+		}
 		return w.dirs[0], true
 	case user == "-":
 		return string(markValue), true

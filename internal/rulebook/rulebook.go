@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/policy"
@@ -89,8 +90,11 @@ func ruleOf(r config.Rule, from string) policy.Rule {
 	return policy.Rule{Verdict: policy.Verdict(verdict), Match: match, In: r.In, Why: r.Why, From: from, Untrusted: r.Untrusted}
 }
 
-// ResolveLinks follows the symlinks of what exists of a path.
+// ResolveLinks follows the symlinks of what exists, and can be looked at, of a path.
 func ResolveLinks(path string) string {
+	if real, err := beneath.Resolve(path); err == nil {
+		return real
+	}
 	rest := ""
 	for p := path; ; p = filepath.Dir(p) {
 		if real, err := filepath.EvalSymlinks(p); err == nil {

@@ -94,6 +94,24 @@ func TestOthersWorkInTheirFolders(t *testing.T) {
 	}
 }
 
+// A link that leads to nothing yet is judged by where it leads: what is written through it is made there.
+func TestLinkToNothing(t *testing.T) {
+	b, work := book(t, config.Config{})
+	if err := os.Symlink(filepath.Join(filepath.Dir(work), "nothing", "there"), filepath.Join(work, "out")); err != nil {
+		t.Fatal(err)
+	}
+	if got := ResolveLinks(filepath.Join(work, "out", "x")); got != filepath.Join(filepath.Dir(work), "nothing", "there", "x") {
+		t.Errorf("it leads to %s", got)
+	}
+	p, err := b.Policy(work, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := p.Decide(policy.Action{Tool: "Bash", Command: "echo x > out", Mode: policy.ModeAcceptEdits, Sandboxed: true}); d.Verdict != policy.Ask {
+		t.Errorf("%s by %s", d.Verdict, d.Rule)
+	}
+}
+
 func TestWhatAPersonWroteIsNotSpoiled(t *testing.T) {
 	b, work := book(t, config.Config{})
 	text := `# mine

@@ -81,9 +81,9 @@ func (w *Workspace) Rel(path string) (string, error) {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(w.dir, full)
 	}
-	resolved, err := resolveExisting(filepath.Clean(full), maxLinks)
+	resolved, err := beneath.Resolve(full)
 	if err != nil {
-		return "", err
+		return "", td.Errorf(td.Refused, "resolve %s: %w", path, err)
 	}
 	rel, err := filepath.Rel(w.dir, resolved)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -280,37 +280,4 @@ func linkIn(err error) string {
 
 func outside(path, dir string) error {
 	return td.Errorf(td.Refused, "%s is outside the workspace %s", path, dir)
-}
-
-// maxLinks is how many dangling symlinks may lead on to one another.
-const maxLinks = 40
-
-// resolveExisting follows the symlinks of the longest part of path that exists.
-func resolveExisting(path string, links int) (string, error) {
-	rest := ""
-	for p := path; ; {
-		real, err := filepath.EvalSymlinks(p)
-		if err == nil {
-			return filepath.Join(real, rest), nil
-		}
-		if !os.IsNotExist(err) {
-			return "", td.Errorf(td.Refused, "resolve %s: %w", path, err)
-		}
-		// A symlink whose target is missing exists itself: where it points is what would be made.
-		if target, lerr := os.Readlink(p); lerr == nil {
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(filepath.Dir(p), target)
-			}
-			if links == 0 {
-				return "", td.Errorf(td.Refused, "resolve %s: too many symlinks", path)
-			}
-			return resolveExisting(filepath.Join(target, rest), links-1)
-		}
-		parent := filepath.Dir(p)
-		if parent == p {
-			return "", td.Errorf(td.Refused, "resolve %s: %w", path, err)
-		}
-		rest = filepath.Join(filepath.Base(p), rest)
-		p = parent
-	}
 }
