@@ -342,7 +342,7 @@ func (r simRepo) Contains(_ context.Context, young, old string) (bool, error) {
 }
 
 // Rules has none: no work of the simulation changes them.
-func (r simRepo) Rules(context.Context, string, string) ([]merge.RuleFile, error) { return nil, nil }
+func (r simRepo) Reserved(context.Context, string, string) ([]merge.Reserved, error) { return nil, nil }
 
 func (r simRepo) Tree(_ context.Context, id string) (string, error) { return "tree of " + id, nil }
 
