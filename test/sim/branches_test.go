@@ -341,7 +341,7 @@ func (r simRepo) Contains(_ context.Context, young, old string) (bool, error) {
 	return r.history(number(young))[number(old)], nil
 }
 
-// Rules has none: no work of the simulation changes them.
+// Reserved has none: no work of the simulation changes what is.
 func (r simRepo) Reserved(context.Context, string, string) ([]merge.Reserved, error) { return nil, nil }
 
 func (r simRepo) Tree(_ context.Context, id string) (string, error) { return "tree of " + id, nil }
