@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -55,6 +56,35 @@ func TestConfinedCallsAreHeld(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What asks a service keeps its network and gives up what else it could do with it: to write, and to run what others wrote.
+func TestHeldTo(t *testing.T) {
+	for _, c := range []struct {
+		held     policy.Confinement
+		from     sandbox.Files
+		files    sandbox.Files
+		network  sandbox.Network
+		writes   int
+		required bool
+	}{
+		{policy.Unconfined, sandbox.WorkspaceWrite, sandbox.WorkspaceWrite, sandbox.NetworkProxy, 1, false},
+		{policy.HeldToLooking, sandbox.WorkspaceWrite, sandbox.ReadOnly, sandbox.NetworkOff, 0, true},
+		{policy.HeldToWorkspace, sandbox.Full, sandbox.WorkspaceWrite, sandbox.NetworkOff, 1, true},
+		{policy.HeldToService, sandbox.WorkspaceWrite, sandbox.ReadOnly, sandbox.NetworkProxy, 0, true},
+		{policy.HeldToService, sandbox.Full, sandbox.ReadOnly, sandbox.NetworkProxy, 0, true},
+	} {
+		p := HeldTo(&sandbox.Profile{Files: c.from, Network: sandbox.NetworkProxy, Workspace: "/w", Write: []string{"/out"}}, c.held)
+		if p.Files != c.files || p.Network != c.network || len(p.Write) != c.writes || p.Required != c.required {
+			t.Errorf("%q: %+v", c.held, p)
+		}
+		if service := c.held == policy.HeldToService; p.Outside != service || slices.Contains(p.Others, "/out") != service {
+			t.Errorf("%q: %+v", c.held, p)
+		}
+	}
+	if HeldTo(nil, policy.HeldToService) != nil {
+		t.Error("where there is no sandbox, there is none")
 	}
 }
 

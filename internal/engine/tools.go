@@ -396,7 +396,13 @@ func HeldTo(p *sandbox.Profile, held policy.Confinement) *sandbox.Profile {
 	if p == nil || held == policy.Unconfined {
 		return p
 	}
-	p.Required, p.Network = true, sandbox.NetworkOff
+	p.Required = true
+	if held == policy.HeldToService {
+		p.Files, p.Outside = sandbox.ReadOnly, true
+		p.Others, p.Write = append(slices.Clone(p.Others), p.Write...), nil
+		return p
+	}
+	p.Network = sandbox.NetworkOff
 	switch {
 	case held == policy.HeldToLooking:
 		p.Files, p.Write = sandbox.ReadOnly, nil

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -49,10 +50,19 @@ var withheld = []string{
 // gitTold is what git is told: not to take plain files of a project that look like a bare repository for one, and run
 // what the config among them names; and not to clean up on its own in the background, where it would be killed with the
 // command that it comes after; and to keep objects one by one, not in packs (see store).
-var gitTold = []string{
-	"GIT_CONFIG_COUNT=5", "GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit", "GIT_CONFIG_KEY_1=gc.auto", "GIT_CONFIG_VALUE_1=0",
-	"GIT_CONFIG_KEY_2=fetch.unpackLimit", "GIT_CONFIG_VALUE_2=1000000000", "GIT_CONFIG_KEY_3=receive.unpackLimit", "GIT_CONFIG_VALUE_3=1000000000",
-	"GIT_CONFIG_KEY_4=core.bigFileThreshold", "GIT_CONFIG_VALUE_4=16g",
+var gitTold = gitConfigured(gitToldSettings)
+
+var gitToldSettings = [][2]string{
+	{"safe.bareRepository", "explicit"}, {"gc.auto", "0"}, {"fetch.unpackLimit", "1000000000"}, {"receive.unpackLimit", "1000000000"}, {"core.bigFileThreshold", "16g"},
+}
+
+// gitConfigured are the variables that tell git settings, which win over those of any file.
+func gitConfigured(settings [][2]string) []string {
+	env := []string{fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings))}
+	for i, s := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
+	}
+	return env
 }
 
 // Environ is what may pass of the environment base to a process that is not the daemon's own. Whatever holds a

@@ -146,7 +146,7 @@ func (p Profile) mountOwn(hidden []string, repos []repository) (bare []string, e
 		return nil, err
 	}
 	if p.Files != WorkspaceWrite {
-		return bare, nil
+		return bare, p.bar()
 	}
 	return bare, p.protect(repos)
 }
@@ -221,7 +221,7 @@ func over(what, path string, flags int, attr unix.MountAttr) error {
 // mask covers what is hidden, so that names cannot be listed nor sockets used either, which Landlock has no
 // rule for. What holds something that the command needs stays bare, for Landlock to hide.
 func (p Profile) mask(hidden []string) (bare []string, err error) {
-	needed := append(slices.Clone(p.Write), p.Workspace, p.Temp)
+	needed := append(slices.Concat(p.Write, p.sockets()), p.Workspace, p.Temp)
 	var done []string
 	for _, path := range hidden {
 		info, err := os.Lstat(path)

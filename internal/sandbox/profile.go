@@ -56,7 +56,11 @@ type Profile struct {
 	// .git is read-only. A linked worktree of the task's own (Refs), and repositories below the workspace, are not concerned.
 	GitWrite bool `json:"git_write,omitempty"`
 	// Refs are the folders of references, like refs/heads/mine, that a command in a linked worktree may change; none: all.
-	Refs   []string `json:"refs,omitempty"`
+	Refs []string `json:"refs,omitempty"`
+	// Outside lets a command run only programs that no command can change: they lie outside of all that commands can write. See environment and bar.
+	Outside bool `json:"outside,omitempty"`
+	// Others are what other commands may change besides the workspace, and this one neither changes nor runs. Of these it sees sockets only.
+	Others []string `json:"others,omitempty"`
 	Proxy  string   `json:"proxy,omitempty"` // unix socket of the daemon's proxy
 	Limits Limits   `json:"limits"`
 }
@@ -84,10 +88,13 @@ func (p Profile) check() error {
 	if p.Network == NetworkProxy && !filepath.IsAbs(p.Proxy) {
 		return fmt.Errorf("a sandbox with a proxy needs its socket")
 	}
+	if p.Outside && (p.Files != ReadOnly || !p.Required) {
+		return fmt.Errorf("a sandbox for programs from outside has to be read-only and required")
+	}
 	if p.Files == WorkspaceWrite && p.Workspace == "" {
 		return fmt.Errorf("a sandbox of files needs a workspace")
 	}
-	for _, path := range slices.Concat(p.Write, p.See, p.Cache, p.Blank, p.Hide, p.Seal, []string{p.Workspace, p.Temp, p.Layers}) {
+	for _, path := range slices.Concat(p.Write, p.Others, p.See, p.Cache, p.Blank, p.Hide, p.Seal, []string{p.Workspace, p.Temp, p.Layers}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
 		}

@@ -186,9 +186,14 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 		return "", "", err
 	}
 	id = rand.Text()
+	env := cmd.Profile.environment(os.Environ(), cmd.Env)
+	shell, err := s.shellFor(cmd.Profile, env)
+	if err != nil {
+		return "", "", err
+	}
 	raw, err := json.Marshal(spec{
-		ID: id, Boot: boot, Shell: s.shell, Script: cmd.Shell, Dir: cmd.Dir,
-		Env:     append(scrub(os.Environ(), cmd.Env), marks(s.Dir, cmd)...),
+		ID: id, Boot: boot, Shell: shell, Script: cmd.Shell, Dir: cmd.Dir,
+		Env:     append(env, marks(s.Dir, cmd)...),
 		Timeout: cmd.Timeout, Background: cmd.Background,
 		Task: cmd.Task, Run: cmd.Run, Step: cmd.Step, Since: time.Now(), Profile: cmd.Profile,
 	})
@@ -220,6 +225,21 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 		return "", "", td.Errorf(td.Storage, "name spool folder of %s: %w", name, errors.Join(err, os.RemoveAll(fresh)))
 	}
 	return dir, id, nil
+}
+
+// shellFor is the shell for a command with this profile and environment.
+func (s *Spool) shellFor(p *Profile, env []string) (string, error) {
+	if p == nil || !p.Outside {
+		return s.shell, nil
+	}
+	for _, kv := range env {
+		if path, ok := strings.CutPrefix(kv, "PATH="); ok {
+			if shell := p.outsideShell(path); shell != "" {
+				return shell, nil
+			}
+		}
+	}
+	return "", td.Errorf(td.Unavailable, "find a shell: no folder of PATH lies outside of what commands can write")
 }
 
 // Find looks for what became of the command started under this name, and claims it if it runs: its time

@@ -84,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"chat":   chat,
 			"web":    web,
 			"memory": memory,
+			"apart":  apart,
 		},
 		RequireUniqueNames: true,
 	})
@@ -348,6 +349,22 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: keep name, after a command with output")
 	}
 	ts.Setenv(args[0], words[0])
+}
+
+// apart NAME makes a folder that lies in no temp folder, and puts its path into the variable: programs that a command with a network may run
+// are looked for there.
+func apart(ts *testscript.TestScript, neg bool, args []string) {
+	home, err := os.UserHomeDir()
+	ts.Check(err)
+	for _, dir := range []string{"/var/lib", home} {
+		var made string
+		if made, err = os.MkdirTemp(dir, "taskdaemon-script"); err == nil {
+			ts.Defer(func() { _ = os.RemoveAll(made) })
+			ts.Setenv(args[0], made)
+			return
+		}
+	}
+	ts.Fatalf("make a folder apart: %v", err)
 }
 
 // await FILE [TEXT] waits until the file exists and contains the text; ! await FILE until it is gone.
