@@ -15,7 +15,8 @@ type base struct {
 	ns   int // descriptor of the namespace
 	sum  uint64
 	slot *slot // of the layers; nil: there are none
-	told bool  // the temp folder has a file of git settings
+	// The settings of git that commands see, and where.
+	settings, settingsAt string
 }
 
 // baseFor is the base of a profile: that of the command before, unless something that it was made from has changed.
@@ -36,9 +37,9 @@ func (s *shim) baseFor(p Profile) (*base, error) {
 		}
 		layers = b.slot.dir
 	}
-	b.told = tellGit(p.Temp, os.Getenv)
+	b.settings, b.settingsAt = toldSettings(os.Getenv), p.settingsPlace()
 	err := onThread(func() (err error) {
-		if err := p.mountBase(layers); err != nil {
+		if err := p.mountBase(layers, b.settingsAt); err != nil {
 			return err
 		}
 		if b.ns, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {

@@ -28,8 +28,8 @@ type cell struct {
 	gone chan struct{}
 	temp string // where the command's temp folder is, as it sees it
 
-	told    bool // the temp folder has a file of git settings
-	mounted bool // it has a mount namespace of its own
+	settings string // folder with its settings of git; empty: it has none
+	mounted  bool   // it has a mount namespace of its own
 
 	repos []repository // of the workspace, that must stay what they are
 	had   before       // what there was before the command
@@ -88,9 +88,12 @@ func (e mountError) Unwrap() error { return e.error }
 func (s *shim) openCell(p Profile, is *island, missing []error, b *base) (*cell, error) {
 	c := &cell{work: make(chan func()), gone: make(chan struct{}), temp: p.Temp, mounted: b != nil}
 	if b != nil {
-		c.told = b.told
+		c.settings = b.settingsAt
 	} else if p.Files != Full {
-		c.told = tellGit(p.Temp, os.Getenv)
+		var err error
+		if c.settings, err = tellGit(s.dir, os.Getenv); err != nil {
+			return nil, err
+		}
 	}
 	if p.Files == WorkspaceWrite {
 		c.repos = p.repositories()
@@ -204,6 +207,11 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 		if hidden, err = p.mountOwn(hidden, c.repos); err != nil {
 			return nil, mountError{err}
 		}
+		if c.settings != "" {
+			if err := p.mountSettings(c.settings, b.settings); err != nil {
+				return nil, mountError{err}
+			}
+		}
 		if p.ownShm() {
 			if fd, err := unix.Open("/dev/shm", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 				c.shm = os.NewFile(uintptr(fd), "/dev/shm")
@@ -224,6 +232,9 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 			return missing, err
 		}
 		defer rules.close()
+		if c.settings != "" {
+			rules.allow(c.settings, rightsRead&^unix.LANDLOCK_ACCESS_FS_EXECUTE|rightsWrite)
+		}
 		if version < landlockScope {
 			missing = append(missing, errors.New("the kernel's Landlock does not keep signals in"))
 		}
@@ -309,8 +320,12 @@ func (s *shim) environ(c *cell) []string {
 	if c.temp != "" {
 		set(c.temp, "TMPDIR")
 	}
-	if c.told {
-		set(filepath.Join(c.temp, gitSettingsFile), "GIT_CONFIG_GLOBAL")
+	if p := s.spec.Profile; p.Files != Full {
+		settings := os.DevNull
+		if c.settings != "" {
+			settings = filepath.Join(c.settings, gitSettingsFile)
+		}
+		set(settings, "GIT_CONFIG_GLOBAL")
 		set("1", "GIT_CONFIG_NOSYSTEM")
 	}
 	if p := s.spec.Profile; !c.mounted && p.Files == WorkspaceWrite && len(p.Cache)+len(p.Blank) > 0 {

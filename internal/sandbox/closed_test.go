@@ -301,4 +301,7 @@ func TestClosedWithoutMounts(t *testing.T) {
 	if got := y.works("git config --list"); !strings.Contains(got, "user.name=Ann") || strings.Contains(got, "canary") {
 		t.Errorf("git says %q", got)
 	}
+	y.hostileToSettings()
+	y.works("git config --global user.name Bob && test $(git config user.name) = Bob")
+	y.works("test $(git config user.name) = Ann")
 }

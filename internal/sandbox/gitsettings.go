@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,8 @@ import (
 
 // A person's settings of git say who they are, which a commit needs, and may hold tokens: in the address of a proxy or a remote, in an
 // extra header, in an alias. So their files are closed like the rest of the home, and commands find a file with the settings of the
-// list below in the task's temp folder, named by GIT_CONFIG_GLOBAL.
+// list below, named by GIT_CONFIG_GLOBAL. The file is each command's own, and another command can neither see nor change it: git runs what it names. Not in the
+// temp folder, which the commands of a task share: a job could put another file there at any time, for a git that has the network.
 
 // gitSettings are what commands see of a person's settings: who they are and how they want their commits and lines to be. A name
 // that ends with a dot is a whole section.
@@ -28,8 +30,11 @@ var gitSettings = []string{
 	"index.version", "feature.manyfiles", "submodule.recurse", "safe.directory", "advice.", "i18n.commitencoding", "i18n.logoutputencoding",
 }
 
-// gitSettingsFile is the name of the file in the temp folder.
-const gitSettingsFile = ".gitconfig"
+// The names of the folder and the file in it. git makes a file beside the one that it changes.
+const (
+	gitSettingsDir  = "git"
+	gitSettingsFile = "config"
+)
 
 // maxGitSettings bounds what is read of a person's settings.
 const maxGitSettings = 256 << 10
@@ -60,37 +65,51 @@ func gitSettingsFiles(getenv func(string) string) []string {
 	return files
 }
 
-// tellGit writes the settings that commands may see into the temp folder, and reports whether there is such a file. Commands of the
-// task can write there: the file is made under a new name, and takes the place of whatever has its own.
-func tellGit(temp string, getenv func(string) string) bool {
-	if temp == "" {
-		return false
-	}
+// toldSettings is the text of the file of settings that commands may see.
+func toldSettings(getenv func(string) string) string {
 	var settings []gitSetting
 	for _, path := range gitSettingsFiles(getenv) {
 		settings = append(settings, parseGitSettings(readUpTo(path, maxGitSettings))...)
 	}
-	text := formatGitSettings(settings, gitSetting.allowed)
-	dir, err := os.OpenRoot(temp)
-	if err != nil {
-		return false
+	return formatGitSettings(settings, gitSetting.allowed)
+}
+
+// tellGit makes the folder of settings of a command that has no mounts, in its spool folder, and returns it. Landlock opens it to this command alone.
+func tellGit(spool string, getenv func(string) string) (dir string, err error) {
+	dir = filepath.Join(spool, gitSettingsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make folder for git settings: %w", err)
 	}
-	defer dir.Close()
-	fresh := gitSettingsFile + ".new"
-	_ = dir.RemoveAll(fresh)
-	f, err := dir.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return false
+	if err := os.WriteFile(filepath.Join(dir, gitSettingsFile), []byte(toldSettings(getenv)), 0o600); err != nil {
+		return "", fmt.Errorf("write git settings: %w", err)
 	}
-	_, err = f.WriteString(text)
-	if cerr := f.Close(); err != nil || cerr != nil {
-		return false
+	return dir, nil
+}
+
+// settingsPlace is where a command that has mounts finds its folder of settings: in one of the folders that hold for it nothing but what it needs,
+// and that none can write. Empty: there is none.
+func (p Profile) settingsPlace() string {
+	sifted := p.sifted()
+	for _, dir := range append([]string{"/run", "/etc"}, sifted...) {
+		if slices.Contains(sifted, dir) {
+			return filepath.Join(dir, "taskdaemon-"+gitSettingsDir)
+		}
 	}
-	if dir.Rename(fresh, gitSettingsFile) != nil {
-		_ = dir.RemoveAll(gitSettingsFile)
-		return dir.Rename(fresh, gitSettingsFile) == nil
+	return ""
+}
+
+// mountSettings gives the calling thread's namespace a folder of settings that is in no other one.
+func (p Profile) mountSettings(place, text string) error {
+	if err := unix.Mount("tmpfs", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=700,size=4m,nr_inodes=64"); err != nil {
+		return fmt.Errorf("cover %s: %w", place, err)
 	}
-	return true
+	if err := os.WriteFile(filepath.Join(place, gitSettingsFile), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write git settings: %w", err)
+	}
+	if !p.Outside {
+		return nil
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, place, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
 func readUpTo(path string, most int64) string {

@@ -70,30 +70,61 @@ func TestGitSettings(t *testing.T) {
 	}
 }
 
-// TestTellGitFollowsNoLink checks that a link of a command's in the temp folder leads the shim nowhere.
-func TestTellGitFollowsNoLink(t *testing.T) {
-	temp, out := t.TempDir(), t.TempDir()
-	victim := filepath.Join(out, "victim")
-	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
+// TestGitSettingsOfEachCommand has a job change the settings in all ways that it can find, while another command of its task uses git.
+func TestGitSettingsOfEachCommand(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
 	}
-	for _, name := range []string{gitSettingsFile, gitSettingsFile + ".new"} {
-		if err := os.Symlink(victim, filepath.Join(temp, name)); err != nil {
-			t.Fatal(err)
+	y := newYard(t)
+	t.Setenv("HOME", y.home)
+	y.put(y.home+"/.gitconfig", "[user]\nname = Ann\n")
+	y.hostileToSettings()
+	if got := y.works("git config --global user.name Bob && git config --global alias.x status && git config user.name"); strings.TrimSpace(got) != "Bob" {
+		t.Errorf("within the command: %q", got)
+	}
+	y.p.Files = ReadOnly
+	y.hostileToSettings()
+	y.p.Outside = true
+	y.hostileToSettings()
+	y.fails("git config --global user.name Bob")
+	y.fails("echo x >> $GIT_CONFIG_GLOBAL")
+}
+
+// hostileToSettings is what a job of the same task tries.
+func (y *yard) hostileToSettings() {
+	y.t.Helper()
+	p := y.p
+	defer func() { y.p = p }()
+	y.p.Files, y.p.Outside = WorkspaceWrite, false
+	task := y.command("").Task
+	job := y.command(`plant() {
+	mkdir -p $(dirname $1) && printf '[core]\nsshCommand = planted\n[user]\nname = planted\n' > $1.x && mv -f $1.x $1
+	printf '[user]\nname = planted\n' > $1
+}
+touch ready
+while [ ! -e stop ]; do
+	plant $TMPDIR/.gitconfig; plant $TMPDIR/git/config; plant $GIT_CONFIG_GLOBAL; plant ` + y.s.Dir + `/victim/git/config
+	for p in /proc/[0-9]*; do plant $p/root$GIT_CONFIG_GLOBAL; done
+done 2> /dev/null`)
+	job.Task, job.Background = task, true
+	for _, name := range []string{"ready", "stop"} {
+		_ = os.Remove(filepath.Join(y.work, name))
+	}
+	proc := start(y.t, y.s, "job", job)
+	eventually(y.t, "the job runs", func() bool { return exists(y.work, "ready") })
+	y.p = p
+	victim := y.command("for i in $(seq 100); do git config user.name; git config core.sshCommand; done | sort -u")
+	victim.Task = task
+	res := wait(y.t, start(y.t, y.s, "victim", victim))
+	if got := strings.TrimSpace(string(res.Head)); got != "Ann" {
+		y.t.Errorf("with %s the settings say %q", p.Files, got)
+	}
+	y.put(y.work+"/stop", "")
+	wait(y.t, proc)
+	for _, name := range []string{"job", "victim"} {
+		if err := y.s.Remove(name); err != nil {
+			y.t.Error(err)
 		}
-	}
-	env := map[string]string{"HOME": out}
-	if err := os.WriteFile(filepath.Join(out, ".gitconfig"), []byte("[user]\nname = Ann\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if !tellGit(temp, func(name string) string { return env[name] }) {
-		t.Error("git is not told")
-	}
-	if raw, err := os.ReadFile(victim); err != nil || string(raw) != "mine" {
-		t.Errorf("the victim: %q, %v", raw, err)
-	}
-	if raw, err := os.ReadFile(filepath.Join(temp, gitSettingsFile)); err != nil || !strings.Contains(string(raw), "Ann") {
-		t.Errorf("told: %q, %v", raw, err)
 	}
 }
 

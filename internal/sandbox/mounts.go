@@ -41,7 +41,7 @@ func (p Profile) ownTemps() []string {
 // mount gives the calling thread a view of the files of its own, in one go and without layers: mountBase and mountOwn. It returns what
 // of hidden is there and could not be covered.
 func (p Profile) mount(hidden []string, repos []repository) (bare []string, err error) {
-	if err := p.mountBase(""); err != nil {
+	if err := p.mountBase("", ""); err != nil {
 		return nil, err
 	}
 	return p.mountOwn(hidden, repos)
@@ -49,8 +49,8 @@ func (p Profile) mount(hidden []string, repos []repository) (bare []string, err 
 
 // mountBase gives the calling thread a mount namespace that is read-only but for what the profile lets a command write, with private
 // temp folders, without the sockets of others, with what is needed of closed folders, and with layers in the folder of a slot, if
-// there is one.
-func (p Profile) mountBase(slot string) error {
+// there is one. It makes the folder place for each command to mount something on; empty: none.
+func (p Profile) mountBase(slot, place string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("make mount namespace: %w", err)
 	}
@@ -63,11 +63,11 @@ func (p Profile) mountBase(slot string) error {
 		return err
 	}
 	defer closeTrees(l.trees)
-	return p.cover(l.trees)
+	return p.cover(l.trees, place)
 }
 
 // cover makes the tree read-only and puts back what may be read and written.
-func (p Profile) cover(layers []tree) error {
+func (p Profile) cover(layers []tree, place string) error {
 	writable, err := cloneTrees(append(p.gitWritable(), p.Workspace), p.changeable())
 	if err != nil {
 		return err
@@ -76,7 +76,11 @@ func (p Profile) cover(layers []tree) error {
 	if err := freeze(); err != nil {
 		return err
 	}
-	if err := sift(p.sifted(), p.needed(), p.Blank); err != nil {
+	blank := slices.Clone(p.Blank)
+	if place != "" {
+		blank = append(blank, place)
+	}
+	if err := sift(p.sifted(), p.needed(), blank); err != nil {
 		return err
 	}
 	for _, t := range writable {
