@@ -28,6 +28,7 @@ func TestConfinedCallsAreHeld(t *testing.T) {
 	}{
 		"a test":                      {"make test", td.AcceptEditsMode, nil, sandbox.WorkspaceWrite, sandbox.NetworkOff, true},
 		"looking":                     {"ls -l", td.AcceptEditsMode, nil, sandbox.ReadOnly, sandbox.NetworkOff, true},
+		"a service":                   {"kubectl get pods", td.AcceptEditsMode, nil, sandbox.ReadOnly, sandbox.NetworkFull, true},
 		"a rule":                      {"mytool x", td.AcceptEditsMode, []policy.Rule{{Verdict: policy.Allow, Match: "Bash(mytool *)"}}, sandbox.WorkspaceWrite, sandbox.NetworkFull, false},
 		"plan, looking":               {"ls -l", td.PlanMode, nil, sandbox.ReadOnly, sandbox.NetworkOff, true},
 		"plan, a rule":                {"mytool x", td.PlanMode, []policy.Rule{{Verdict: policy.Allow, Match: "Bash(mytool *)"}}, sandbox.ReadOnly, sandbox.NetworkOff, true},
@@ -51,7 +52,7 @@ func TestConfinedCallsAreHeld(t *testing.T) {
 			}, func(b *bench, id td.TaskID) {
 				b.until(id, td.Completed)
 				p := got.Load()
-				if p == nil || p.Files != c.files || p.Network != c.network || p.Required != c.held || p.Files == sandbox.ReadOnly && len(p.Write) > 0 {
+				if p == nil || p.Files != c.files || p.Network != c.network || p.Required != c.held || p.Files == sandbox.ReadOnly && len(p.Write) > 0 || p.Outside != (name == "a service") {
 					t.Errorf("it ran with %+v", p)
 				}
 			})
