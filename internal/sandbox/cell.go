@@ -218,7 +218,7 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 			}
 		}
 	}
-	cut := closed{network: p.Network != NetworkFull && is == nil, unix: files && !c.mounted, memory: files && !c.mounted}
+	cut := closed{network: p.Network != NetworkFull && is == nil, unix: files && !c.mounted, memory: files && !c.mounted, modes: p.refusedModes()}
 	if p.Network != NetworkFull && is != nil {
 		if err := is.enter(); err != nil {
 			missing, cut.network = append(missing, err), true

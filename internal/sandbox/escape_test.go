@@ -218,6 +218,7 @@ func TestEscape(t *testing.T) {
 	t.Run("caches", func(t *testing.T) { hostileToCaches(t) })
 	t.Run("git", func(t *testing.T) { hostileToGit(t) })
 	t.Run("outside", func(t *testing.T) { hostileToOutside(t) })
+	t.Run("modes", func(t *testing.T) { hostileToModes(t) })
 	t.Run("network", func(t *testing.T) { hostileToNetwork(t) })
 	t.Run("sockets", func(t *testing.T) { hostileToSockets(t) })
 	t.Run("processes", func(t *testing.T) { hostileToProcesses(t) })

@@ -25,6 +25,8 @@ const (
 	dataArch = 4
 	dataArg0 = 16 // the low half, on little-endian machines
 	dataArg1 = 24
+	dataArg2 = 32
+	dataArg3 = 40
 )
 
 // filter is a program for the kernel in which every rule ends with an answer or goes on to the next.
@@ -67,8 +69,9 @@ type closed struct {
 	// Unix ones that could be connected to somebody: a filter cannot see to whom. Pairs, which are what processes
 	// of one command talk through, are made by another call and stay.
 	unix   bool
-	memory bool // memory, queues and semaphores of System V, which all processes of a user share
-	asks   bool // not taken away: a listener says which processes a command may change
+	memory bool   // memory, queues and semaphores of System V, which all processes of a user share
+	modes  uint32 // bits of a mode that no file may be given
+	asks   bool   // not taken away: a listener says which processes a command may change
 }
 
 // systemV are the calls by which processes that do not know each other share memory, and the like.
@@ -99,6 +102,7 @@ func systemCalls(network Network, cut closed) filter {
 			f.when(unix.BPF_JEQ, nr, unix.EPERM)
 		}
 	}
+	f.refuseModes(cut.modes)
 	for _, call := range aimedCalls {
 		f.only(call.nr, func(f *filter) {
 			if call.kinds { // its group may hold the shim, and its user has all other processes
