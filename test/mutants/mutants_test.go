@@ -33,6 +33,7 @@ var (
 	launched = []string{"./internal/sandbox", "-run", "Launch"}
 	escape   = []string{"./internal/sandbox", "-run", "TestEscape$/(others|git_folders)"}
 	standing = []string{"./internal/sandbox", "-run", "TestEscape$/standing"}
+	outside  = []string{"./internal/sandbox", "-run", "TestOutside|TestEscape$/outside"}
 	taken    = []string{"./internal/sandbox", "-run", "TestEscape$/memory"}
 
 	traps = []string{"./internal/sandbox", "-run", "TestGitTraps|TestCheckObject"}
@@ -356,6 +357,30 @@ var mutants = []mutant{
 	{
 		"a command has the person's terminals", "internal/sandbox/mounts.go",
 		"return mountTerminals()", "return nil", escape,
+	},
+	{
+		"what asks a service finds programs of the workspace", "internal/sandbox/outside.go",
+		"if p == nil || !p.Outside {", "if true {", outside,
+	},
+	{
+		"what asks a service runs programs of the workspace through a link", "internal/sandbox/outside.go",
+		"Attr_set: unix.MOUNT_ATTR_NOEXEC", "Attr_set: unix.MOUNT_ATTR_NODEV", outside,
+	},
+	{
+		"what asks a service has the shell of an unclean PATH", "internal/sandbox/spool.go",
+		"if p == nil || !p.Outside {", "if true {", outside,
+	},
+	{
+		"what asks a service can write", "internal/engine/tools.go",
+		"p.Files, p.Outside = sandbox.ReadOnly, true", "p.Outside = true", engine,
+	},
+	{
+		"a job changes the git settings of other commands", "internal/sandbox/cell.go",
+		"settings = filepath.Join(c.settings, gitSettingsFile)", "settings = filepath.Join(c.temp, \".gitconfig\")", []string{"./internal/sandbox", "-run", "TestGitSettingsOf"},
+	},
+	{
+		"a command makes a setuid program", "internal/sandbox/modes.go",
+		"return unix.S_ISUID | unix.S_ISGID", "return unix.S_ISGID", []string{"./internal/sandbox", "-run", "TestEscape$/modes"},
 	},
 	{
 		"a workspace opens whatever it says is its repository", "internal/sandbox/git.go",
