@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"taskdaemon/internal/fence"
 	"taskdaemon/internal/td"
 )
 
@@ -20,10 +22,13 @@ import (
 // mistake in the program.
 //
 // Fields with omitempty are optional. The tag jsonschema describes a field, enum lists the strings it
-// may be, min and max bound a number, or the length of a list or text.
+// may be, min and max bound a number, or the length of a list or text. The tag alias lists what models call a field
+// that know a like tool from elsewhere; they are told of it by no schema.
 type Shape[In any] struct {
 	raw      json.RawMessage
 	resolved *jsonschema.Resolved
+	fields   map[string]bool   // by the name that the schema has
+	aliases  map[string]string // of fields, by another name
 }
 
 // ShapeOf makes the shape of In. Its bytes are the same in every run of the program.
@@ -43,7 +48,18 @@ func ShapeOf[In any]() *Shape[In] {
 	if err != nil {
 		panic(fmt.Sprintf("tool: schema of %s: %v", reflect.TypeFor[In](), err))
 	}
-	return &Shape[In]{raw, resolved}
+	s := &Shape[In]{raw: raw, resolved: resolved, fields: map[string]bool{}, aliases: map[string]string{}}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[In]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if schema.Properties[name] == nil {
+			continue
+		}
+		s.fields[name] = true
+		for alias := range strings.FieldsFuncSeq(f.Tag.Get("alias"), func(r rune) bool { return r == ',' }) {
+			s.aliases[alias] = name
+		}
+	}
+	return s
 }
 
 // refine adds what the tags say, and takes out null, which a Go slice may be and an input may not.
@@ -110,23 +126,48 @@ func bound(tag string, p *jsonschema.Schema, number **float64, text, list **int)
 // Schema is what the model is told.
 func (s *Shape[In]) Schema() json.RawMessage { return s.raw }
 
-// Decode reads an input. The error tells the model what is wrong with it.
-func (s *Shape[In]) Decode(input json.RawMessage) (In, error) {
-	var in In
+// Decode reads an input. The error tells the model what is wrong with it. What it has beyond the schema is left out, and named.
+func (s *Shape[In]) Decode(input json.RawMessage) (in In, ignored []string, err error) {
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = json.RawMessage("{}")
 	}
 	var loose any
 	if err := json.Unmarshal(input, &loose); err != nil {
-		return in, td.Errorf(td.Invalid, "the input is not valid JSON: %w", err)
+		return in, nil, td.Errorf(td.Invalid, "the input is not valid JSON: %w", err)
+	}
+	if object, is := loose.(map[string]any); is {
+		var changed bool
+		if ignored, changed = s.fit(object); changed {
+			if input, err = json.Marshal(object); err != nil {
+				return in, nil, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
+			}
+		}
 	}
 	if err := s.resolved.Validate(loose); err != nil {
-		return in, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
+		return in, nil, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
 	}
 	if err := json.Unmarshal(input, &in); err != nil {
-		return in, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
+		return in, nil, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
 	}
-	return in, nil
+	return in, ignored, nil
+}
+
+// fit gives fields the names that they have here, and takes out what is none.
+func (s *Shape[In]) fit(object map[string]any) (ignored []string, changed bool) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if s.fields[name] {
+			continue
+		}
+		field := s.aliases[name]
+		if _, has := object[field]; field != "" && !has {
+			object[field] = object[name]
+		} else {
+			ignored = append(ignored, name)
+		}
+		delete(object, name)
+		changed = true
+	}
+	return ignored, changed
 }
 
 // explain cuts a validator's message down to what a model can use: it may repeat the whole input.
@@ -139,6 +180,15 @@ func explain(err error) string {
 	return msg
 }
 
+// ignoredText tells the model what of its input counted for nothing.
+func ignoredText(tool string, names []string) string {
+	var shown []string
+	for _, name := range names[:min(len(names), 5)] {
+		shown = append(shown, fence.Spell(strings.ToValidUTF8(name[:min(len(name), 40)], "?")))
+	}
+	return fmt.Sprintf("\n[%s has no argument %s; what you gave was ignored]", tool, strings.Join(shown, ", "))
+}
+
 // Define makes a tool from functions of its decoded input. t brings the rest; resolve may be nil for a
 // tool that is pure or a control.
 func Define[In any](
@@ -149,15 +199,23 @@ func Define[In any](
 	shape := ShapeOf[In]()
 	t.Schema = shape.Schema()
 	t.Prepare = func(ctx context.Context, env *Env, input json.RawMessage) (Call, error) {
-		in, err := shape.Decode(input)
+		in, ignored, err := shape.Decode(input)
 		if err != nil {
 			return Call{}, err
 		}
-		return prepare(ctx, env, in)
+		call, err := prepare(ctx, env, in)
+		if run := call.Run; run != nil && len(ignored) > 0 {
+			call.Run = func(ctx context.Context) (td.ToolResult, error) {
+				res, err := run(ctx)
+				res.Content += ignoredText(t.Name, ignored)
+				return res, err
+			}
+		}
+		return call, err
 	}
 	if resolve != nil {
 		t.Resolve = func(ctx context.Context, env *Env, input json.RawMessage, intent td.Intent) (Resolution, error) {
-			in, err := shape.Decode(input)
+			in, _, err := shape.Decode(input)
 			if err != nil {
 				return Resolution{}, err
 			}

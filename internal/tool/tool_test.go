@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestShape(t *testing.T) {
 	if !bytes.Equal(a, b) {
 		t.Errorf("got  %s\nwant %s", shape.Schema(), want)
 	}
-	if in, err := shape.Decode(json.RawMessage(`{"name":"x","size":3,"kind":"b","parts":["p"],"flag":true}`)); err != nil || in.Size != 3 || !*in.Flag {
+	if in, _, err := shape.Decode(json.RawMessage(`{"name":"x","size":3,"kind":"b","parts":["p"],"flag":true}`)); err != nil || in.Size != 3 || !*in.Flag {
 		t.Errorf("got %+v, %v", in, err)
 	}
 	for input, says := range map[string]string{
@@ -54,21 +55,59 @@ func TestShape(t *testing.T) {
 		`{"name":"x","kind":"c"}`:      "kind",
 		`{"name":"x","parts":null}`:    "parts",
 		`{"name":"x","parts":[]}`:      "parts",
-		`{"name":"x","Name":"y"}`:      "Name",
-		`{"name":"x","other":1}`:       "other",
 		`[]`:                           "array",
 		`{"name":`:                     "JSON",
 		`{"name":"x","size":1e400}`:    "JSON",
 		`{"name":"x"} {"name":"y"}`:    "JSON",
 		`{"name":"x","parts":[1,"2"]}`: "parts",
 	} {
-		_, err := shape.Decode(json.RawMessage(input))
+		_, _, err := shape.Decode(json.RawMessage(input))
 		if !td.IsKind(err, td.Invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that names %q", input, err, says)
 		}
 	}
-	if _, err := shape.Decode(json.RawMessage(`{"name":"x","kind":"` + strings.Repeat("c", 1<<20) + `"}`)); err == nil || len(err.Error()) > 1000 {
+	if _, _, err := shape.Decode(json.RawMessage(`{"name":"x","kind":"` + strings.Repeat("c", 1<<20) + `"}`)); err == nil || len(err.Error()) > 1000 {
 		t.Error("a huge input is repeated in the error")
+	}
+}
+
+// Models that know a like tool from elsewhere give its arguments other names, and more of them.
+func TestOtherNames(t *testing.T) {
+	type input struct {
+		Path string `json:"path" alias:"file_path,filename" min:"1"`
+		Size int    `json:"size,omitempty" max:"9"`
+	}
+	shape := ShapeOf[input]()
+	if strings.Contains(string(shape.Schema()), "file_path") {
+		t.Error("the schema tells other names")
+	}
+	for raw, want := range map[string]string{
+		`{"path":"a"}`:                                  "a []",
+		`{"file_path":"a"}`:                             "a []",
+		`{"filename":"a","size":3}`:                     "a []",
+		`{"path":"a","file_path":"b"}`:                  "a [file_path]",
+		`{"path":"a","Path":"b"}`:                       "a [Path]",
+		`{"path":"a","description":"x","z":{"path":1}}`: "a [description z]",
+	} {
+		in, ignored, err := shape.Decode(json.RawMessage(raw))
+		if got := fmt.Sprint(in.Path, " ", ignored); err != nil || got != want {
+			t.Errorf("%s: %s, %v", raw, got, err)
+		}
+	}
+	for _, raw := range []string{`{"file_path":""}`, `{"file_path":3}`, `{"description":"x"}`, `{"path":"a","size":10,"x":1}`} {
+		if _, _, err := shape.Decode(json.RawMessage(raw)); !td.IsKind(err, td.Invalid) {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	tl := Define(Tool{Name: "T"}, func(_ context.Context, _ *Env, in input) (Call, error) {
+		return Call{Run: func(context.Context) (td.ToolResult, error) { return td.ToolResult{Content: in.Path}, nil }}, nil
+	}, nil)
+	call, err := tl.Prepare(t.Context(), nil, json.RawMessage(`{"file_path":"a","why":"\u202e"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := call.Run(t.Context()); err != nil || res.Content != "a\n[T has no argument why; what you gave was ignored]" {
+		t.Errorf("%q, %v", res.Content, err)
 	}
 }
 
@@ -77,7 +116,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"name":"x","size":3.0,"name":"y"}`))
 	shape := ShapeOf[sample]()
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		in, err := shape.Decode(raw)
+		in, _, err := shape.Decode(raw)
 		if err == nil && (in.Name == "" || utf8.RuneCountInString(in.Name) > 5 || in.Size < 0 || in.Size > 9) {
 			t.Errorf("%q gave %+v", raw, in)
 		}

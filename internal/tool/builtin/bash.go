@@ -25,9 +25,9 @@ var (
 )
 
 type bashInput struct {
-	Command    string `json:"command" jsonschema:"given to the shell, in the workspace" min:"1"`
+	Command    string `json:"command" alias:"cmd" jsonschema:"given to the shell, in the workspace" min:"1"`
 	Timeout    int    `json:"timeout,omitempty" jsonschema:"seconds after which it is killed" min:"1" max:"600"`
-	Background bool   `json:"background,omitempty" jsonschema:"start it as a job and return at once; see BashOutput and BashKill"`
+	Background bool   `json:"background,omitempty" alias:"run_in_background" jsonschema:"start it as a job and return at once; see BashOutput and BashKill"`
 }
 
 // bashEvidence is what Resolve needs to know of a command in flight.

@@ -22,19 +22,19 @@ const (
 )
 
 type editInput struct {
-	Path string `json:"path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
+	Path string `json:"path" alias:"file_path,filepath,filename,absolute_path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
 	edit
 }
 
 // edit is one replacement in a file.
 type edit struct {
-	Old string `json:"old_string" jsonschema:"the exact text to replace, without line numbers" min:"1"`
-	New string `json:"new_string" jsonschema:"what to put in its place"`
+	Old string `json:"old_string" alias:"old_str,oldString" jsonschema:"the exact text to replace, without line numbers" min:"1"`
+	New string `json:"new_string" alias:"new_str,newString" jsonschema:"what to put in its place"`
 	All bool   `json:"replace_all,omitempty" jsonschema:"replace every occurrence; without it the text must occur once"`
 }
 
 type multiEditInput struct {
-	Path  string `json:"path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
+	Path  string `json:"path" alias:"file_path,filepath,filename,absolute_path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
 	Edits []edit `json:"edits" jsonschema:"made one after the other; all or none" min:"1"`
 }
 

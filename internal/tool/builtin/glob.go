@@ -21,7 +21,7 @@ const maxGlob = 1000
 
 type globInput struct {
 	Pattern string `json:"pattern" jsonschema:"like **/*.go or src/{a,b}/*.ts" min:"1"`
-	Path    string `json:"path,omitempty" jsonschema:"the folder to look in; the workspace if left out"`
+	Path    string `json:"path,omitempty" alias:"directory,dir" jsonschema:"the folder to look in; the workspace if left out"`
 }
 
 func globTool() tool.Tool {

@@ -20,7 +20,7 @@ const maxGrepLine = 500
 
 type grepInput struct {
 	Pattern   string `json:"pattern" jsonschema:"a regular expression (RE2)" min:"1"`
-	Path      string `json:"path,omitempty" jsonschema:"the file or folder to search; the workspace if left out"`
+	Path      string `json:"path,omitempty" alias:"file_path,filepath,filename,absolute_path" jsonschema:"the file or folder to search; the workspace if left out"`
 	Glob      string `json:"glob,omitempty" jsonschema:"only files whose name matches, like *.go; with a slash the path within the folder must match; with a leading ! those are left out"`
 	Mode      string `json:"output_mode,omitempty" jsonschema:"content: the matching lines (default); files: the paths; count: how many lines match in each file" enum:"content,files,count"`
 	Fold      bool   `json:"-i,omitempty" jsonschema:"ignore case"`

@@ -15,7 +15,7 @@ import (
 )
 
 type readInput struct {
-	Path   string `json:"path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
+	Path   string `json:"path" alias:"file_path,filepath,filename,absolute_path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
 	Offset int    `json:"offset,omitempty" jsonschema:"number of the first line to show, from 1" min:"1"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"how many lines to show at most" min:"1"`
 }

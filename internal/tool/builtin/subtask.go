@@ -3,7 +3,7 @@ package builtin
 import "taskdaemon/internal/tool"
 
 type taskInput struct {
-	Title  string `json:"title,omitempty" jsonschema:"one line for people"`
+	Title  string `json:"title,omitempty" alias:"description" jsonschema:"one line for people"`
 	Prompt string `json:"prompt" jsonschema:"everything the subtask needs to know: it sees nothing of this conversation" min:"1"`
 	Tier   string `json:"tier,omitempty" jsonschema:"class of model, if not yours" enum:"small,worker,expert"`
 }

@@ -14,7 +14,7 @@ import (
 
 type webFetchInput struct {
 	URL      string `json:"url" jsonschema:"http or https address" min:"1"`
-	Question string `json:"question,omitempty" jsonschema:"what you want to know of the page; a small model reads it and answers. Empty: the page itself, or a summary of a long one"`
+	Question string `json:"question,omitempty" alias:"prompt" jsonschema:"what you want to know of the page; a small model reads it and answers. Empty: the page itself, or a summary of a long one"`
 }
 
 const (

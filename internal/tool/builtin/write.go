@@ -13,7 +13,7 @@ import (
 )
 
 type writeInput struct {
-	Path    string `json:"path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
+	Path    string `json:"path" alias:"file_path,filepath,filename,absolute_path" jsonschema:"the file, relative to the workspace or absolute" min:"1"`
 	Content string `json:"content" jsonschema:"the whole new content"`
 }
 
