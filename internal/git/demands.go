@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"taskdaemon/internal/gitfile"
 )
@@ -28,18 +29,30 @@ func DemandsOf(ctx context.Context, dir string) (Demands, error) {
 	if err != nil {
 		return Demands{}, err
 	}
-	return Demands{Signed: said.isTrue("commit.gpgsign"), Hooks: said.hooks(root, common, commitHooks)}, nil
+	signed := said.isTrue("commit.gpgsign")
+	for _, one := range said.included {
+		signed = signed || one.key == "commit.gpgsign" && truth(one.value)
+	}
+	return Demands{Signed: signed, Hooks: said.hooks(root, common, commitHooks)}, nil
 }
 
-// hooks are those of the names that git would run. A relative folder of theirs is one in root.
+// hooks are those of the names that git would run, or may: in which folder they are may depend on what is included. A relative folder is one in root.
 func (s *settings) hooks(root, common string, names []string) (found []string) {
-	dir := filepath.Join(common, "hooks")
+	dirs := []string{filepath.Join(common, "hooks")}
 	if path, ok := s.get("core.hookspath"); ok && path != "" {
-		dir = gitfile.Beside(root, inHome(path))
+		dirs[0] = gitfile.Beside(root, inHome(path))
+	}
+	for _, one := range s.included {
+		if one.key == "core.hookspath" && one.value != "" {
+			dirs = append(dirs, gitfile.Beside(root, inHome(one.value)))
+		}
 	}
 	for _, name := range names {
 		// As git does: a file that is not executable is passed over.
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if slices.ContainsFunc(dirs, func(dir string) bool {
+			info, err := os.Stat(filepath.Join(dir, name))
+			return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+		}) {
 			found = append(found, name)
 		}
 	}

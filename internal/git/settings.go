@@ -25,7 +25,10 @@ type setting struct{ key, value string }
 // settings are what git's config says for one checkout. The later of two with one key counts.
 type settings struct {
 	person []setting // the machine's and the user's own files, with what those include
-	local  []setting // the repository's; what it includes is not followed
+	local  []setting // the repository's
+	// included are what the repository's files include, whatever that depends on. They are asked only for what is demanded of a commit, and never stated: who
+	// may write such a file is not known.
+	included []setting
 }
 
 // get is the value of a key.
@@ -64,7 +67,7 @@ func truth(v string) bool {
 
 // namedBy are the middle parts of the keys with this beginning and one of these ends: the filters, say, that have a command.
 func (s *settings) namedBy(section string, ends ...string) (names []string) {
-	for _, one := range slices.Concat(s.person, s.local) {
+	for _, one := range slices.Concat(s.person, s.local, s.included) {
 		first, last := strings.IndexByte(one.key, '.'), strings.LastIndexByte(one.key, '.')
 		if first < last && one.key[:first] == section && slices.Contains(ends, one.key[last+1:]) && !slices.Contains(names, one.key[first+1:last]) {
 			names = append(names, one.key[first+1:last])
@@ -251,6 +254,11 @@ func (r *reader) of(ctx context.Context, at site) (*settings, error) {
 		}
 		s.local = append(s.local, own...)
 	}
+	more, err := s.include(ctx, files[0], s.local)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, more...)
 	person, err := r.person(ctx, at, home, xdg)
 	if err != nil {
 		return nil, err
@@ -264,6 +272,43 @@ func (r *reader) of(ctx context.Context, at site) (*settings, error) {
 		r.known[key] = now
 	}
 	return s, nil
+}
+
+// mostIncluded is how many files the settings of a repository may include.
+const mostIncluded = 50
+
+// include reads what settings of a file include, and what that does, and returns the files.
+func (s *settings) include(ctx context.Context, file string, from []setting) (files []string, err error) {
+	type place struct {
+		file string
+		said []setting
+	}
+	for todo := []place{{file, from}}; len(todo) > 0; todo = todo[1:] {
+		for _, one := range todo[0].said {
+			if one.key != "include.path" && !(strings.HasPrefix(one.key, "includeif.") && strings.HasSuffix(one.key, ".path")) {
+				continue
+			}
+			path := gitfile.Beside(filepath.Dir(todo[0].file), inHome(one.value))
+			if slices.Contains(files, path) {
+				continue
+			}
+			if files = append(files, path); len(files) > mostIncluded {
+				return nil, td.Errorf(td.Refused, "the settings of the repository include more than %d files", mostIncluded).WithHint("git config --file %s --list", file)
+			}
+			if f, err := gitfile.Open(path); err != nil {
+				continue // git passes over one that is not there
+			} else if err := f.Close(); err != nil {
+				return nil, err
+			}
+			said, err := fileSettings(ctx, path)
+			if err != nil {
+				return nil, err
+			}
+			s.included = append(s.included, said...)
+			todo = append(todo, place{path, said})
+		}
+	}
+	return files, nil
 }
 
 // person are the person's settings for a checkout. They are the same for all, unless some file is included for certain repositories only.
