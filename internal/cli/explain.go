@@ -115,6 +115,9 @@ func runPolicyExplain(o explainOptions) error {
 	}
 	out := explained{Apart: call.Apart, Verdict: d.Verdict, Rule: d.Rule, Why: d.Why, Floor: d.Floor, Looks: d.Looks, Reads: d.Reads, Writes: d.Writes, Hosts: d.Hosts, Confined: d.Confined}
 	for _, f := range d.Offers {
+		if d.Verdict != policy.Ask {
+			break // nobody is asked
+		}
 		out.Always = append(out.Always, strings.Join(append([]string{f.Rule}, f.With...), " and "))
 	}
 	if a.json {

@@ -13,6 +13,7 @@ var kinds map[string]func(m *matching, words []string) bool
 func init() {
 	kinds = map[string]func(m *matching, words []string) bool{
 		"any":      func(*matching, []string) bool { return true },
+		"plain":    allPlain,
 		"searches": func(m *matching, _ []string) bool { m.given["unforeseen"] = true; return true },
 		"text":     func(*matching, []string) bool { return true },
 		"pretty": func(_ *matching, ws []string) bool {
@@ -118,6 +119,22 @@ func certificate(m *matching, ws []string) bool {
 	}
 	if n := len(m.paths); n > 0 {
 		m.paths[n-1].public = true
+	}
+	return true
+}
+
+// plainWord is a name, a path, or a flag with one. A program in some small language has other characters.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=~^*?-]*$`)
+
+// allPlain are words of a program that a sandbox holds to looking. None of them may be a program itself.
+func allPlain(m *matching, ws []string) bool {
+	for _, word := range ws {
+		switch {
+		case !certain(word):
+			m.soften(word)
+		case !plainWord.MatchString(word):
+			return false
+		}
 	}
 	return true
 }

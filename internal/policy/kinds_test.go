@@ -156,6 +156,23 @@ func TestFoldersAfterCd(t *testing.T) {
 	}
 }
 
+// Of programs that a sandbox holds to looking, words are names and paths, and the floor holds for them.
+func TestHeldWords(t *testing.T) {
+	p := linesPolicy(t)
+	for command, want := range map[string]Verdict{
+		"make -n": Allow, "make -n install DESTDIR=/tmp/x": Allow, "terraform show": Allow, "pip show x": Allow, "javap -c -p out/Main.class": Allow, "ruby -v": Allow,
+		"make -n --eval='$(shell touch x)'": Deny, `ruby -v -e 'system("x")'`: Deny, "php -i -r 'x();'": Deny, "perl -c -e 'BEGIN{x}'": Deny, "go tool evil": Deny, "javap -J-javaagent:e.jar X": Deny,
+		"helm template . --post-renderer ./e": Deny, "bundle config set path /x": Deny, "make -n -f ~/.ssh/id_rsa": Deny, "terraform show ~/.ssh/id_rsa": Deny, "kubectl config view --kubeconfig ~/.kube/config": Deny,
+	} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModePlan, Sandboxed: true}); d.Verdict != want {
+			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+	if d := p.Decide(Action{Tool: "Bash", Command: "make -n", Mode: ModeAsk, Sandboxed: true}); d.Rule != "read-only sandbox" {
+		t.Errorf("%s: %s", d.Rule, d.Why)
+	}
+}
+
 // Small looks of every day, and what stands right beside them.
 func TestDailyLooks(t *testing.T) {
 	p := linesPolicy(t)

@@ -44,6 +44,13 @@ func (w *walker) apply(c *call, m *matching) {
 			w.enter(m.at)
 		}
 		w.reads(c, m)
+		if m.entry.free && m.entry.class == classHeld {
+			w.softly(func() {
+				for _, a := range c.args {
+					w.mentions(a)
+				}
+			})
+		}
 		w.r.cmds[c.at].looks = true
 		reaches := m.entry.class == classReach // and asks git which repository it is in
 		w.r.reaches, w.r.cmds[c.at].reaches = w.r.reaches || reaches, reaches

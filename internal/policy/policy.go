@@ -300,6 +300,9 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 		d.Why = fmt.Sprintf("It reaches %s.", strings.Join(r.hosts, ", "))
 	case r.looks():
 		d.Verdict, d.Rule, d.Why = Allow, "read-only", "It changes nothing."
+		if r.held {
+			d.Rule, d.Why = "read-only sandbox", "It runs where it can write nothing and reach nobody."
+		}
 		switch d.Confined = HeldToLooking; {
 		case !r.reaches:
 		case r.held || r.mixed:
