@@ -96,14 +96,20 @@ func once(ctx context.Context, repo Repo, own Work, beside []Work, check Check) 
 	if err != nil {
 		return Result{}, err
 	}
+	// Work that a branch has is in, whatever became of the other one since: a merge of both would be a commit of neither, with a tree that nobody checked.
+	for _, head := range []string{from, trunk} {
+		if head == "" {
+			continue
+		}
+		if in, err := repo.Contains(ctx, head, own.Commit); err != nil {
+			return Result{}, err
+		} else if in {
+			return at(ctx, repo, head)
+		}
+	}
 	base, res, err := absorb(ctx, repo, from, trunk, own)
 	if err != nil || len(res.Conflicts) > 0 {
 		return res, err
-	}
-	if in, err := repo.Contains(ctx, base, own.Commit); err != nil {
-		return Result{}, err
-	} else if in {
-		return at(ctx, repo, base)
 	}
 	chain, res, err := link(ctx, repo, base, trunk, own, beside)
 	if err != nil || len(chain) == 0 {

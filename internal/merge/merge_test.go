@@ -259,6 +259,26 @@ func TestMerge(t *testing.T) {
 			files: "map[base:0 x:1 y:1]",
 		},
 		{
+			name: "nor after the trunk went on",
+			prep: func(r *repo) (Work, []Work) {
+				w := r.work("a", r.change(r.trunk, "x=1"))
+				r.into = w.Commit
+				r.trunk = r.change(r.trunk, "y=1")
+				return w, nil
+			},
+			files: "map[base:0 x:1]",
+		},
+		{
+			name: "nor if the trunk conflicts by now",
+			prep: func(r *repo) (Work, []Work) {
+				w := r.work("a", r.change(r.trunk, "x=1"))
+				r.into = w.Commit
+				r.trunk = r.change(r.trunk, "x=2")
+				return w, nil
+			},
+			files: "map[base:0 x:1]",
+		},
+		{
 			name: "a branch that moves meanwhile is looked at again",
 			prep: func(r *repo) (Work, []Work) {
 				r.interfere = func() { r.into = r.change(r.trunk, "by=hand") }
@@ -357,6 +377,22 @@ func TestQueue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Work that a person merged into the trunk by hand is in, and where it is said to be is a commit of that branch.
+func TestMergedByHand(t *testing.T) {
+	for name, other := range map[string]string{"beside other work": "y=1", "which conflicts": "x=2"} {
+		t.Run(name, func(t *testing.T) {
+			r, runs := newRepo(), 0
+			own := r.work("a", r.change(r.trunk, "x=1"))
+			into := r.change(r.trunk, other)
+			r.into, r.trunk = into, r.change(own.Commit, "z=1")
+			got, err := Merge(t.Context(), r, "into", own, nil, r.passing(&runs))
+			if err != nil || got.Commit != r.trunk || len(got.Conflicts) > 0 || r.into != into || runs > 0 {
+				t.Errorf("%+v, %v, after %d checks; the trunk is at %s", got, err, runs, r.trunk)
+			}
+		})
+	}
 }
 
 func TestCatchUp(t *testing.T) {
