@@ -103,21 +103,28 @@ func (t *Trees) Land(ctx context.Context, u td.Unlanded, works []merge.Work, che
 	case set == config.TrunkBranch:
 		return t.leftToPerson(ctx, w)
 	case set == config.TrunkAsk && into != u.Commit:
-		// What was merged later needs an answer of its own: go only as far as was agreed to.
-		onward, err := t.Git.IsAncestor(ctx, u.Repo, trunk, u.Commit)
-		if err != nil {
-			return td.Obstacle{}, err
-		}
-		if !onward {
-			return td.Obstacle{
-				Reason: fmt.Sprintf("%s has new commits, and %s has work that you were not asked about", u.Trunk, u.Into), Hint: mergeByHand(w),
-			}, nil
-		}
-		in, _, err := t.advance(ctx, w, u.Commit, trunk, before)
+		in, err := t.landAgreed(ctx, w, u.Commit, trunk, before)
 		return t.noted(w, in), err
 	}
 	in, err := t.land(ctx, w, works, check, before)
 	return t.noted(w, in), err
+}
+
+// landAgreed updates a trunk only as far as was agreed to: what was merged later needs an answer of its own.
+func (t *Trees) landAgreed(ctx context.Context, w td.Worktree, to, trunk string, before func() error) (td.Obstacle, error) {
+	onward, err := t.Git.IsAncestor(ctx, w.Repo, trunk, to)
+	if err != nil {
+		return td.Obstacle{}, err
+	}
+	if onward {
+		// One that moved meanwhile has new commits, too.
+		if in, again, err := t.advance(ctx, w, to, trunk, before); err != nil || !again {
+			return in, err
+		}
+	}
+	return td.Obstacle{
+		Reason: fmt.Sprintf("%s has new commits, and %s has work that you were not asked about", w.Trunk, w.Into), Hint: mergeByHand(w),
+	}, nil
 }
 
 // noted remembers what was in the way at the last attempt, for whoever asks before the next.

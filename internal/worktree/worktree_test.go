@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"context"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -171,6 +172,51 @@ func TestMergeAndFollow(t *testing.T) {
 	}
 	if _, err := os.Stat(w.Repo + "/made.txt"); err != nil {
 		t.Error(err)
+	}
+}
+
+// raced is git where a person commits to the trunk at the last moment before it is updated.
+type raced struct {
+	Program
+	commit func()
+}
+
+func (r raced) FastForward(ctx context.Context, repo, branch, to string, before func() error) error {
+	return r.Program.FastForward(ctx, repo, branch, to, func() error {
+		if err := before(); err != nil {
+			return err
+		}
+		r.commit()
+		return nil
+	})
+}
+
+// A person who was asked about some of the work, and commits while the trunk is updated with that, is told that it was not.
+func TestLandWhatWasAgreedTo(t *testing.T) {
+	trees, w := project(t, config.Worktree{Trunk: config.TrunkAsk})
+	ctx := t.Context()
+	child := func(of, file string) string {
+		runGit(t, w.Repo, "checkout", "-q", "--detach", of)
+		write(t, w.Repo+"/"+file, file)
+		runGit(t, w.Repo, "add", ".")
+		runGit(t, w.Repo, "commit", "-qm", file)
+		return runGit(t, w.Repo, "rev-parse", "HEAD")
+	}
+	agreed := child("main", "agreed")
+	runGit(t, w.Repo, "update-ref", unlandedRef(w.Into, "t-1"), agreed)
+	runGit(t, w.Repo, "update-ref", "refs/heads/"+w.Into, child(agreed, "later"))
+	runGit(t, w.Repo, "checkout", "-q", "main")
+	lacks, err := trees.Unlanded(ctx, w.Repo)
+	if err != nil || len(lacks) != 1 || lacks[0].Commit != agreed {
+		t.Fatalf("main lacks %+v, %v", lacks, err)
+	}
+	trees.Git = raced{commit: func() { runGit(t, w.Repo, "commit", "-q", "--allow-empty", "-m", "mine") }}
+	in, err := trees.Land(ctx, lacks[0], nil, nil, func() error { return nil })
+	if err != nil || !strings.Contains(in.Reason, "main has new commits") {
+		t.Errorf("%+v, %v", in, err)
+	}
+	if lacks, err = trees.Unlanded(ctx, w.Repo); err != nil || len(lacks) != 1 || lacks[0].Reason != in.Reason {
+		t.Errorf("main lacks %+v, %v", lacks, err)
 	}
 }
 
