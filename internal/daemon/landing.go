@@ -12,6 +12,7 @@ import (
 
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/merge"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
@@ -26,7 +27,7 @@ var (
 // checkLimit bounds a validator that is run on a trunk's new commits.
 const checkLimit = 30 * time.Minute
 
-// mostFailed bounds how many trees are remembered that did not pass.
+// mostFailed bounds how many checks are remembered that did not pass.
 const mostFailed = 100
 
 // landing updates trunks with merged work that they lack (K-4): a task tries when it ends, and landing goes on trying whenever the repository changes.
@@ -36,7 +37,7 @@ type landing struct {
 	mu     sync.Mutex
 	known  map[string]bool          // repositories that had tasks in worktrees
 	lacks  map[string][]td.Unlanded // by repository, with what was in the way at the last attempt
-	failed map[string]string        // what validators said, by tree: the same tree is not validated again
+	failed map[string]string        // what validators said, by what they depend on (checkKey): the same is not validated again
 	using  string                   // the checkout that a validator runs in
 }
 
@@ -56,14 +57,17 @@ func (l *landing) begin(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	cut, err := l.underWay(ctx, td.FollowStep)
+	if err != nil {
+		return err
+	}
 	for _, in := range cut {
 		// Updating a trunk either happened or not, and is tried again: what is lacking is computed from the repository.
-		err = l.own.append(ctx, td.StepEnded{Outcome: td.Outcome{Key: in.Key, Via: td.Probed, Tool: &td.ToolResult{Content: "cut off; what " + in.Name + " lacks is looked at anew"}}})
+		err := l.own.append(ctx, td.StepEnded{Outcome: td.Outcome{Key: in.Key, Via: td.Probed, Tool: &td.ToolResult{Content: "cut off; what " + in.Name + " lacks is looked at anew"}}})
 		if err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // knows adds a repository to those that are looked at.
@@ -129,10 +133,16 @@ func (l *landing) land(ctx context.Context, u td.Unlanded) (td.Obstacle, error) 
 	}
 	var key td.StepKey
 	in, err := l.trees.Land(ctx, u, works, l.check(u), func() error {
-		key = td.StepKey("land/" + string(td.NewRequestID()))
-		err := l.own.append(ctx, td.StepIntended{Intent: td.Intent{Key: key, Kind: td.FollowStep, Name: u.Trunk, Effect: td.Keyed}})
+		if key != "" {
+			return nil // the trunk went on meanwhile: it is the same step still
+		}
+		next := td.StepKey("land/" + string(td.NewRequestID()))
+		if err := l.own.append(ctx, td.StepIntended{Intent: td.Intent{Key: next, Kind: td.FollowStep, Name: u.Trunk, Effect: td.Keyed}}); err != nil {
+			return err
+		}
+		key = next
 		fpLandIntended.Hit()
-		return err
+		return nil
 	})
 	if key == "" {
 		return in, err
@@ -175,67 +185,85 @@ func (l *landing) worksOf(ctx context.Context, u td.Unlanded) ([]merge.Work, err
 
 // check runs validators on a throw-away checkout, held to it and without a network. One that a crash cuts off is removed with what it left.
 func (l *landing) check(u td.Unlanded) merge.Check {
-	return func(ctx context.Context, commit string, of []merge.Work) (said string, err error) {
-		tree, err := l.trees.Git.TreeOf(ctx, u.Repo, commit)
-		if err != nil {
-			return "", err
-		}
-		l.mu.Lock()
-		said = l.failed[tree]
-		l.mu.Unlock()
-		if said != "" {
-			return said, nil
-		}
-		name := "land-" + string(td.NewRequestID())
-		l.mu.Lock()
-		l.using = name
-		l.mu.Unlock()
-		all := checkouts{CheckoutsDir(l.o.StateDir)}
-		defer func() {
-			if rerr := all.Remove(name); rerr != nil {
-				l.o.Log.Warn("remove checkout", "name", name, "err", rerr)
-			}
-			l.mu.Lock()
-			l.using = ""
-			if said != "" {
-				if len(l.failed) >= mostFailed {
-					clear(l.failed)
-				}
-				l.failed[tree] = said
-			}
-			l.mu.Unlock()
-		}()
+	return func(ctx context.Context, commit string, of []merge.Work) (string, error) {
 		w := td.Worktree{Repo: u.Repo, Into: u.Into, Trunk: u.Trunk}
-		dir, err := l.trees.Checkout(ctx, w, commit, name)
-		if err != nil {
-			return "", fmt.Errorf("make a checkout of what would be merged: %w", err)
-		}
 		setup, err := l.trees.Setup(w)
 		if err != nil {
 			return "", err
 		}
-		commands := []merge.Work{{Check: setup}}
-		for i, c := range append(commands, of...) {
-			if c.Check == "" {
-				continue
-			}
-			if said, err := l.validate(ctx, fmt.Sprintf("%s.%d", name, i), c, dir); err != nil || said != "" {
-				return said, err
+		tree, err := l.trees.Git.TreeOf(ctx, u.Repo, commit)
+		if err != nil {
+			return "", err
+		}
+		var commands []merge.Work
+		for _, c := range slices.Concat([]merge.Work{{Check: setup}}, of) {
+			if c.Check != "" {
+				commands = append(commands, c)
 			}
 		}
-		return "", nil
+		key := checkKey(tree, setup, of)
+		l.mu.Lock()
+		said := l.failed[key]
+		l.mu.Unlock()
+		if said != "" {
+			return said, nil
+		}
+		said, lasting, err := l.validateAll(ctx, w, commit, commands)
+		if said != "" && lasting {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.failed) >= mostFailed {
+				clear(l.failed)
+			}
+			l.failed[key] = said
+		}
+		return said, err
 	}
+}
+
+// checkKey names all that the outcome of a check depends on, but for the rules.
+func checkKey(tree, setup string, of []merge.Work) string {
+	parts := []string{tree, setup}
+	for _, c := range of {
+		parts = append(parts, c.Check)
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// validateAll runs commands, one after the other, on a checkout of a commit, and says what is wrong. lasting is set if that is so again the next time; what a rule
+// forbids may be allowed by then.
+func (l *landing) validateAll(ctx context.Context, w td.Worktree, commit string, commands []merge.Work) (said string, lasting bool, err error) {
+	name := "land-" + string(td.NewRequestID())
+	l.uses(name)
+	defer func() {
+		if rerr := (checkouts{CheckoutsDir(l.o.StateDir)}).Remove(name); rerr != nil {
+			l.o.Log.Warn("remove checkout", "name", name, "err", rerr)
+		}
+		l.uses("")
+	}()
+	dir, err := l.trees.Checkout(ctx, w, commit, name)
+	if err != nil {
+		return "", false, fmt.Errorf("make a checkout of what would be merged: %w", err)
+	}
+	p, err := l.book.Policy(dir, nil)
+	if err != nil {
+		return "", false, err
+	}
+	for _, c := range commands { // before the first is run: it may take long, and would be run again at every look
+		if d, is := p.Forbids(c.Check, dir); is {
+			return fmt.Sprintf("`%s` is forbidden (%s)", c.Check, d.Rule), false, nil
+		}
+	}
+	for i, c := range commands {
+		if said, err := l.validate(ctx, fmt.Sprintf("%s.%d", name, i), c, dir); err != nil || said != "" {
+			return said, true, err
+		}
+	}
+	return "", false, nil
 }
 
 // validate runs one command of a check, and says what is wrong.
 func (l *landing) validate(ctx context.Context, name string, c merge.Work, dir string) (string, error) {
-	p, err := l.book.Policy(dir, nil)
-	if err != nil {
-		return "", err
-	}
-	if d, is := p.Forbids(c.Check, dir); is {
-		return fmt.Sprintf("`%s` is forbidden (%s)", c.Check, d.Rule), nil
-	}
 	cmd := sandbox.Command{Shell: c.Check, Dir: dir, Timeout: checkLimit, Task: c.Task, Step: td.StepKey(name)}
 	if profile := profiles(l.o); profile != nil {
 		cmd.Profile = engine.HeldTo(profile(dir), policy.HeldToWorkspace)
@@ -267,8 +295,20 @@ func (l *landing) checksIn() string {
 	return l.using
 }
 
-// watched are the folders of a repository that change when something is committed, stashed or checked out there.
+// uses says which checkout a validator uses from now on; empty: none.
+func (l *landing) uses(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.using = name
+}
+
+// watched are the folders of a repository that change when something is committed, stashed or checked out there. Refs are files in some repositories and in tables in
+// others.
 func watched(repo, trunk string) []string {
-	heads := filepath.Join(repo, ".git/refs/heads")
-	return []string{filepath.Join(repo, ".git"), heads, filepath.Dir(filepath.Join(heads, trunk))}
+	common := git.CommonDir(repo)
+	if common == "" {
+		return nil
+	}
+	heads := filepath.Join(common, "refs/heads")
+	return []string{common, heads, filepath.Dir(filepath.Join(heads, trunk)), filepath.Join(common, "reftable")}
 }
