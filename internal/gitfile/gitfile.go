@@ -95,37 +95,81 @@ func Back(git string) string {
 	return ""
 }
 
-// mostLenders is how many repositories objects are borrowed from, one from the other: as many as git follows.
-const mostLenders = 5
+const (
+	deepestLender = 5  // how often a lender's own lenders are followed: as often as git does
+	mostLenders   = 64 // in all; git has no such bound, but each is looked at before every command
+)
 
-// Lenders are the folders of objects that a folder of objects says it borrows from, and those that these do.
-func Lenders(objects string) (out []string) {
-	for next := []string{objects}; len(next) > 0; next = next[1:] {
-		for _, to := range Alternates(Text(filepath.Join(next[0], "info", "alternates"))) {
-			if to = Beside(next[0], to); !slices.Contains(out, to) && len(out) < mostLenders {
-				out, next = append(out, to), append(next, to)
+// Lenders are the folders of objects that a folder of objects says it borrows from, and those that these do, in git's order: one that is found twice counts where it
+// was found first.
+func Lenders(objects string) []string { return lenders(nil, objects, 0) }
+
+func lenders(found []string, objects string, depth int) []string {
+	if depth > deepestLender {
+		return found
+	}
+	for _, to := range Alternates(Text(filepath.Join(objects, "info", "alternates"))) {
+		if to = Beside(objects, to); !slices.Contains(found, to) && len(found) < mostLenders {
+			found = lenders(append(found, to), to, depth+1)
+		}
+	}
+	return found
+}
+
+// Alternates are the paths in the text of a file of that name: one in a line, some quoted. A quoted one ends with its quote, wherever that is, and what comes after the next
+// character is another; one that is not quoted well is taken as it stands.
+func Alternates(text string) (out []string) {
+	text, _, _ = strings.Cut(text, "\x00") // git reads no further
+	for text != "" {
+		plain, rest, is := unquote(text)
+		if !is {
+			plain, rest, _ = strings.Cut(text, "\n")
+		} else if rest != "" {
+			rest = rest[1:]
+		}
+		text = rest
+		if is || !strings.HasPrefix(plain, "#") {
+			if plain, _, _ = strings.Cut(plain, "\x00"); plain != "" {
+				out = append(out, plain)
 			}
 		}
 	}
 	return out
 }
 
-// Alternates are the paths in the text of a file of that name: one in a line, some quoted.
-func Alternates(text string) (out []string) {
-	text, _, _ = strings.Cut(text, "\x00") // git reads no further
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.HasPrefix(line, `"`) {
-			plain, err := strconv.Unquote(line)
-			if err != nil {
+// escapes are the characters that stand for others after a backslash in what git quotes, beside numbers.
+var escapes = map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', '\\': '\\', '"': '"'}
+
+// unquote reads what git has quoted at the beginning of a text, and says what comes after it.
+func unquote(text string) (plain, rest string, is bool) {
+	if !strings.HasPrefix(text, `"`) {
+		return "", "", false
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			return b.String(), text[i+1:], true
+		case '\\':
+			i++
+			if i == len(text) {
+				return "", "", false
+			}
+			if one, known := escapes[text[i]]; known {
+				b.WriteByte(one)
 				continue
 			}
-			line = plain
-		}
-		if line != "" && !strings.HasPrefix(line, "#") && !strings.ContainsRune(line, 0) {
-			out = append(out, line)
+			n, err := strconv.ParseUint(text[i:min(i+3, len(text))], 8, 8)
+			if err != nil || i+3 > len(text) {
+				return "", "", false
+			}
+			b.WriteByte(byte(n))
+			i += 2
+		default:
+			b.WriteByte(c)
 		}
 	}
-	return out
+	return "", "", false
 }
 
 // QuoteAlternate quotes a path for a list of folders of objects to borrow from: in a variable it is parted by colons, in a file by lines.

@@ -2,10 +2,12 @@ package gitfile
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,6 +78,102 @@ func TestGitdirIsWhatGitTakesItFor(t *testing.T) {
 				t.Errorf("%q leads git to %q, and us to %q", strings.ReplaceAll(form, "%", to), want, got)
 			}
 		}
+	}
+}
+
+// Whom a repository borrows objects from is read as git reads it: here git itself is asked.
+func TestLendersAreWhomGitBorrowsFrom(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("there is no git")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Fields("a b c d e f g h i j")
+	at := func(name string) string { return filepath.Join(dir, name, "objects") }
+	for _, name := range append(names, `"a`, "x\ny", "#n") {
+		if out, err := exec.Command(git, "init", "-q", "--bare", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+	}
+	chain := map[string]string{}
+	for i, name := range names[:len(names)-1] {
+		chain[name] = "%" + names[i+1] + "%"
+	}
+	wide := map[string]string{}
+	for _, name := range names[1:] {
+		wide["a"] += "%" + name + "%\n"
+	}
+	for form, lists := range map[string]map[string]string{
+		"one after the other": chain, "side by side": wide,
+		"found deep and listed after that": {"a": "%b%\n%g%", "b": "%c%", "c": "%d%", "d": "%e%", "e": "%f%", "f": "%g%", "g": "%h%"},
+		"each other":                       {"a": "%b%", "b": "%a%\n%c%"},
+		"relative":                         {"a": "../../b/objects\n./../../c/objects/\n"},
+		"quoted":                           {"a": `"%b%"`},
+		"quoted, and more":                 {"a": `"%b%"x`},
+		"quoted, and another":              {"a": `"%b%"x%c%`},
+		"quoted, a pair":                   {"a": `"%b%""%c%"`},
+		"quoted, and a comment":            {"a": `"%b%"x#%c%`},
+		"quoted, no end":                   {"a": "\"%b%\n%c%"},
+		"quoted, beside":                   {"a": "\"../../b/objects\n%c%"},
+		"a quote in a name":                {"a": `../../"a/objects`},
+		"quoted, a break":                  {"a": "\"../../x\ny/objects\"\n%c%"},
+		"quoted, a break by name":          {"a": `"../../x\ny/objects"`},
+		"quoted, octal":                    {"a": `"../../\142/objects"`},
+		"quoted, octal too short":          {"a": `"../../\14/objects"`},
+		"quoted, octal too large":          {"a": `"../../\442/objects"`},
+		"quoted, hexadecimal":              {"a": `"../../\x62/objects"`},
+		"quoted, unicode":                  {"a": `"../../\u0062/objects"`},
+		"quoted, unknown":                  {"a": "\"%b%\\q\"\n%c%"},
+		"quoted, zero":                     {"a": `"%b%\000x"`},
+		"quoted, nothing":                  {"a": "\"\"\n%c%"},
+		"a zero":                           {"a": "%b%\x00\n%c%"},
+		"comments and empty lines":         {"a": "# %b%\n\n#\n %d%\n%c%\n"},
+		"no comment":                       {"a": "../../#n/objects"},
+		"a return":                         {"a": "%b%\r\n%c%\n"},
+	} {
+		t.Run(form, func(t *testing.T) {
+			for _, name := range names {
+				text := lists[name]
+				for _, to := range names {
+					text = strings.ReplaceAll(text, "%"+to+"%", at(to))
+				}
+				put(t, filepath.Join(at(name), "info", "alternates"), text)
+			}
+			cmd := exec.Command(git, "-C", filepath.Join(dir, "a"), "count-objects", "-v")
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			for l := range strings.Lines(string(out)) {
+				if path, is := strings.CutPrefix(l, "alternate: "); is {
+					want = append(want, UnquoteAlternate(strings.TrimSuffix(path, "\n")))
+				}
+			}
+			got := slices.DeleteFunc(Lenders(at("a")), func(path string) bool {
+				info, err := os.Stat(path)
+				return err != nil || !info.IsDir() || path == at("a") // which git skips
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("git borrows from %q, and we take it to do so from %q", want, got)
+			}
+		})
+	}
+}
+
+// A list that has no end is not followed without one.
+func TestLendersAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	var lines strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&lines, "/x/%d\n", i)
+	}
+	put(t, filepath.Join(dir, "info", "alternates"), lines.String())
+	if got := Lenders(dir); len(got) != mostLenders {
+		t.Errorf("it borrows from %d", len(got))
 	}
 }
 
