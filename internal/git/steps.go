@@ -171,11 +171,11 @@ func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	names, beyond, err := s.worth(out)
+	names, beyond, inner, err := s.worth(out)
 	if err == nil && len(beyond) > 0 {
 		err = s.drop(ctx, env, beyond)
 	}
-	for err == nil && len(names) > 0 {
+	for try := 0; err == nil && len(names) > 0; try++ {
 		_, err = run(ctx, call{
 			dir: s.top, keep: true, bulk: true, set: set, env: env, stdin: strings.NewReader(strings.Join(names, "\x00") + "\x00"),
 			args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"},
@@ -183,14 +183,14 @@ func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
 		if err == nil {
 			return true, nil
 		}
+		// git stops at the first repository without a commit. All go together, and all repositories where files do not tell which they are: there may be thousands.
 		m := bornNot.FindStringSubmatch(err.Error())
-		if m == nil {
+		if m == nil || try == 2 {
 			return false, err
 		}
-		with := len(names)
-		if names = slices.DeleteFunc(names, func(n string) bool { return n == m[1] }); len(names) == with {
-			return false, err
-		}
+		names = slices.DeleteFunc(names, func(n string) bool {
+			return n == m[1] || inner[n] && (try == 1 || withoutCommit(filepath.Join(s.top, n)))
+		})
 		err = nil
 	}
 	return len(beyond) > 0, err
@@ -206,14 +206,16 @@ func (s *Steps) drop(ctx context.Context, env, names []string) error {
 }
 
 // bornNot matches the complaint of update-index about a repository that has no commit yet.
-var bornNot = regexp.MustCompile(`error: (.*): is a directory - add`)
+var bornNot = regexp.MustCompile(`error: (.*?): is a directory - add`)
 
-// worth are the files of a list of git's that are put into a snapshot. Those beyond a link are none of the checkout's: a folder of theirs became one.
-func (s *Steps) worth(list []byte) (names, beyond []string, err error) {
+// worth are the files of a list of git's that are put into a snapshot; inner says which are repositories inside the checkout. Those beyond a link are none of the checkout's: a
+// folder of theirs became one.
+func (s *Steps) worth(list []byte) (names, beyond []string, inner map[string]bool, err error) {
 	var size int64
 	links := map[string]bool{".": false}
+	inner = map[string]bool{}
 	for name := range bytes.SplitSeq(list, []byte{0}) {
-		n := strings.TrimSuffix(string(name), "/") // a repository inside the checkout
+		n, repository := strings.CutSuffix(string(name), "/")
 		if n == "" || len(names) > 0 && names[len(names)-1] == n {
 			continue
 		}
@@ -223,7 +225,7 @@ func (s *Steps) worth(list []byte) (names, beyond []string, err error) {
 		}
 		info, err := os.Lstat(filepath.Join(s.top, n))
 		if err != nil && !gone(err) {
-			return nil, nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
+			return nil, nil, nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
 		}
 		if err == nil && info.Mode().IsRegular() {
 			if info.Size() > maxStepFile {
@@ -231,14 +233,17 @@ func (s *Steps) worth(list []byte) (names, beyond []string, err error) {
 			}
 			size += info.Size()
 		}
+		if repository {
+			inner[n] = true
+		}
 		names = append(names, n)
 	}
 	slices.Reverse(names) // what is new may stand in the place of what is gone, which must go first
 	if len(names) > maxStepFiles || size > maxStepBytes {
-		return nil, nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
+		return nil, nil, nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
 			WithHint("let git ignore what is made, in .gitignore")
 	}
-	return names, beyond, nil
+	return names, beyond, inner, nil
 }
 
 // beyondLink reports whether a folder of the checkout is reached through a symbolic link. What is found is kept in links.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,71 @@ func TestStepsAreExact(t *testing.T) {
 	}
 	if again := take(t, s); again != now {
 		t.Errorf("nothing changed: %+v, then %+v", now, again)
+	}
+}
+
+// Repositories without a commit are left out together, however many there are and whatever they look like; those with one are in.
+func TestStepsLeaveRepositoriesWithoutACommitOut(t *testing.T) {
+	for name, odd := range map[string]func(t *testing.T, dir string){
+		"plain": func(*testing.T, string) {},
+		"odd names": func(t *testing.T, dir string) {
+			user(t, dir, "init", "-q", dir+"/a\"b\n")
+			user(t, dir, "init", "-q", dir+"/ä")
+		},
+		"a branch that is none": func(t *testing.T, dir string) {
+			write(t, dir+"/inner0/.git/refs/heads/main", "nonsense\n")
+			user(t, dir+"/inner1", "symbolic-ref", "HEAD", "refs/heads/loop")
+			user(t, dir+"/inner1", "symbolic-ref", "refs/heads/loop", "refs/heads/loop")
+		},
+		"a list that is too long": func(t *testing.T, dir string) {
+			write(t, dir+"/inner2/.git/packed-refs", "# pack-refs with: peeled fully-peeled sorted \n"+strings.Repeat(user(t, dir+"/born", "rev-parse", "HEAD")+" refs/tags/x\n", mostPacked/50))
+		},
+		"elsewhere": func(t *testing.T, dir string) {
+			user(t, dir, "init", "-q", "--separate-git-dir", t.TempDir()+"/git", dir+"/apart")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := checkout(t)
+			s := openSteps(t, dir, filepath.Join(t.TempDir(), "t-1"))
+			take(t, s)
+			for i := range 5 {
+				user(t, dir, "init", "-q", fmt.Sprintf("inner%d", i))
+			}
+			for _, born := range []string{"born", "packed", "detached"} {
+				user(t, dir, "init", "-q", "-b", "deep/er", born)
+				user(t, dir+"/"+born, "commit", "-q", "--allow-empty", "-m", "x")
+			}
+			user(t, dir+"/packed", "pack-refs", "--all")
+			user(t, dir+"/detached", "checkout", "-q", "--detach")
+			write(t, dir+"/new", "1")
+			odd(t, dir)
+			untold := name == "a list that is too long"
+			path, count := fakeGit(t)(t, 0, "never")
+			standIn = strings.TrimPrefix(path, testGit+"=")
+			defer func() { standIn = "" }()
+			got := take(t, s)
+			raw, err := os.ReadFile(count)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if runs := strings.Count(string(raw), "\n"); runs > 8 {
+				t.Errorf("git was run %d times", runs)
+			}
+			in := strings.Fields(user(t, dir, "ls-tree", "--name-only", got.Hash))
+			for _, name := range in {
+				if strings.HasPrefix(name, "inner") || name == "apart" {
+					t.Errorf("%s is in the snapshot", name)
+				}
+			}
+			if !slices.Contains(in, "new") {
+				t.Errorf("new is not in the snapshot: %v", in)
+			}
+			for _, name := range []string{"born", "packed", "detached"} {
+				if slices.Contains(in, name) == untold {
+					t.Errorf("of the repositories with a commit are in the snapshot: %v", in)
+				}
+			}
+		})
 	}
 }
 
