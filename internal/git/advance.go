@@ -15,14 +15,17 @@ import (
 )
 
 var (
-	fpAdvanceMeant = failpoint.New("git.worktree.meant_to_advance")
-	fpAdvanceFiles = failpoint.New("git.worktree.advanced_files")
-	fpAdvanceMoved = failpoint.New("git.worktree.advanced")
+	fpAdvanceMeant  = failpoint.New("git.worktree.meant_to_advance")
+	fpAdvanceFiles  = failpoint.New("git.worktree.advanced_files")
+	fpAdvanceBranch = failpoint.New("git.worktree.advanced_branch")
+	fpAdvanceMoved  = failpoint.New("git.worktree.advanced")
 )
 
 // The files of a checkout cannot all change at one instant. So two refs say first from which commit to which the checkout goes;
-// then git changes the files, then the index, and when those are on disk the branch moves and the refs go, in one transaction. Whoever
+// then git changes the files, then the index, and when those are on disk the branch moves and the refs go. Whoever
 // comes after a crash finds the refs and knows that files that are neither as before nor as after may be half-written ones.
+//
+// The branch is held all the while: what a person commits in between would have our index, and be theirs.
 const (
 	movingFrom = "refs/taskdaemon/moving-from/"
 	movingTo   = "refs/taskdaemon/moving-to/"
@@ -36,21 +39,38 @@ func (p *place) advance(ctx context.Context, from, to string) error {
 		return err
 	}
 	fpAdvanceMeant.Hit()
+	held, err := p.claim(ctx, from, to)
+	if err != nil {
+		return errors.Join(err, p.forgo(ctx, from, to))
+	}
+	defer held.release()
 	if err := p.refresh(ctx); err != nil {
 		return errors.Join(err, p.forgo(ctx, from, to))
 	}
 	if _, err := p.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", from, to); err != nil {
-		if strings.Contains(err.Error(), "would be overwritten") || strings.Contains(err.Error(), "would lose untracked") || strings.Contains(err.Error(), "not uptodate") { // it checks before it begins
+		switch said := err.Error(); { // it checks before it begins
+		case strings.Contains(said, "would be overwritten"), strings.Contains(said, "would lose untracked"), strings.Contains(said, "not uptodate"):
 			return errors.Join(&td.Error{Kind: td.Refused, Err: err}, p.forgo(ctx, from, to))
+		case td.IsKind(err, td.Locked):
+			return errors.Join(err, p.forgo(ctx, from, to))
 		}
 		return err
 	}
 	fpAdvanceFiles.Hit()
-	return p.arrive(ctx, from, to)
+	if err := p.syncBetween(ctx, from, to); err != nil {
+		return err
+	}
+	if err := held.move(); err != nil {
+		return err
+	}
+	fpAdvanceBranch.Hit()
+	_ = p.forgo(ctx, from, to) // the branch has moved: if they stay, the next one removes them
+	fpAdvanceMoved.Hit()
+	return nil
 }
 
-// arrive moves the branch, once the files are on disk.
-func (p *place) arrive(ctx context.Context, from, to string) error {
+// syncBetween sees to it that the files that differ between two commits are on disk.
+func (p *place) syncBetween(ctx context.Context, from, to string) error {
 	differ, err := p.between(ctx, from, to)
 	if err != nil {
 		return err
@@ -59,18 +79,20 @@ func (p *place) arrive(ctx context.Context, from, to string) error {
 	for _, d := range differ {
 		names = append(names, d.path)
 	}
-	if err := p.syncFiles(names); err != nil {
+	return p.syncFiles(names)
+}
+
+// arrive moves the branch of a checkout that a crash has cut off, once the files are on disk.
+func (p *place) arrive(ctx context.Context, from, to string) error {
+	if err := p.syncBetween(ctx, from, to); err != nil {
 		return err
 	}
 	name := shortRef(p.ref)
-	err = p.transact(ctx, "update "+p.ref+" "+to+" "+from, "delete "+movingFrom+name+" "+from, "delete "+movingTo+name+" "+to)
-	if td.IsKind(err, td.Conflict) { // a person has committed while the files changed
+	err := p.transact(ctx, "update "+p.ref+" "+to+" "+from, "delete "+movingFrom+name+" "+from, "delete "+movingTo+name+" "+to)
+	if td.IsKind(err, td.Conflict) { // a person has committed meanwhile
 		if rerr := p.retreat(ctx, from, to); rerr != nil {
 			return errors.Join(rerr, err)
 		}
-	}
-	if err == nil {
-		fpAdvanceMoved.Hit()
 	}
 	return err
 }

@@ -2,6 +2,9 @@ package git
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,5 +157,100 @@ func TestFastForwardRaced(t *testing.T) {
 			}
 			noLeftovers(t, root)
 		})
+	}
+}
+
+// A person may commit at any moment while their checkout is updated. Their commit is made on what they saw, or it fails, with git's own words; it never holds files of ours
+// under their name.
+func TestFastForwardWhileAPersonCommits(t *testing.T) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		when string // the git of ours around which they commit
+		made bool
+		kind td.Kind
+	}{
+		"before the branch is held": {`before *"update-ref"*"--stdin"*`, true, td.Conflict},
+		"before the files change":   {`before *"read-tree"*`, false, ""},
+		"before the branch moves":   {`after *"read-tree"*`, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, trunk, to := ahead(t)
+			root, bin := trunk.Root, t.TempDir()
+			when, words, _ := strings.Cut(c.when, " ")
+			commit := `[ -e ` + bin + `/done ] || { touch ` + bin + `/done; ` + program + ` -C ` + root + ` -c user.name=p -c user.email=p@example.org commit --allow-empty -qm mine > ` + bin + `/said 2>&1; echo $? > ` + bin + `/rc; }`
+			before, after := commit, ":"
+			if when == "after" {
+				before, after = ":", commit
+			}
+			write(t, bin+"/git", "#!/bin/sh\ncase \"$*\" in\n"+words+") "+before+"; "+program+" \"$@\"; rc=$?; "+after+"; exit $rc;;\n*) exec "+program+" \"$@\";;\nesac\n")
+			if err := os.Chmod(bin+"/git", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			standIn = bin + "/git"
+			err := FastForward(t.Context(), root, "main", to, nil)
+			standIn = ""
+			if c.kind == "" && err != nil || c.kind != "" && !td.IsKind(err, c.kind) {
+				t.Errorf("fast-forward: %v", err)
+			}
+			rc, said := textOf(bin+"/rc"), textOf(bin+"/said")
+			if (rc == "0") != c.made || !c.made && !strings.Contains(said, "cannot lock ref") {
+				t.Errorf("the commit ended with %s and said %q", rc, said)
+			}
+			want := to
+			if c.made {
+				want = user(t, root, "rev-parse", "main")
+				if subject := user(t, root, "log", "-1", "--format=%s", "main"); subject != "mine" {
+					t.Errorf("main is at %q", subject)
+				}
+				if files := user(t, root, "diff", "--name-only", trunk.Commit, "main"); files != "" {
+					t.Errorf("their commit holds %s", files)
+				}
+			}
+			if got := user(t, root, "rev-parse", "main"); got != want {
+				t.Errorf("main is at %s", got)
+			}
+			if got := user(t, root, "status", "--porcelain", "--untracked-files=all"); got != "" {
+				t.Errorf("the checkout is left with\n%s", got)
+			}
+			for _, lock := range []string{"HEAD", "index", "refs/heads/main"} {
+				if _, err := os.Lstat(filepath.Join(root, ".git", lock+".lock")); err == nil {
+					t.Errorf("the lock of %s is left behind", lock)
+				}
+			}
+			noLeftovers(t, root)
+		})
+	}
+}
+
+// A person's git that takes the lock of the index at the last moment keeps it, however long it takes.
+func TestFastForwardLeavesALockAlone(t *testing.T) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trunk, to := ahead(t)
+	bin, lock := t.TempDir(), trunk.Root+"/.git/index.lock"
+	write(t, bin+"/git", "#!/bin/sh\ncase \"$*\" in *read-tree*) touch "+lock+";; esac\nexec "+program+" \"$@\"\n")
+	if err := os.Chmod(bin+"/git", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	standIn = bin + "/git"
+	err = FastForward(t.Context(), trunk.Root, "main", to, nil)
+	standIn = ""
+	refuses(t, err, td.Locked, "index.lock")
+	old := time.Now().Add(-2 * staleLock)
+	if err := os.Chtimes(lock, old, old); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, FastForward(t.Context(), trunk.Root, "main", to, nil), td.Refused, "another git is at work")
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	noLeftovers(t, trunk.Root)
+	if err := FastForward(t.Context(), trunk.Root, "main", to, nil); err != nil {
+		t.Error(err)
 	}
 }

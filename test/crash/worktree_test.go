@@ -49,7 +49,7 @@ turns:
 		// What the model is told of the rebase depends on the moment of the kill. That the trunk was noticed shows in seen/main.
 		name: "rebase", git: true, worktree: true, yes: true, cut: true, person: commitToTrunk, points: []string{
 			"daemon.trunk.before_tell", "daemon.trunk.told", "engine.rebase.committed", "engine.rebase.rebased",
-			"git.worktree.meant_to_advance", "git.worktree.advanced_files", "git.worktree.advanced",
+			"git.worktree.meant_to_advance", "git.worktree.advanced_files", "git.worktree.advanced_branch", "git.worktree.advanced",
 		}, script: `
 turns:
   - tools:
@@ -84,7 +84,7 @@ turns:
 	{
 		name: "landing", git: true, worktree: true, yes: true, valid: "test -f made.txt", person: commitAfterwards, points: []string{
 			"daemon.landing.intended", "daemon.landing.before_record", "merge.branch.before_move", "merge.branch.moved",
-			"git.worktree.meant_to_advance", "git.worktree.advanced_files", "git.worktree.advanced",
+			"git.worktree.meant_to_advance", "git.worktree.advanced_files", "git.worktree.advanced_branch", "git.worktree.advanced",
 		}, script: `
 turns:
   - tools: [{name: Write, input: {path: made.txt, content: "in a worktree\n"}}]
