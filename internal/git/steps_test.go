@@ -132,6 +132,12 @@ func TestStepsLeaveRepositoriesWithoutACommitOut(t *testing.T) {
 			if runs := strings.Count(string(raw), "\n"); runs > 8 {
 				t.Errorf("git was run %d times", runs)
 			}
+			if whole, err := TreeHash(t.Context(), dir); err != nil || whole != got.Hash {
+				t.Errorf("the whole is %s, %v; the snapshot %s", whole, err, got.Hash)
+			}
+			if again, err := os.ReadFile(count); err != nil || len(again)-len(raw) > 8 {
+				t.Errorf("git was run %d times for the whole, %v", len(again)-len(raw), err)
+			}
 			in := strings.Fields(user(t, dir, "ls-tree", "--name-only", got.Hash))
 			for _, name := range in {
 				if strings.HasPrefix(name, "inner") || name == "apart" {

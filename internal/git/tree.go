@@ -178,21 +178,42 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 	if !keep {
 		set = append(set, "core.compression=0", "core.fsync=none")
 	}
-	args := []string{"add", "-A", "--", "."}
-	for {
-		_, err := run(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: args})
+	paths := []string{"."}
+	for try := 0; ; try++ {
+		_, err := run(ctx, call{
+			dir: w.top, keep: keep, set: set, env: w.env, stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00"),
+			args: []string{"add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"},
+		})
 		if err == nil {
 			break
 		}
+		// As for a snapshot, all go together.
 		m := unborn.FindStringSubmatch(err.Error())
-		if m == nil {
+		if m == nil || try == 2 {
 			return "", err
 		}
-		skip := ":(exclude,literal)" + m[1]
-		if args[len(args)-1] == skip {
+		skip, err := w.inner(ctx, try == 0)
+		if err != nil {
 			return "", err
 		}
-		args = append(args, skip)
+		paths = []string{"."}
+		for _, name := range append(skip, m[1]) {
+			paths = append(paths, ":(exclude,literal)"+name)
+		}
 	}
 	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
+}
+
+// inner are the repositories inside the checkout that its index does not know; those that have no commit, or all.
+func (w *work) inner(ctx context.Context, unborn bool) (names []string, err error) {
+	out, err := run(ctx, call{dir: w.top, env: w.env, args: []string{"ls-files", "-z", "--others", "--exclude-standard"}})
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		if name, is := strings.CutSuffix(name, "/"); is && (!unborn || withoutCommit(filepath.Join(w.top, name))) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
