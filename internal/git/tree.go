@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/failpoint"
@@ -178,12 +179,9 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 	if !keep {
 		set = append(set, "core.compression=0", "core.fsync=none")
 	}
-	paths := []string{"."}
+	var skip []string
 	for try := 0; ; try++ {
-		_, err := run(ctx, call{
-			dir: w.top, keep: keep, set: set, env: w.env, stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00"),
-			args: []string{"add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"},
-		})
+		err := addAll(ctx, call{dir: w.top, keep: keep, set: set, env: w.env}, skip)
 		if err == nil {
 			break
 		}
@@ -192,16 +190,39 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 		if m == nil || try == 2 {
 			return "", err
 		}
-		skip, err := w.inner(ctx, try == 0)
-		if err != nil {
+		if skip, err = w.inner(ctx, try == 0); err != nil {
 			return "", err
 		}
-		paths = []string{"."}
-		for _, name := range append(skip, m[1]) {
-			paths = append(paths, ":(exclude,literal)"+name)
-		}
+		skip = append(skip, m[1])
 	}
 	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
+}
+
+// addAll adds all files of a checkout to an index, but for those at some paths. Into repositories that the index names git would look by itself, and apply their
+// filters to their files; of those only the commit is noted.
+func addAll(ctx context.Context, c call, skip []string) error {
+	c.args = []string{"ls-files", "-z", "--stage"}
+	out, err := run(ctx, c)
+	if err != nil {
+		return err
+	}
+	var links []string
+	for rec := range strings.SplitSeq(string(out), "\x00") {
+		if at, name, ok := strings.Cut(rec, "\t"); ok && strings.HasPrefix(at, modeLink+" ") && !slices.Contains(skip, name) {
+			links = append(links, name)
+		}
+	}
+	paths := []string{"."}
+	for _, name := range slices.Concat(skip, links) {
+		paths = append(paths, ":(exclude,literal)"+name)
+	}
+	c.args, c.stdin = []string{"add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"}, strings.NewReader(strings.Join(paths, "\x00")+"\x00")
+	if _, err := run(ctx, c); err != nil || len(links) == 0 {
+		return err
+	}
+	c.args, c.stdin = []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"}, strings.NewReader(strings.Join(links, "\x00")+"\x00")
+	_, err = run(ctx, c)
+	return err
 }
 
 // inner are the repositories inside the checkout that its index does not know; those that have no commit, or all.

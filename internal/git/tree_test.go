@@ -166,3 +166,32 @@ func TestSnapshotBeforeFirstCommitAndInLinkedCheckout(t *testing.T) {
 		t.Errorf("content: %q", got)
 	}
 }
+
+// Into a repository that the index names no git of ours looks: a filter there that must run fails nothing, and its new commit is noted.
+func TestTreeDoesNotLookIntoRepositories(t *testing.T) {
+	dir := checkout(t)
+	sub := dir + "/sub"
+	write(t, sub+"/file", "1\n")
+	user(t, sub, "init", "-qb", "main")
+	user(t, sub, "add", "-A")
+	user(t, sub, "commit", "-qm", "inside")
+	user(t, dir, "add", "sub")
+	user(t, dir, "commit", "-qm", "sub")
+	first, err := TreeHash(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, sub+"/.gitattributes", "* filter=x\n")
+	write(t, sub+"/file", "2\n")
+	user(t, sub, "config", "filter.x.clean", "./evil")
+	user(t, sub, "config", "filter.x.required", "true")
+	again, err := TreeHash(t.Context(), dir)
+	if err != nil || again != first {
+		t.Errorf("%s and %s, %v", first, again, err)
+	}
+	user(t, sub, "-c", "filter.x.required=false", "-c", "filter.x.clean=cat", "commit", "-qam", "more")
+	after, err := TreeHash(t.Context(), dir)
+	if err != nil || after == first {
+		t.Errorf("a new commit is not seen: %v", err)
+	}
+}

@@ -141,7 +141,7 @@ func (p *place) stage(ctx context.Context, index, head string) (tree string, err
 		return "", err
 	}
 	q := p.with("GIT_INDEX_FILE=" + index)
-	if _, err := q.run(ctx, "add", "-A", "--", ":/"); err != nil {
+	if err := addAll(ctx, q.call(true), nil); err != nil {
 		if m := unborn.FindStringSubmatch(err.Error()); m != nil {
 			return "", p.embedded(m[1])
 		}
