@@ -36,7 +36,7 @@ func plainGitSetting(s gitSetting) bool {
 		name = s.section + ".*." + s.variable
 	}
 	// An address with two colons names a program, and one with a dash is a flag.
-	return slices.Contains(plainGitSettings, name) && !(s.section == "remote" && (strings.Contains(s.value, "::") || strings.HasPrefix(s.value, "-")))
+	return slices.Contains(plainGitSettings, name) && !strings.ContainsAny(s.subsection+s.value, oddInSetting) && !(s.section == "remote" && (strings.Contains(s.value, "::") || strings.HasPrefix(s.value, "-")))
 }
 
 // plainIn is plainGitSetting among others: of a partial clone it is plain where git fetches what is missing, if the remote has nothing but plain addresses and names no program for
@@ -66,6 +66,13 @@ func plainIn(settings []gitSetting) func(gitSetting) bool {
 		}
 		return plainGitSetting(s)
 	}
+}
+
+// onlyPlain reports whether the text of a file of settings is understood to its end, and has none that is more than plain but those of before.
+func onlyPlain(text string, before []gitSetting) bool {
+	settings, complete := parseGitSettings(text)
+	plain := plainIn(settings)
+	return complete && !slices.ContainsFunc(settings, func(s gitSetting) bool { return !plain(s) && !slices.Contains(before, s) })
 }
 
 // lookedFolders is how many folders are looked at before and after a command, for repositories that it made, and how many repositories are opened because an index names them.
@@ -382,7 +389,7 @@ func disarmSettings(git *beneath.Folder) (taken []string) {
 		}
 		return taken
 	}
-	settings := parseGitSettings(string(raw))
+	settings, _ := parseGitSettings(string(raw))
 	plain := plainIn(settings)
 	for _, s := range settings {
 		if !plain(s) {

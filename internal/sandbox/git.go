@@ -54,7 +54,8 @@ func (p Profile) lenders() (out []string) {
 // namedLenders are the folders that the person lets repositories borrow objects from.
 func namedLenders(getenv func(string) string) (paths []string) {
 	for _, file := range gitSettingsFiles(getenv) {
-		for _, s := range parseGitSettings(readUpTo(file, maxGitSettings)) {
+		settings, _ := parseGitSettings(readUpTo(file, maxGitSettings))
+		for _, s := range settings {
 			if s.section == "taskdaemon" && s.variable == "alternates" && s.subsection == "" {
 				if rest, is := strings.CutPrefix(s.value, "~/"); is {
 					s.value = filepath.Join(getenv("HOME"), rest)

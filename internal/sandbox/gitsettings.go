@@ -69,7 +69,8 @@ func gitSettingsFiles(getenv func(string) string) []string {
 func toldSettings(getenv func(string) string) string {
 	var settings []gitSetting
 	for _, path := range gitSettingsFiles(getenv) {
-		settings = append(settings, parseGitSettings(readUpTo(path, maxGitSettings))...)
+		some, _ := parseGitSettings(readUpTo(path, maxGitSettings))
+		settings = append(settings, some...)
 	}
 	return formatGitSettings(settings, gitSetting.allowed)
 }
@@ -119,7 +120,8 @@ func readUpTo(path string, most int64) string {
 
 // GitSetting is the last value of a setting without a subsection in the text of a file of them; empty when there is none.
 func GitSetting(text, section, variable string) (value string) {
-	for _, s := range parseGitSettings(text) {
+	settings, _ := parseGitSettings(text)
+	for _, s := range settings {
 		if s.section == section && s.variable == variable && s.subsection == "" {
 			value = s.value
 		}
@@ -127,79 +129,101 @@ func GitSetting(text, section, variable string) (value string) {
 	return value
 }
 
-// parseGitSettings reads a file of settings as git does, up to the first line that git would not understand. Other files that it
-// includes are left out.
-func parseGitSettings(text string) (out []gitSetting) {
+// parseGitSettings reads a file of settings as git does, up to the first thing that git would not understand; complete says that there is none. What git would understand in a way that
+// has no place in a gitSetting is not complete either: a section without a name, a name cut by a zero byte. Other files that it includes are left out.
+func parseGitSettings(text string) (out []gitSetting, complete bool) {
 	text = strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff")
+	if strings.ContainsRune(text, 0) {
+		text, _, _ = strings.Cut(text, "\x00")
+		out, _ = parseGitSettings(text)
+		return out, false
+	}
 	var at gitSetting
-	for text != "" {
-		text = strings.TrimLeft(text, " \t\n\v\f\r")
+	for {
+		text = strings.TrimLeft(text, gitSpace+"\n")
 		switch {
 		case text == "":
+			return out, true
 		case text[0] == '#' || text[0] == ';':
 			_, text, _ = strings.Cut(text, "\n")
 		case text[0] == '[':
 			var ok bool
 			if at, text, ok = parseGitSection(text[1:]); !ok {
-				return out
+				return out, false
 			}
 		default:
-			end := strings.IndexFunc(text, func(r rune) bool { return !nameRune(r) })
-			if end < 0 {
-				end = len(text)
+			one, rest, ok := parseGitVariable(at, text)
+			if !ok {
+				return out, false
 			}
-			if end == 0 || at.section == "" {
-				return out
-			}
-			one := at
-			one.variable, text = strings.ToLower(text[:end]), strings.TrimLeft(text[end:], " \t")
-			one.value = "true" // a name alone
-			if rest, ok := strings.CutPrefix(text, "="); ok {
-				if one.value, text, ok = parseGitValue(rest); !ok {
-					return out
-				}
-			} else if text != "" && !strings.ContainsRune("\n#;", rune(text[0])) {
-				return out
-			}
-			out = append(out, one)
+			out, text = append(out, one), rest
 		}
 	}
-	return out
+}
+
+// gitSpace is what git takes for space within a line.
+const gitSpace = " \t\r"
+
+// parseGitVariable reads a name and its value, in a section.
+func parseGitVariable(at gitSetting, text string) (one gitSetting, rest string, ok bool) {
+	end := strings.IndexFunc(text, func(r rune) bool { return !nameRune(r) })
+	if end < 0 {
+		end = len(text)
+	}
+	if end == 0 || at.section == "" || text[0] == '-' || text[0] >= '0' && text[0] <= '9' {
+		return one, "", false
+	}
+	one = at
+	one.variable, text = strings.ToLower(text[:end]), strings.TrimLeft(text[end:], " \t")
+	if rest, is := strings.CutPrefix(text, "="); is {
+		one.value, rest, ok = parseGitValue(rest)
+		return one, rest, ok
+	}
+	one.value = "true" // a name alone
+	return one, text, text == "" || text[0] == '\n'
 }
 
 func nameRune(r rune) bool {
 	return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '-'
 }
 
-// parseGitSection reads what follows the bracket: name], or name "subsection"].
+// parseGitSection reads what follows the bracket: name], or name "subsection"]. A dot in the name begins the subsection.
 func parseGitSection(text string) (at gitSetting, rest string, ok bool) {
 	end := strings.IndexFunc(text, func(r rune) bool { return !nameRune(r) && r != '.' })
 	if end <= 0 {
 		return at, "", false
 	}
-	section, sub, _ := strings.Cut(strings.ToLower(text[:end]), ".")
+	section, sub, dotted := strings.Cut(strings.ToLower(text[:end]), ".")
+	if section == "" || dotted && sub == "" {
+		return at, "", false
+	}
 	at.section, at.subsection = section, sub
 	text = text[end:]
 	if rest, ok := strings.CutPrefix(text, "]"); ok {
 		return at, rest, true
 	}
-	text, ok = strings.CutPrefix(strings.TrimLeft(text, " \t"), `"`)
-	if !ok {
+	quoted := strings.TrimLeft(text, gitSpace)
+	if quoted == text || !strings.HasPrefix(quoted, `"`) {
 		return at, "", false
 	}
+	text = quoted[1:]
 	var name strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; c {
 		case '"':
-			at.subsection = name.String()
+			if dotted {
+				sub += "."
+			}
+			at.subsection = sub + name.String()
 			rest, ok := strings.CutPrefix(text[i+1:], "]")
-			return at, rest, ok
+			return at, rest, ok && at.subsection != ""
 		case '\n':
 			return at, "", false
 		case '\\':
-			if i++; i < len(text) && text[i] != '\n' {
-				name.WriteByte(text[i])
+			if i++; i == len(text) || text[i] == '\n' {
+				return at, "", false
 			}
+			name.WriteByte(text[i])
 		default:
 			name.WriteByte(c)
 		}
@@ -219,7 +243,7 @@ func parseGitValue(text string) (value, rest string, ok bool) {
 		case !quoted && (c == '#' || c == ';'):
 			_, rest, _ = strings.Cut(text[i:], "\n")
 			return out.String(), rest, true
-		case !quoted && (c == ' ' || c == '\t'):
+		case !quoted && strings.IndexByte(gitSpace, c) >= 0:
 			if out.Len() > 0 {
 				pending++
 			}
@@ -232,7 +256,7 @@ func parseGitValue(text string) (value, rest string, ok bool) {
 			quoted = !quoted
 		case '\\':
 			if i++; i == len(text) {
-				return "", "", false
+				return out.String(), "", !quoted // as if a line followed
 			}
 			plain, known := map[byte]string{'t': "\t", 'b': "\b", 'n': "\n", '\\': `\`, '"': `"`, '\n': ""}[text[i]]
 			if !known {
@@ -248,11 +272,14 @@ func parseGitValue(text string) (value, rest string, ok bool) {
 
 var gitQuote = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\b", `\b`)
 
+// oddInSetting are letters that are not written to a file of settings.
+const oddInSetting = "\x00\r\v\f"
+
 // formatGitSettings is a file of those of the settings that are allowed.
 func formatGitSettings(settings []gitSetting, allowed func(gitSetting) bool) string {
 	var out strings.Builder
 	for _, s := range settings {
-		if !allowed(s) || strings.ContainsAny(s.subsection+s.value, "\x00\r\v\f") || strings.Contains(s.subsection, "\n") {
+		if !allowed(s) || strings.ContainsAny(s.subsection+s.value, oddInSetting) || strings.Contains(s.subsection, "\n") {
 			continue
 		}
 		out.WriteString("[" + s.section)

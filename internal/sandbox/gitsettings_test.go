@@ -1,12 +1,15 @@
 package sandbox
 
 import (
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"taskdaemon/internal/beneath"
 )
 
 const settingsOfAnn = `# Ann's
@@ -42,7 +45,11 @@ const settingsOfAnn = `# Ann's
 
 // TestGitSettings holds what commands see of a person's settings against what git itself reads of both files.
 func TestGitSettings(t *testing.T) {
-	got := formatGitSettings(parseGitSettings(settingsOfAnn), gitSetting.allowed)
+	settings, complete := parseGitSettings(settingsOfAnn)
+	if !complete {
+		t.Error("they are not understood to their end")
+	}
+	got := formatGitSettings(settings, gitSetting.allowed)
 	if strings.Contains(strings.ReplaceAll(got, `[user "canary"]`+"\n\tname = \"canary\"", ""), "canary") {
 		t.Errorf("what may hold a secret is told:\n%s", got)
 	}
@@ -128,15 +135,139 @@ done 2> /dev/null`)
 	}
 }
 
+// balanced has as many lines that look like settings as it has settings before one that is hidden by a section which git knows better.
+const balanced = "[user]\nname = a]\n[x\r\"y\"]\n[core]\nfsmonitor = /evil\n"
+
+// asGitReads checks that git reads the same settings of a text.
+func asGitReads(t *testing.T, text string, settings []gitSetting) {
+	t.Helper()
+	cmd := exec.Command("git", "config", "-f", "-", "--no-includes", "--list", "-z")
+	cmd.Stdin, cmd.Dir = strings.NewReader(text), t.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git does not read %q: %v", text, err)
+	}
+	var want, got []string
+	spaces := strings.NewReplacer("\t", " ", "\r", " ") // later versions of git keep them
+	for one := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		name, value, has := strings.Cut(one, "\n")
+		if !has {
+			value = "true"
+		}
+		if one != "" {
+			want = append(want, name+"="+spaces.Replace(value))
+		}
+	}
+	for _, s := range settings {
+		name := s.section + "." + s.variable
+		if s.subsection != "" {
+			name = s.section + "." + s.subsection + "." + s.variable
+		}
+		got = append(got, name+"="+spaces.Replace(s.value))
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("of %q we read %q and git %q", text, got, want)
+	}
+}
+
+// TestGitSettingsAsGit holds texts that are understood to their end against git: it must have read them, and nothing else.
+func TestGitSettingsAsGit(t *testing.T) {
+	parts := []string{
+		"[core]", "[a.b]", "[a", " ", "\r", "\t", "\n", "\n", "\"", "\"y\"]", "]", "[x \"y z\"]\n", "[Remote \"A\"]", "b", "name = v\n", "1", "-", "=", " = ", "#", ";", "\\", "\\\n", "\\n", "\v", "\x00", ".", "\ufeff", "é",
+		"fsmonitor = /evil\n", "\r\n",
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	whole := 0
+	for range 20_000 {
+		text := "[core]\n"
+		if random.IntN(4) == 0 {
+			text = ""
+		}
+		for range random.IntN(9) {
+			text += parts[random.IntN(len(parts))]
+		}
+		settings, complete := parseGitSettings(text)
+		if !complete || len(settings) == 0 || whole == 200 {
+			continue
+		}
+		whole++
+		asGitReads(t, text, settings)
+	}
+	if whole < 100 {
+		t.Errorf("only %d texts were understood", whole)
+	}
+}
+
+// TestPlainIsUnderstood checks that settings count as plain only if they are understood to their end, wherever that is asked.
+func TestPlainIsUnderstood(t *testing.T) {
+	git, other := gitFolder(t), gitFolder(t)
+	for text, plain := range map[string]bool{
+		"[user]\nname = a\n": true, "[user]\nname = a]\n[remote\r\"y\"]\nurl = /x\n": true, "": true,
+		balanced: false, "[user]\nname = a\n[": false, "[user]\nname = a\n[core \"fsmonitor\x00\"]\nx = /evil\n": false,
+		"[user]\nname = a\n[core]\n\v\nfsmonitor = /evil\n": false, "[remote \"x\"]\nurl = /x\n[remote.x \"y\"]\nuploadpack = /evil\n": false,
+	} {
+		put(t, git, "config", text)
+		put(t, other, worktreeSettings, text)
+		put(t, other, "opts", strings.ReplaceAll(text, "[user]\nname", "[options]\nstrategy-option"))
+		if got := asGitDir(other).plain(worktreeSettings); got != plain {
+			t.Errorf("plain of %q is %v", text, got)
+		}
+		if got := nothingMore(original{Text: []byte(text)}, original{Text: []byte("[user]\nname = a\n")}); got != plain {
+			t.Errorf("nothingMore of %q is %v", text, got)
+		}
+		if got := armed(git); got == plain {
+			t.Errorf("armed of %q is %v", text, got)
+		}
+		if got := oddStrategy(other); !plain && !got {
+			t.Errorf("oddStrategy of %q is %v", text, got)
+		}
+	}
+}
+
+// gitFolder is a folder of git as git makes it.
+func gitFolder(t *testing.T) *beneath.Folder {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", "--bare", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	git, err := beneath.OpenResolved(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = git.Close() })
+	return git
+}
+
+// put writes a file of a folder, after making what it lies in.
+func put(t *testing.T, folder *beneath.Folder, name, text string) {
+	t.Helper()
+	at := filepath.Join(folder.Name(), name)
+	err := os.MkdirAll(filepath.Dir(at), 0o755)
+	if err == nil {
+		err = os.WriteFile(at, []byte(text), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func FuzzGitSettings(f *testing.F) {
 	for _, seed := range []string{
-		settingsOfAnn, "[user]name=x", "[user]\nname=\\", "[a.b]\nc", "[user \"x\\\"y\"]\nname = \"a\\n\\tb\"", "[user]\nname = a # b\n[", "\ufeff[user]\r\nname = x\r\n", "[user]\nname = \"a",
+		settingsOfAnn, balanced, "[user]name=x", "[a.b \"c\"]\nd", "[a]\n1 = x", "[a]\nb # c", "[a \"\"]\nb", "[a]\nb = \\", "[a]\v\nb", "[core \"fsmonitor\x00\"]\nx = y", "[a \"b\\", "[user]\nname=\\", "[a.b]\nc", "[user \"x\\\"y\"]\nname = \"a\\n\\tb\"", "[user]\nname = a # b\n[", "\ufeff[user]\r\nname = x\r\n", "[user]\nname = \"a",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		told := formatGitSettings(parseGitSettings(text), gitSetting.allowed)
-		again := parseGitSettings(told)
+		settings, complete := parseGitSettings(text)
+		if complete {
+			asGitReads(t, text, settings)
+		}
+		told := formatGitSettings(settings, gitSetting.allowed)
+		again, whole := parseGitSettings(told)
+		if !whole {
+			t.Fatalf("%q is not understood", told)
+		}
 		for _, s := range again {
 			if !s.allowed() {
 				t.Fatalf("%q tells %+v", text, s)

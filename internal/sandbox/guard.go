@@ -259,10 +259,8 @@ func nothingMore(is, was original) bool {
 	if is.Text == nil || was.Text == nil {
 		return false
 	}
-	settings, before := parseGitSettings(string(is.Text)), parseGitSettings(string(was.Text))
-	return understood(string(is.Text), len(settings)) && !slices.ContainsFunc(settings, func(s gitSetting) bool {
-		return !plainGitSetting(s) && !slices.Contains(before, s)
-	})
+	before, _ := parseGitSettings(string(was.Text))
+	return onlyPlain(string(is.Text), before)
 }
 
 // put makes a name in a folder what it was. What has it now is kept beside it: the person may have made it while the command ran.

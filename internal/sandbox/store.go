@@ -86,7 +86,8 @@ func newStore(spool, temp, seen string, d gitDir) (s *store, err error) {
 
 // digitsOf is how long the names of objects are.
 func digitsOf(objects string) int {
-	for _, set := range parseGitSettings(readUpTo(filepath.Join(filepath.Dir(objects), "config"), maxGitSettings)) {
+	settings, _ := parseGitSettings(readUpTo(filepath.Join(filepath.Dir(objects), "config"), maxGitSettings))
+	for _, set := range settings {
 		if set.section == "extensions" && set.variable == "objectformat" && strings.EqualFold(set.value, "sha256") {
 			return 64
 		}

@@ -291,8 +291,8 @@ func oddStrategy(folder *beneath.Folder) bool {
 			}
 			continue
 		}
-		settings := parseGitSettings(string(raw))
-		if !understood(string(raw), len(settings)) || slices.ContainsFunc(settings, func(s gitSetting) bool {
+		settings, complete := parseGitSettings(string(raw))
+		if !complete || slices.ContainsFunc(settings, func(s gitSetting) bool {
 			return s.section != "options" || s.subsection != "" || !slices.Contains(pickOptions, s.variable) || s.variable == "strategy" && !slices.Contains(strategies, s.value)
 		}) {
 			return true

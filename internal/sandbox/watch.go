@@ -313,18 +313,5 @@ func (d gitDir) plain(name string) bool {
 	if err != nil {
 		return false
 	}
-	settings := parseGitSettings(string(raw))
-	again := parseGitSettings(formatGitSettings(settings, plainGitSetting))
-	return slices.Equal(settings, again) && understood(string(raw), len(settings))
-}
-
-// understood reports whether each line of a file of settings that is no comment and no section is one of the settings that were read.
-func understood(text string, settings int) bool {
-	lines := 0
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != ';' && !(line[0] == '[' && strings.HasSuffix(line, "]")) {
-			lines++
-		}
-	}
-	return lines == settings
+	return onlyPlain(string(raw), nil)
 }
