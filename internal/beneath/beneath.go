@@ -87,9 +87,13 @@ func (f *Folder) Folder(name string) (*Folder, error) {
 	return &Folder{file: file, name: filepath.Join(f.name, name)}, nil
 }
 
-// Unlocked is Folder for one that its owner may not read or search any more, or any folder on the way: each is given its owner's rights back.
+// Unlocked is Folder for one that its owner may not list or search any more, or any folder on the way: each is given its owner's rights back.
 func (f *Folder) Unlocked(name string) (*Folder, error) {
 	found, err := f.Folder(name)
+	if err == nil && !found.may(unix.X_OK) { // it can be listed, and nothing in it opened
+		_ = found.Close()
+		err = fs.ErrPermission
+	}
 	if !errors.Is(err, fs.ErrPermission) {
 		return found, err
 	}
@@ -124,16 +128,31 @@ func (f *Folder) unlock(name string) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
+	next := &Folder{file: file, name: filepath.Join(f.name, name)}
+	if err := next.Unlock(); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// Unlock gives the owner of the folder the rights to list, change and search it.
+func (f *Folder) Unlock() error {
 	var st unix.Stat_t
-	if err = unix.Fstat(int(file.Fd()), &st); err == nil && st.Mode&0o700 != 0o700 {
+	err := unix.Fstat(f.fd(), &st)
+	if err == nil && st.Mode&0o700 != 0o700 {
 		// The folder itself, by its descriptor, whatever has its name by now.
-		err = unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(file.Fd())), st.Mode&0o7777|0o700, 0)
+		err = unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(f.fd()), st.Mode&0o7777|0o700, 0)
 	}
 	if err != nil {
-		_ = file.Close()
-		return nil, &fs.PathError{Op: "unlock", Path: name, Err: err}
+		return &fs.PathError{Op: "unlock", Path: f.name, Err: err}
 	}
-	return &Folder{file: file, name: filepath.Join(f.name, name)}, nil
+	return nil
+}
+
+// may reports whether this process has a right to the folder.
+func (f *Folder) may(right uint32) bool {
+	return !errors.Is(unix.Faccessat(f.fd(), ".", right, unix.AT_EACCESS), fs.ErrPermission)
 }
 
 // File opens a regular file to be read. Others are ErrNotRegular: a pipe or a device is not waited for.

@@ -346,7 +346,16 @@ func TestUnlocked(t *testing.T) {
 			t.Errorf("what a link leads to was unlocked: %v, %v", info.Mode(), err)
 		}
 		must(t, os.Chmod(outside, 0o700))
-		lock("d/e", "d")
+		// What can be listed and not searched is unlocked, too.
+		must(t, os.Chmod(filepath.Join(dir, "d"), 0o600))
+		sub, err = f.Unlocked("d")
+		must(t, err)
+		if _, err := sub.Lstat("e"); err != nil {
+			t.Errorf("look into a folder that cannot be searched: %v", err)
+		}
+		must(t, sub.Close())
+		must(t, os.Chmod(filepath.Join(dir, "d/e"), 0o500))
+		lock("d")
 		if must(t, f.RemoveAll("d")); slices.Contains(names(t, dir), "d") {
 			t.Error("it is left")
 		}

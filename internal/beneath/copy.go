@@ -103,6 +103,7 @@ func (f *Folder) RemoveAll(name string) error {
 		return err
 	}
 	defer dir.Close()
+	_ = dir.Unlock() // if it cannot be changed, what is in it cannot be removed
 	all, err := dir.ReadDir(".")
 	if err != nil {
 		return err

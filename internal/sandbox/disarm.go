@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -109,9 +111,13 @@ type naming struct {
 // disarm disarms the repositories of the workspace that were not there before, and puts back what was. It says what it took, and what it left though it would run programs. git goes by itself
 // where an index says that there is a repository: an index that leads where nobody could look goes, too.
 func (p Profile) disarm(had before, since int64, named []naming, e *effort) (taken, left []string) {
+	unlock([]string{p.Workspace})
 	top, err := beneath.Open(p.Workspace)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, []string{unseen(p.Workspace, err)}
 	}
 	defer top.Close()
 	d := &disarming{p: p, had: had, since: since, top: top, e: e, known: setOf(had.Known), linked: setOf(had.Linked), absent: setOf(had.Absent), done: map[string]bool{}}
@@ -119,10 +125,50 @@ func (p Profile) disarm(had before, since int64, named []naming, e *effort) (tak
 	for _, n := range named {
 		d.follow(n.dir, n.links, since, 0)
 	}
-	for _, dir := range nestedRepos(p.Workspace, p.Seal, lookedFolders) {
+	repos, _ := searchWith(p.Workspace, p.Seal, lookedFolders, d.openFolder)
+	for _, dir := range repos {
 		d.visit(dir, 0)
 	}
 	return d.taken, d.left
+}
+
+// openFolder opens a folder of the workspace, though a command took away the right to: what is hidden in it may be seen later, and would be taken for old.
+func (d *disarming) openFolder(dir string) (*os.File, error) {
+	folder, err := d.top.Unlocked(from(d.top, dir))
+	if err != nil {
+		d.hidden(dir, err)
+		return nil, err
+	}
+	defer folder.Close()
+	return os.Open("/proc/self/fd/" + strconv.Itoa(int(folder.Fd())))
+}
+
+// hidden reports whether a folder of the workspace is there and could not be opened, and tells it. What belongs to another user is not the command's doing.
+func (d *disarming) hidden(dir string, err error) bool {
+	if !filepath.IsLocal(from(d.top, dir)) || !owned(dir) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, beneath.ErrLink) || errors.Is(err, unix.ENOTDIR) {
+		return false
+	}
+	if told := unseen(dir, err); !slices.Contains(d.left, told) {
+		d.left = append(d.left, told)
+	}
+	return true
+}
+
+// owned reports whether something may belong to the user.
+func owned(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) != nil || int(st.Uid) == os.Geteuid()
+}
+
+// unseen tells of a folder that could not be looked at.
+func unseen(dir string, err error) string { return fmt.Sprintf("%s (not looked at: %v)", dir, cause(err)) }
+
+// cause is an error without the path that it is about.
+func cause(err error) error {
+	if e, is := errors.AsType[*fs.PathError](err); is {
+		return e.Err
+	}
+	return err
 }
 
 func setOf(paths []string) map[string]bool {
@@ -161,7 +207,7 @@ func (d *disarming) visit(dir string, depth int) bool {
 func (d *disarming) look(dir string, depth int) bool {
 	around, err := d.top.Unlocked(from(d.top, dir))
 	if err != nil {
-		return true // there is nothing, or it is not of the workspace
+		return !d.hidden(dir, err) // there is nothing, or it is not of the workspace
 	}
 	defer around.Close()
 	// A folder that has become one of git itself is that for git as soon as its .git is none.
@@ -226,6 +272,7 @@ func keptAs(since int64) string { return ".kept-" + strconv.FormatInt(since, 36)
 // setAside keeps the settings and hooks of a folder of git under names that git does not know.
 func setAside(git *beneath.Folder, since int64) (told []string) {
 	as := keptAs(since)
+	_ = git.Unlock()
 	if raw, _, err := git.Read("config", maxGitSettings); err == nil && git.Replace("config"+as, "config.new", raw, 0o600) == nil {
 		told = append(told, "settings (kept in "+filepath.Join(git.Name(), "config"+as)+")")
 	}
@@ -382,6 +429,7 @@ func disarm(git *beneath.Folder, e *effort) (taken []string) {
 
 // disarmSettings leaves the plain ones.
 func disarmSettings(git *beneath.Folder) (taken []string) {
+	_ = git.Unlock()
 	raw, _, err := git.Read("config", maxGitSettings)
 	if err != nil {
 		if _, err := git.Lstat("config"); err == nil {

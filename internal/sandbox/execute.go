@@ -105,7 +105,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program\n", told(removed))
 	}
 	if len(left) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: left as they are, for they may be the person's, and run programs: %s\n", told(left))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: left as they are, for they may be the person's, and may run programs: %s\n", told(left))
 	}
 	if len(lost) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: %d objects of git could not be stored, commits with them are broken: %v\n", len(lost), lost[0])

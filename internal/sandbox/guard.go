@@ -267,6 +267,7 @@ func nothingMore(is, was original) bool {
 func (o original) put(folder *beneath.Folder, name string, since int64) []string {
 	told := filepath.Join(folder.Name(), name)
 	as := name + keptAs(since)
+	_ = folder.Unlock()
 	err := unix.Renameat2(int(folder.Fd()), name, int(folder.Fd()), as, unix.RENAME_NOREPLACE)
 	switch {
 	case err == nil:

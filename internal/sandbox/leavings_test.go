@@ -19,7 +19,7 @@ func TestGitTraps(t *testing.T) {
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
 		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
 		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
-		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked, "a partial clone": trapPartial, "an old repository where an index leads": trapParked,
+		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked, "folders that hide a repository": trapHidden, "a partial clone": trapPartial, "an old repository where an index leads": trapParked,
 	} {
 		t.Run(name, func(t *testing.T) { trap(t, gitYard(t)) })
 	}
@@ -463,6 +463,28 @@ func trapLocked(t *testing.T, y *yard) {
 	}
 	_ = y.ranIn(".", "commit", "-q", "--allow-empty", "-m", "mine")
 	y.untouched()
+}
+
+// A folder that cannot be listed, or searched, or changed hides nothing that counts as old once it can be again. A shim that has a user namespace may do all of that, and so may root:
+// whoever comes after a killed one may not.
+func trapHidden(t *testing.T, y *yard) {
+	y.kill("mkdir a b c; for d in a b c; do git init -q $d/sub; echo x > $d/sub/f; git -C $d/sub add f; git -C $d/sub config core.fsmonitor 'touch " + y.out + "/ran; false'; done; chmod 300 a; chmod 600 b; chmod 500 c/sub c/sub/.git c; touch done; chmod 300 .")
+	for _, dir := range []string{".", "a", "b", "c"} {
+		if err := os.Chmod(filepath.Join(y.work, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	y.run("true")
+	for _, dir := range []string{"a", "b", "c"} {
+		if y.ranIn(dir+"/sub", "status") {
+			t.Errorf("a program was run in %s", dir)
+		}
+		_ = os.Remove(y.out + "/ran")
+	}
+	said := string(y.run("mkdir -p " + far[:9] + "; chmod 0 " + far[:9]).Head)
+	if strings.Contains(said, "not looked at") {
+		t.Errorf("what could be unlocked is told: %s", said)
+	}
 }
 
 func trapPartial(t *testing.T, y *yard) {

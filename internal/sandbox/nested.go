@@ -26,6 +26,11 @@ func nestedRepos(workspace string, skip []string, most int) []string {
 
 // searchRepos is nestedRepos, and says whether it saw every folder that is not too deep.
 func searchRepos(workspace string, skip []string, most int) (repos []string, whole bool) {
+	return searchWith(workspace, skip, most, os.Open)
+}
+
+// searchWith is searchRepos by a way to open folders.
+func searchWith(workspace string, skip []string, most int, open func(dir string) (*os.File, error)) (repos []string, whole bool) {
 	level, looked := []string{workspace}, 0
 	whole = true
 	for depth := 0; depth <= nestedDepth; depth++ {
@@ -37,7 +42,7 @@ func searchRepos(workspace string, skip []string, most int) (repos []string, who
 			if looked++; looked > most {
 				return repos, false
 			}
-			folders, repo, all := foldersOf(dir)
+			folders, repo, all := foldersOf(dir, open)
 			if depth > 0 && repo {
 				repos = append(repos, dir)
 			}
@@ -50,8 +55,8 @@ func searchRepos(workspace string, skip []string, most int) (repos []string, who
 
 // foldersOf are the folders in a folder, links left out: what they lead to is found where it is. Repo says that it
 // holds a .git, and whole that all of it was read.
-func foldersOf(dir string) (out []string, repo, whole bool) {
-	f, err := os.Open(dir)
+func foldersOf(dir string, open func(dir string) (*os.File, error)) (out []string, repo, whole bool) {
+	f, err := open(dir)
 	if err != nil {
 		return nil, exists(dir, ".git"), errors.Is(err, fs.ErrNotExist)
 	}

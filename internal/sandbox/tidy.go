@@ -363,6 +363,7 @@ func isNew(folder *beneath.Folder, name string, since int64) bool {
 }
 
 func remove(folder *beneath.Folder, name string) []string {
+	_ = folder.Unlock() // what a command made, it can make unchangeable
 	if folder.RemoveAll(name) != nil {
 		return nil
 	}
