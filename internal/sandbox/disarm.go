@@ -161,7 +161,9 @@ func owned(path string) bool {
 }
 
 // unseen tells of a folder that could not be looked at.
-func unseen(dir string, err error) string { return fmt.Sprintf("%s (not looked at: %v)", dir, cause(err)) }
+func unseen(dir string, err error) string {
+	return fmt.Sprintf("%s (not looked at: %v)", dir, cause(err))
+}
 
 // cause is an error without the path that it is about.
 func cause(err error) error {
@@ -222,6 +224,9 @@ func (d *disarming) look(dir string, depth int) bool {
 	}
 	if g, is := d.had.Guarded[dir]; is {
 		d.taken = append(d.taken, g.restore(d.top, around, d.since)...)
+		for _, folder := range g.Over {
+			d.left = append(d.left, filepath.Join(d.top.Name(), g.Git, folder)+" (more files than are watched)")
+		}
 		if _, err := around.Lstat(".git"); err == nil && g.Dot.Mode == 0 {
 			return d.disarmAround(around, dir, depth) || d.linked[dir]
 		}
@@ -356,8 +361,10 @@ func bornSince(folder *beneath.Folder, name string, since int64) bool {
 
 // armed reports whether a folder of git has anything that is more than plain.
 func armed(git *beneath.Folder) bool {
-	a := arms{had: map[string]original{}}
-	a.add(git, "")
+	a := arms{had: map[string]original{}, after: true}
+	if a.add(git, ""); len(a.over) > 0 {
+		return true
+	}
 	for name, is := range a.had {
 		switch base := path.Base(name); {
 		case base == "config" && nothingMore(is, original{Text: []byte{}}), path.Dir(name) == "info", path.Dir(name) == "objects/info" && is.Mode.IsRegular(), base == "commondir" && ownRecord(git, name):

@@ -27,6 +27,8 @@ type guard struct {
 	Git string              `json:"git"` // its folder of git, from the workspace; empty: it is elsewhere, or none
 	ID  string              `json:"id"`  // which folder that is, whatever its name
 	Had map[string]original `json:"had"` // what is in there, by its path
+	// Over are folders in there that have more than is noted.
+	Over []string `json:"over,omitempty"`
 }
 
 // original is a file or a link as it was.
@@ -41,7 +43,7 @@ func (o original) same(other original) bool {
 	return o.Mode == other.Mode && o.Link == other.Link && bytes.Equal(o.Sum, other.Sum)
 }
 
-// Bounds of what is noted: of one file, of all of a repository, of all repositories, and how many files of one.
+// Bounds of what is noted: of one file, of all of a repository, of all repositories, and how many files of one, and of one of its folders.
 const (
 	mostKept    = 256 << 10
 	mostKeptAll = 1 << 20
@@ -68,7 +70,7 @@ func (b *before) guard(p Profile, top *beneath.Folder, dir string, e *effort) (g
 	defer git.Close()
 	a.add(git, "")
 	b.size += a.size
-	g.Git, g.ID, g.Had = from(top, git.Name()), idOf(git), a.had
+	g.Git, g.ID, g.Had, g.Over = from(top, git.Name()), idOf(git), a.had, a.over
 	return g, asGitDir(git).links(e), true
 }
 
@@ -126,53 +128,113 @@ func bareIn(folder *beneath.Folder) bool {
 
 // arms are what a folder of git has that names programs, or leads git elsewhere.
 type arms struct {
-	had  map[string]original
-	size int
+	had   map[string]original
+	over  []string // folders that have more than is noted: nothing of them is
+	size  int
+	after bool // a command has ended: what it locked is unlocked
 }
 
 // leadsInGit are the files of a folder of git that do, beside its hooks.
 var leadsInGit = append(slices.Clone(gitLeads), "config", "objects/info/alternates", "objects/info/http-alternates")
 
-func (a *arms) add(git *beneath.Folder, at string) {
+// add notes what a folder of git has. It is false if that is more than is noted.
+func (a *arms) add(git *beneath.Folder, at string) bool {
+	if a.after {
+		unlockIn(git)
+	}
 	for _, name := range leadsInGit {
-		a.note(git, at, name)
+		if !a.note(git, at, name) {
+			return false
+		}
 	}
 	for _, name := range []string{"hooks", "info"} {
-		a.note(git, at, name) // if it is a link
-		_ = git.Walk(name, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && !(d.Type().IsRegular() && strings.HasSuffix(name, ".sample")) {
-				a.note(git, at, name)
+		if !a.note(git, at, name) { // if it is a link
+			return false
+		}
+		a.below(git, at, name, func(name string, d fs.DirEntry) error {
+			if d.IsDir() || d.Type().IsRegular() && strings.HasSuffix(name, ".sample") || a.note(git, at, name) {
+				return nil
 			}
-			return nil
+			return errTooMany
 		})
 	}
-	records, _ := git.ReadDir("worktrees")
-	for _, e := range records {
-		for _, name := range []string{"commondir", worktreeSettings} {
-			a.note(git, at, path.Join("worktrees", e.Name(), name))
-		}
-	}
-	looked := 0
-	_ = git.Walk("modules", func(name string, d fs.DirEntry, err error) error {
-		if looked++; err != nil || !d.IsDir() || looked > nestedFolders {
-			return err
-		}
-		if _, err := git.Lstat(path.Join(name, "HEAD")); err != nil {
+	a.below(git, at, "worktrees", func(name string, d fs.DirEntry) error {
+		if !d.IsDir() || name == "worktrees" {
 			return nil
 		}
-		if one, err := git.Folder(name); err == nil {
-			a.add(one, path.Join(at, name))
-			_ = one.Close()
+		if !a.note(git, at, path.Join(name, "commondir")) || !a.note(git, at, path.Join(name, worktreeSettings)) {
+			return errTooMany
 		}
 		return fs.SkipDir
 	})
+	a.below(git, at, "modules", func(name string, d fs.DirEntry) error {
+		if !d.IsDir() {
+			return nil
+		}
+		if _, err := git.Lstat(path.Join(name, "HEAD")); err != nil {
+			return nil //nolint:nilerr // the name of a submodule may have slashes in it
+		}
+		one, err := git.Folder(name)
+		if err != nil {
+			return err
+		}
+		defer one.Close()
+		if !a.add(one, path.Join(at, name)) {
+			return errTooMany
+		}
+		return fs.SkipDir
+	})
+	return true
 }
 
-// note notes a file or a link of a folder, by its path from the outermost one.
-func (a *arms) note(git *beneath.Folder, at, name string) {
-	if o, is := a.look(git, name); is && !o.Mode.IsDir() && len(a.had) < mostGuarded {
-		a.had[path.Join(at, name)] = o
+// errTooMany says that a folder has more than is noted.
+var errTooMany = errors.New("has too many files")
+
+// below visits what is below a folder. If that is too much, or cannot be read, nothing of it stays noted: who fills a folder with files would hide the last of them.
+func (a *arms) below(git *beneath.Folder, at, folder string, visit func(name string, d fs.DirEntry) error) {
+	looked := 0
+	err := git.Walk(folder, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if looked++; looked > mostGuarded {
+			return errTooMany
+		}
+		if a.after && d.IsDir() {
+			if one, err := git.Unlocked(name); err == nil {
+				_ = one.Close()
+			}
+		}
+		return visit(name, d)
+	})
+	if err == nil || errors.Is(err, fs.ErrNotExist) && looked == 0 {
+		return
 	}
+	folder = path.Join(at, folder)
+	a.over = append(a.over, folder)
+	maps.DeleteFunc(a.had, func(name string, o original) bool {
+		if !isBelow(name, folder) {
+			return false
+		}
+		a.size -= len(o.Text)
+		return true
+	})
+}
+
+// isBelow reports whether a path leads into a folder.
+func isBelow(name, folder string) bool { return strings.HasPrefix(name, folder+"/") }
+
+// note notes a file or a link of a folder, by its path from the outermost one. It is false if there are too many.
+func (a *arms) note(git *beneath.Folder, at, name string) bool {
+	o, is := a.look(git, name)
+	if !is || o.Mode.IsDir() {
+		return true
+	}
+	if len(a.had) >= mostGuarded {
+		return false
+	}
+	a.had[path.Join(at, name)] = o
+	return true
 }
 
 func (a *arms) look(git *beneath.Folder, name string) (o original, is bool) {
@@ -210,16 +272,20 @@ func (g guard) restore(top, around *beneath.Folder, since int64) (taken []string
 	return append(taken, g.restoreIn(top, since)...)
 }
 
-// restoreIn is restore for the folder of git.
+// restoreIn is restore for the folder of git. What has more than is noted now, and had not, goes as a whole: nobody knows what is in it.
 func (g guard) restoreIn(top *beneath.Folder, since int64) (taken []string) {
 	git, err := top.Unlocked(g.Git)
 	if err != nil {
 		return taken
 	}
 	defer git.Close()
-	unlockIn(git)
-	now := arms{had: map[string]original{}}
+	now := arms{had: map[string]original{}, after: true}
 	now.add(git, "")
+	for _, folder := range now.over {
+		if !slices.Contains(g.Over, folder) {
+			taken = append(taken, keepFolder(git, folder, since)...)
+		}
+	}
 	names := slices.Sorted(maps.Keys(now.had))
 	for name := range g.Had {
 		if _, is := now.had[name]; !is {
@@ -228,12 +294,13 @@ func (g guard) restoreIn(top *beneath.Folder, since int64) (taken []string) {
 	}
 	for _, name := range names {
 		is, was := now.had[name], g.Had[name]
-		if is.same(was) || path.Base(name) == "config" && nothingMore(is, was) || path.Base(name) == "commondir" && ownRecord(git, name) {
+		if is.same(was) || path.Base(name) == "config" && nothingMore(is, was) || path.Base(name) == "commondir" && ownRecord(git, name) ||
+			slices.ContainsFunc(g.Over, func(folder string) bool { return isBelow(name, folder) }) {
 			continue
 		}
-		parent, err := git.Folder(path.Dir(name))
-		if err != nil {
-			continue // it went with its folder
+		parent, moved, err := folderOf(git, path.Dir(name), was.Mode != 0, since)
+		if taken = append(taken, moved...); err != nil {
+			continue // it went with its repository
 		}
 		if was.Text == nil && path.Base(name) == "config" && is.Mode.IsRegular() {
 			taken = append(taken, disarmSettings(parent)...)
@@ -243,6 +310,57 @@ func (g guard) restoreIn(top *beneath.Folder, since int64) (taken []string) {
 		_ = parent.Close()
 	}
 	return taken
+}
+
+// folderOf opens the folder in a folder of git that something lies in. With again set that was there before: if its hooks or the like are gone, or something else has their name, while the
+// repository is still there, the folder is made again. It says what was moved aside for it.
+func folderOf(git *beneath.Folder, dir string, again bool, since int64) (folder *beneath.Folder, moved []string, err error) {
+	folder, err = git.Unlocked(dir)
+	if err == nil || !again {
+		return folder, nil, err
+	}
+	parts := strings.Split(dir, "/")
+	for i, part := range slices.Backward(parts) {
+		if part != "hooks" && part != "info" && part != "objects" {
+			continue
+		}
+		if folder, err = git.Unlocked(path.Join(".", path.Join(parts[:i]...))); err != nil {
+			continue
+		}
+		if _, err = folder.Lstat("HEAD"); err == nil {
+			return remake(folder, parts[i:], since)
+		}
+		_ = folder.Close()
+	}
+	return nil, nil, err
+}
+
+// remake makes folders one below the other, after putting aside what is none. It lets go of the folder that it begins with.
+func remake(folder *beneath.Folder, names []string, since int64) (made *beneath.Folder, moved []string, err error) {
+	for _, name := range names {
+		if info, err := folder.Lstat(name); err == nil && !info.IsDir() {
+			moved = append(moved, original{}.put(folder, name, since)...)
+		}
+		_ = folder.Unlock()
+		_ = unix.Mkdirat(int(folder.Fd()), name, 0o755)
+		next, err := folder.Unlocked(name)
+		_ = folder.Close()
+		if err != nil {
+			return nil, moved, err
+		}
+		folder = next
+	}
+	return folder, moved, nil
+}
+
+// keepFolder puts a folder of git aside, by its path.
+func keepFolder(git *beneath.Folder, folder string, since int64) []string {
+	parent, err := git.Unlocked(path.Dir(folder))
+	if err != nil {
+		return nil
+	}
+	defer parent.Close()
+	return original{}.put(parent, path.Base(folder), since)
 }
 
 // unlockIn unlocks the folders in which hooks and the like are.

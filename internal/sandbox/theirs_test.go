@@ -13,7 +13,7 @@ import (
 func TestGitTheirs(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *yard){
 		"outside of the workspace": theirsOutside, "outside, by a submodule": theirsModule, "deep": theirsDeep, "behind many others": theirsHidden, "taken into an index": theirsAdded,
-		"more than are sealed": theirsUnsealed, "a shim that is killed": theirsKilled, "moved": theirsMoved,
+		"more than are sealed": theirsUnsealed, "a shim that is killed": theirsKilled, "moved": theirsMoved, "hooks among many": theirsMany, "hooks that are removed": theirsRemoved,
 	} {
 		t.Run(name, func(t *testing.T) { check(t, gitYard(t)) })
 	}
@@ -183,5 +183,51 @@ func theirsMoved(t *testing.T, y *yard) {
 	}
 	if fileExists(y.work + "/bb/.git/hooks/pre-commit") {
 		t.Error("a hook is left that nobody knows")
+	}
+}
+
+func theirsMany(t *testing.T, y *yard) {
+	y.git("clone", "-q", y.work, y.home+"/upstream")
+	y.crowd("", 200)
+	y.theirs("zz")
+	y.git("-C", "zz", "submodule", "add", "-q", y.home+"/upstream", "sub")
+	hook := func(dir, name string) string {
+		return "printf '#!/bin/sh\ntouch " + y.out + "/ran' > " + dir + "/" + name + "; chmod 755 " + dir + "/" + name + "; "
+	}
+	many := "; for i in $(seq 2100); do : > "
+	y.run("cd zz/.git/hooks" + many + "a$i; done; " + hook(".", "post-checkout"))
+	y.stillTheirs("zz")
+	if y.ranIn("zz", "checkout", "-q", "HEAD") {
+		t.Error("a hook was run that lay behind many others")
+	}
+	if found, _ := filepath.Glob(y.work + "/zz/.git/hooks.kept-*/a2100"); len(found) != 1 {
+		t.Errorf("what was put there is not kept: %v", found)
+	}
+	y.run("cd zz/.git/modules; mkdir aa; cd aa" + many + "a$i; done; cd ..; " + hook("sub/hooks", "post-checkout"))
+	if y.ranIn("zz/sub", "checkout", "-q", "HEAD") {
+		t.Error("a hook of a submodule was run that lay behind many files")
+	}
+	y.stillTheirs("zz")
+	y.run("git init -q m; cd m; " + gitAs + "commit -q --allow-empty -m x; cd .git/hooks" + many + "a$i; done; " + hook(".", "post-checkout"))
+	if y.ranIn("m", "checkout", "-q", "HEAD") {
+		t.Error("a hook of a new repository was run")
+	}
+}
+
+func theirsRemoved(t *testing.T, y *yard) {
+	y.crowd("", 200)
+	y.theirs("zz")
+	evil := "mkdir -p evil; printf '#!/bin/sh\ntouch " + y.out + "/ran' > evil/post-checkout; chmod 755 evil/*; "
+	for _, script := range []string{"rm -rf zz/.git/hooks", evil + "rm -rf zz/.git/hooks; ln -s ../../evil zz/.git/hooks", "rm -rf zz/.git/hooks; : > zz/.git/hooks", "rm -rf zz/.git/hooks; mkfifo zz/.git/hooks"} {
+		y.run(script)
+		y.stillTheirs("zz")
+		if y.ranIn("zz", "checkout", "-q", "HEAD") {
+			t.Errorf("%s: a program was run", script)
+		}
+	}
+	// A repository that is gone stays so.
+	y.run("rm -rf zz")
+	if fileExists(y.work + "/zz") {
+		t.Error("a removed repository is made again")
 	}
 }
