@@ -362,6 +362,31 @@ func TestUnlocked(t *testing.T) {
 	})
 }
 
+// What is deeper than there are descriptors is removed, too, and holds few of them.
+func TestRemoveDeep(t *testing.T) {
+	f := open(t, t.TempDir())
+	before := len(names(t, "/proc/self/fd"))
+	at, err := f.Folder(".")
+	must(t, err)
+	for range 5 * mostHeld {
+		must(t, unix.Mkdirat(at.fd(), "d", 0o755))
+		must(t, unix.Mkdirat(at.fd(), "e", 0o755))
+		next, err := at.Folder("d")
+		must(t, err)
+		must(t, at.Close())
+		at = next
+	}
+	must(t, at.Close())
+	var have unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &have))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(before + 2*mostHeld), Max: have.Max}))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &have)) }()
+	must(t, f.RemoveAll("d"))
+	if got := names(t, f.Name()); !slices.Equal(got, []string{"e"}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
 func names(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -1,6 +1,7 @@
 package beneath
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -92,26 +93,54 @@ func (f *Folder) copyFolder(name string, to *Folder, as string) error {
 	return nil
 }
 
-// RemoveAll removes something directly in the folder, with all that is in it; what is gone was removed.
+// RemoveAll removes something directly in the folder, with all that is in it; what is gone was removed. Folders may be deeper than there are descriptors: those that are too deep
+// are moved up first, under names that nobody can know.
 func (f *Folder) RemoveAll(name string) error {
-	err := f.Remove(name)
-	if !errors.Is(err, unix.EISDIR) {
+	if err := f.Remove(name); !errors.Is(err, unix.EISDIR) {
 		return err
 	}
+	for todo := []string{name}; len(todo) > 0; todo = todo[1:] {
+		deep, err := f.removeBelow(f, todo[0], 0)
+		if err != nil {
+			return err
+		}
+		todo = append(todo, deep...)
+	}
+	return nil
+}
+
+// mostHeld is how many folders are held open at a time, one in the other.
+const mostHeld = 64
+
+// removeBelow removes a folder. It returns the names in top under which it put those that are too deep.
+func (f *Folder) removeBelow(top *Folder, name string, depth int) (deep []string, err error) {
 	dir, err := f.Unlocked(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dir.Close()
 	_ = dir.Unlock() // if it cannot be changed, what is in it cannot be removed
+	if depth == mostHeld {
+		up := "removed-" + rand.Text()
+		if err := unix.Renameat2(f.fd(), name, top.fd(), up, unix.RENAME_NOREPLACE); err != nil {
+			return nil, &fs.PathError{Op: "move", Path: name, Err: err}
+		}
+		return []string{up}, nil
+	}
 	all, err := dir.ReadDir(".")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, e := range all {
-		if err := dir.RemoveAll(e.Name()); err != nil {
-			return within(f, dir, err)
+		err := dir.Remove(e.Name())
+		if errors.Is(err, unix.EISDIR) {
+			var more []string
+			more, err = dir.removeBelow(top, e.Name(), depth+1)
+			deep = append(deep, more...)
+		}
+		if err != nil {
+			return deep, within(f, dir, err)
 		}
 	}
-	return f.RemoveFolder(name)
+	return deep, f.RemoveFolder(name)
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -276,13 +277,18 @@ func keptAs(since int64) string { return ".kept-" + strconv.FormatInt(since, 36)
 
 // setAside keeps the settings and hooks of a folder of git under names that git does not know.
 func setAside(git *beneath.Folder, since int64) (told []string) {
-	as := keptAs(since)
 	_ = git.Unlock()
-	if raw, _, err := git.Read("config", maxGitSettings); err == nil && git.Replace("config"+as, "config.new", raw, 0o600) == nil {
-		told = append(told, "settings (kept in "+filepath.Join(git.Name(), "config"+as)+")")
+	if raw, _, err := git.Read("config", maxGitSettings); err == nil {
+		as := "config" + keptAs(since)
+		if _, err := git.Lstat(as); err == nil { // the command took it first
+			as += "-" + rand.Text()
+		}
+		if err := git.Replace(as, unknownName(), raw, 0o600); err == nil {
+			told = append(told, "settings (kept in "+filepath.Join(git.Name(), as)+")")
+		}
 	}
-	if unix.Renameat2(int(git.Fd()), "hooks", int(git.Fd()), "hooks"+as, unix.RENAME_NOREPLACE) == nil {
-		told = append(told, "hooks (kept in "+filepath.Join(git.Name(), "hooks"+as)+")")
+	if as, err := keep(git, "hooks", since); err == nil {
+		told = append(told, "hooks (kept in "+filepath.Join(git.Name(), as)+")")
 	}
 	return told
 }
@@ -452,7 +458,7 @@ func disarmSettings(git *beneath.Folder) (taken []string) {
 		}
 	}
 	// Written anew in any case: what was not understood here git might understand.
-	if git.Replace("config", "config.disarmed", []byte(formatGitSettings(settings, plain)), 0o644) != nil {
+	if git.Replace("config", unknownName(), []byte(formatGitSettings(settings, plain)), 0o644) != nil {
 		taken = append(taken, remove(git, "config")...)
 	}
 	return taken

@@ -101,6 +101,10 @@ func (s *shim) execute(c *cell) ProcessResult {
 			_, _ = fmt.Fprintf(s.rec, "taskdaemon: refused: %s\n", why)
 		}
 	}
+	removed, failed := failures(removed)
+	if len(failed) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: git may run or believe what the command left: %s\n", told(failed))
+	}
 	if len(removed) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program\n", told(removed))
 	}

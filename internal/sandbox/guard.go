@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -381,25 +382,43 @@ func nothingMore(is, was original) bool {
 	return onlyPlain(string(is.Text), before)
 }
 
-// put makes a name in a folder what it was. What has it now is kept beside it: the person may have made it while the command ran.
+// put makes a name in a folder what it was. What has it now is kept beside it: the person may have made it while the command ran. It stays there if what was cannot be put
+// back, for it may run programs.
 func (o original) put(folder *beneath.Folder, name string, since int64) []string {
-	told := filepath.Join(folder.Name(), name)
-	as := name + keptAs(since)
-	_ = folder.Unlock()
-	err := unix.Renameat2(int(folder.Fd()), name, int(folder.Fd()), as, unix.RENAME_NOREPLACE)
-	switch {
-	case err == nil:
-		told += " (kept as " + as + ")"
-	case !errors.Is(err, fs.ErrNotExist):
-		_ = folder.RemoveAll(name)
+	at := filepath.Join(folder.Name(), name)
+	as, err := keep(folder, name, since)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return []string{failed("move "+at+" aside", err)}
 	}
-	switch {
+	switch err = nil; {
 	case o.Link != "":
-		_ = folder.Symlink(o.Link, name)
+		err = folder.Symlink(o.Link, name)
 	case o.Text != nil:
-		_ = folder.Replace(name, name+".new", o.Text, o.Mode.Perm())
+		err = folder.Replace(name, unknownName(), o.Text, o.Mode.Perm())
 	}
-	return []string{told}
+	told := []string{at}
+	if as != "" {
+		told = []string{at + " (kept as " + as + ")"}
+	}
+	if err != nil {
+		told = append(told, failed("restore "+at, err))
+	}
+	return told
+}
+
+// keep gives something in a folder a name that git does not know, and says which.
+func keep(folder *beneath.Folder, name string, since int64) (as string, err error) {
+	_ = folder.Unlock()
+	as = name + keptAs(since)
+	err = unix.Renameat2(int(folder.Fd()), name, int(folder.Fd()), as, unix.RENAME_NOREPLACE)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the command took it first, or it is too long
+		as = keptAs(since)[1:] + "-" + rand.Text()
+		err = unix.Renameat2(int(folder.Fd()), name, int(folder.Fd()), as, unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		return "", err
+	}
+	return as, nil
 }
 
 // ownRecord reports whether the commondir of a worktree's record leads to the repository that the record lies in.

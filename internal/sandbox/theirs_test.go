@@ -225,6 +225,12 @@ func theirsRemoved(t *testing.T, y *yard) {
 			t.Errorf("%s: a program was run", script)
 		}
 	}
+	// Nor does anything stand in the way of what is put back.
+	y.run("cd zz/.git; mkdir -p config.new/x hooks/pre-commit.new/x; git config core.fsmonitor 'touch " + y.out + "/ran; false'; echo 'touch " + y.out + "/ran' > hooks/pre-commit")
+	y.stillTheirs("zz")
+	if y.ranIn("zz", "status") || y.ranIn("zz", "commit", "--allow-empty", "-qm", "x") {
+		t.Error("a program was run")
+	}
 	// A repository that is gone stays so.
 	y.run("rm -rf zz")
 	if fileExists(y.work + "/zz") {

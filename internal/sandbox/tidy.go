@@ -145,7 +145,7 @@ func (d gitDir) tidy(since int64) (removed []string) {
 		_, old := d.had[e.Name()]
 		switch {
 		case strings.HasPrefix(e.Name(), asidePrefix):
-			remove(d.folder, e.Name()) // which was told when it was moved aside
+			_ = d.folder.RemoveAll(e.Name()) // which was told when it was moved aside
 		case !d.open(e.Name()):
 			if !old && (e.Name() != worktreeSettings || !d.plain(e.Name())) {
 				removed = append(removed, remove(d.folder, e.Name())...)
@@ -342,7 +342,7 @@ func unplan(folder *beneath.Folder, had *plan, since int64) (removed []string) {
 		}
 		kept.WriteString(line)
 	}
-	if len(removed) > 0 && folder.Replace(rebasePlan, rebasePlan+".new", []byte(kept.String()), 0o644) != nil {
+	if len(removed) > 0 && folder.Replace(rebasePlan, unknownName(), []byte(kept.String()), 0o644) != nil {
 		return append(removed, remove(folder, rebasePlan)...)
 	}
 	return removed
@@ -362,12 +362,42 @@ func isNew(folder *beneath.Folder, name string, since int64) bool {
 	return unix.Fstatat(int(folder.Fd()), name, &made, unix.AT_SYMLINK_NOFOLLOW) == nil && made.Ctim.Nano() >= since
 }
 
+// remove removes something of a folder, and tells it. It has another name at once, which git does not know: to remove it may take time, or fail.
 func remove(folder *beneath.Folder, name string) []string {
+	at := filepath.Join(folder.Name(), name)
 	_ = folder.Unlock() // what a command made, it can make unchangeable
-	if folder.RemoveAll(name) != nil {
+	aside := unknownName()
+	err := unix.Renameat2(int(folder.Fd()), name, int(folder.Fd()), aside, unix.RENAME_NOREPLACE)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err != nil: // it may be possible where it is
+		if err := folder.RemoveAll(name); err != nil {
+			return []string{failed("remove "+at, err)}
+		}
+	default:
+		if err := folder.RemoveAll(aside); err != nil {
+			at += " (what is left of it is in " + aside + ": " + cause(err).Error() + ")"
+		}
 	}
-	return []string{filepath.Join(folder.Name(), name)}
+	return []string{at}
+}
+
+// failedPrefix is how it is told that something could not be done; paths begin otherwise.
+const failedPrefix = "could not "
+
+func failed(what string, err error) string { return failedPrefix + what + ": " + cause(err).Error() }
+
+// failures parts what could not be done from what was removed.
+func failures(told []string) (removed, failed []string) {
+	for _, one := range told {
+		if strings.HasPrefix(one, failedPrefix) {
+			failed = append(failed, one)
+		} else {
+			removed = append(removed, one)
+		}
+	}
+	return removed, failed
 }
 
 // mostTold is how many of the paths that were removed a command is told.

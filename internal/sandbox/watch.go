@@ -281,11 +281,14 @@ func (w *watch) look() {
 // asidePrefix is how the names begin that it is given.
 const asidePrefix = "taskdaemon-removed-"
 
+// unknownName is a name that git does not know and nobody can take first.
+func unknownName() string { return asidePrefix + rand.Text() }
+
 // away moves what has the name out of git's way, which takes no time whatever is in it. It is removed when the command has ended.
 func (w *watch) away(d gitDir, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	aside := asidePrefix + rand.Text() // nobody can take it first
+	aside := unknownName()
 	if unix.Renameat2(int(d.folder.Fd()), name, int(d.folder.Fd()), aside, unix.RENAME_NOREPLACE) == nil {
 		w.taken = append(w.taken, filepath.Join(d.folder.Name(), name))
 	}
