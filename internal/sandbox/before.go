@@ -28,6 +28,9 @@ type before struct {
 	size     int                 // of what is kept in Guarded
 }
 
+// maxKnown is more than what is noted can take: a file that is too large to be read would leave all to the command.
+const maxKnown = 8 * mostKeptOf
+
 func decodeBefore(raw []byte) (b before, err error) { return b, json.Unmarshal(raw, &b) }
 
 // lookBefore is how long it may take to look around before a command.

@@ -92,6 +92,11 @@ func decodeHolder(raw []byte) (td.Holder, error) {
 
 // load reads one file of a folder and decodes it.
 func load[T any](dir, name string, decode func([]byte) (T, error)) (T, error) {
+	return loadUpTo(dir, name, maxFile, decode)
+}
+
+// loadUpTo is load of a file of at most so many bytes.
+func loadUpTo[T any](dir, name string, most int64, decode func([]byte) (T, error)) (T, error) {
 	var none T
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -102,7 +107,7 @@ func load[T any](dir, name string, decode func([]byte) (T, error)) (T, error) {
 	if err != nil {
 		return none, fmt.Errorf("stat %s: %w", name, err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
+	if !info.Mode().IsRegular() || info.Size() > most {
 		return none, td.Errorf(td.Corrupt, "read %s: not a file of this size", name)
 	}
 	raw := make([]byte, info.Size())

@@ -6,12 +6,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -36,12 +38,14 @@ type guard struct {
 type original struct {
 	Mode fs.FileMode `json:"mode"`
 	Link string      `json:"link,omitempty"`
-	Sum  []byte      `json:"sum,omitempty"`  // of its content
-	Text []byte      `json:"text,omitempty"` // its content, unless there is too much of it
+	Size int64       `json:"size,omitempty"`
+	Sum  []byte      `json:"sum,omitempty"` // of its content
+	ID   string      `json:"id,omitempty"`  // in place of a sum, where there is too much to read: which file it is, and when it was changed last
+	Text []byte      `json:"text,omitzero"` // its content; nil: there is too much of it
 }
 
 func (o original) same(other original) bool {
-	return o.Mode == other.Mode && o.Link == other.Link && bytes.Equal(o.Sum, other.Sum)
+	return o.Mode == other.Mode && o.Link == other.Link && o.Size == other.Size && o.ID == other.ID && bytes.Equal(o.Sum, other.Sum)
 }
 
 // Bounds of what is noted: of one file, of all of a repository, of all repositories, and how many files of one, and of one of its folders.
@@ -50,6 +54,7 @@ const (
 	mostKeptAll = 1 << 20
 	mostKeptOf  = 32 << 20
 	mostGuarded = 2000
+	mostSummed  = 64 << 20 // of what is read of a repository and not kept
 )
 
 // guard notes what the repository in a folder has. It returns which others its index names; is says that there is a repository.
@@ -63,7 +68,7 @@ func (b *before) guard(p Profile, top *beneath.Folder, dir string, e *effort) (g
 	if b.size > mostKeptOf {
 		a.size = mostKeptAll
 	}
-	g.Dot, is = a.look(around, ".git")
+	g.Dot, is = a.look(around, ".git", ".git")
 	git, err := p.gitOf(top, around, b.Sealed)
 	if err != nil {
 		return g, nil, is
@@ -132,7 +137,9 @@ type arms struct {
 	had   map[string]original
 	over  []string // folders that have more than is noted: nothing of them is
 	size  int
-	after bool // a command has ended: what it locked is unlocked
+	read  int64
+	after bool                // a command has ended: what it locked is unlocked
+	was   map[string]original // what was noted before it
 }
 
 // leadsInGit are the files of a folder of git that do, beside its hooks.
@@ -227,7 +234,7 @@ func isBelow(name, folder string) bool { return strings.HasPrefix(name, folder+"
 
 // note notes a file or a link of a folder, by its path from the outermost one. It is false if there are too many.
 func (a *arms) note(git *beneath.Folder, at, name string) bool {
-	o, is := a.look(git, name)
+	o, is := a.look(git, name, path.Join(at, name))
 	if !is || o.Mode.IsDir() {
 		return true
 	}
@@ -238,7 +245,7 @@ func (a *arms) note(git *beneath.Folder, at, name string) bool {
 	return true
 }
 
-func (a *arms) look(git *beneath.Folder, name string) (o original, is bool) {
+func (a *arms) look(git *beneath.Folder, name, as string) (o original, is bool) {
 	info, err := git.Lstat(name)
 	if err != nil {
 		return o, false
@@ -251,20 +258,53 @@ func (a *arms) look(git *beneath.Folder, name string) (o original, is bool) {
 			_ = parent.Close()
 		}
 	case o.Mode.IsRegular():
-		raw, _, more, err := git.Head(name, mostKept)
-		sum := sha256.Sum256(raw)
-		if o.Sum = sum[:]; err == nil && !more && a.size+len(raw) <= mostKeptAll {
-			o.Text = append([]byte{}, raw...)
-			a.size += len(raw)
-		}
+		o.Size = info.Size()
+		a.sum(git, name, as, &o)
 	}
 	return o, true
 }
 
+// sum notes the content of a file. One with too much to read is known by its number and its time of change, which nobody can set. After a command only those are read that
+// may be the same as before: how long it takes is not the command's doing.
+func (a *arms) sum(git *beneath.Folder, name, as string, o *original) {
+	was, known := a.was[as]
+	changed := a.after && (!known || was.Size != o.Size)
+	if changed && path.Base(name) != "config" {
+		return
+	}
+	f, info, err := git.File(name)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, mostKept+1))
+	if err == nil && len(head) <= mostKept {
+		if a.size+len(head) <= mostKeptAll {
+			o.Text = append([]byte{}, head...)
+			a.size += len(head)
+		}
+		sum := sha256.Sum256(head)
+		o.Sum = sum[:]
+		return
+	}
+	switch {
+	case changed:
+	case a.after && was.ID != "" || !a.after && a.read+o.Size > mostSummed || err != nil:
+		st, _ := info.Sys().(*syscall.Stat_t)
+		o.ID = fmt.Sprintf("%d:%d:%d", st.Dev, st.Ino, st.Ctim.Nano())
+	default:
+		a.read += o.Size
+		sum := sha256.New()
+		_, _ = sum.Write(head)
+		_, _ = io.Copy(sum, io.LimitReader(f, o.Size)) // it may grow while it is read
+		o.Sum = sum.Sum(nil)
+	}
+}
+
 // restore puts back what a command changed of a guarded repository, and says what.
 func (g guard) restore(top, around *beneath.Folder, since int64) (taken []string) {
-	now := arms{had: map[string]original{}}
-	if dot, is := now.look(around, ".git"); is && g.Dot.Mode != 0 && !dot.same(g.Dot) && !(dot.Mode.IsDir() && g.Dot.Mode.IsDir()) {
+	now := arms{had: map[string]original{}, after: true, was: map[string]original{".git": g.Dot}}
+	if dot, is := now.look(around, ".git", ".git"); is && g.Dot.Mode != 0 && !dot.same(g.Dot) && !(dot.Mode.IsDir() && g.Dot.Mode.IsDir()) {
 		taken = append(taken, g.Dot.put(around, ".git", since)...)
 	}
 	if g.Git == "" {
@@ -280,7 +320,7 @@ func (g guard) restoreIn(top *beneath.Folder, since int64) (taken []string) {
 		return taken
 	}
 	defer git.Close()
-	now := arms{had: map[string]original{}, after: true}
+	now := arms{had: map[string]original{}, after: true, was: g.Had}
 	now.add(git, "")
 	for _, folder := range now.over {
 		if !slices.Contains(g.Over, folder) {

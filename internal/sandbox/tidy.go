@@ -431,7 +431,7 @@ func removeIntruders(dir string, sp spec) {
 	if sp.Profile == nil || sp.Profile.Files != WorkspaceWrite || !ok {
 		return
 	}
-	had, err := load(dir, knownFile, decodeBefore)
+	had, err := loadUpTo(dir, knownFile, maxKnown, decodeBefore)
 	unlock(had.Sealed)
 	repos := sp.Profile.repositories()
 	defer closeRepositories(repos)
