@@ -38,8 +38,21 @@ func plainGitSetting(s gitSetting) bool {
 	if s.subsection != "" {
 		name = s.section + ".*." + s.variable
 	}
-	// An address with two colons names a program, and one with a dash is a flag.
-	return slices.Contains(plainGitSettings, name) && !strings.ContainsAny(s.subsection+s.value, oddInSetting) && !(s.section == "remote" && (strings.Contains(s.value, "::") || strings.HasPrefix(s.value, "-")))
+	if !slices.Contains(plainGitSettings, name) || strings.ContainsAny(s.subsection+s.value, oddInSetting) {
+		return false
+	}
+	switch {
+	case s.section == "remote": // without an address, its name is one
+		return plainAddress(s.subsection) && plainAddress(s.value)
+	case s.section == "branch" && s.variable == "remote":
+		return plainAddress(s.value)
+	}
+	return true
+}
+
+// plainAddress reports whether an address names no program, as one with two colons does, and is no flag.
+func plainAddress(address string) bool {
+	return !strings.Contains(address, "::") && !strings.HasPrefix(address, "-")
 }
 
 // plainIn is plainGitSetting among others: of a partial clone it is plain where git fetches what is missing, if the remote has nothing but plain addresses and names no program for
@@ -63,7 +76,7 @@ func plainIn(settings []gitSetting) func(gitSetting) bool {
 	return func(s gitSetting) bool {
 		switch {
 		case s.section == "remote" && (s.variable == "promisor" || s.variable == "partialclonefilter"):
-			return fetches(s.subsection) && !strings.HasPrefix(s.value, "-")
+			return fetches(s.subsection) && plainAddress(s.subsection) && !strings.HasPrefix(s.value, "-")
 		case s.section == "extensions" && s.variable == "partialclone":
 			return fetches(s.value)
 		}

@@ -224,6 +224,28 @@ func TestPlainIsUnderstood(t *testing.T) {
 	}
 }
 
+// TestPlainAddresses checks that no address names a program, wherever git takes one from, and that a partial clone is plain for everybody.
+func TestPlainAddresses(t *testing.T) {
+	git := gitFolder(t)
+	partial := "[remote \"o\"]\nurl = /x\nfetch = +refs/heads/*:refs/remotes/o/*\npromisor = true\npartialclonefilter = blob:none\n[extensions]\npartialclone = o\n"
+	for text, plain := range map[string]bool{
+		partial: true, "[branch \"main\"]\nremote = o\nmerge = refs/heads/main\n" + partial: true, "[branch \"main\"]\nremote = .\n": true,
+		"[branch \"main\"]\nremote = foo::x\n": false, "[branch \"main\"]\nremote = --upload-pack=x\n": false, "[remote \"o\"]\nurl = foo::x\n": false,
+		"[remote \"foo::x\"]\nfetch = +refs/heads/*:refs/remotes/o/*\n": false, partial + "uploadpack = x\n[remote \"o\"]\nuploadpack = x\n": false,
+	} {
+		put(t, git, "config", text)
+		if got := armed(git); got == plain {
+			t.Errorf("armed of %q is %v", text, got)
+		}
+		if got := nothingMore(original{Text: []byte(text)}, original{Text: []byte{}}); got != plain {
+			t.Errorf("nothingMore of %q is %v", text, got)
+		}
+		if taken := disarmSettings(git); (len(taken) == 0) != plain {
+			t.Errorf("of %q is taken: %v", text, taken)
+		}
+	}
+}
+
 // gitFolder is a folder of git as git makes it.
 func gitFolder(t *testing.T) *beneath.Folder {
 	t.Helper()
