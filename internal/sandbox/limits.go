@@ -69,7 +69,7 @@ func (l Limits) exceeded(m meter) (why string, held int64) {
 	for _, st := range tree {
 		held += unshared(st.pid)
 	}
-	now := readMachine()
+	now := m.machine()
 	if held <= l.Memory {
 		held += m.shared(tree, l.Memory-held, now)
 	}

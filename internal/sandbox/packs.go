@@ -39,7 +39,7 @@ const mostBadPacks = 20
 
 // keepPacks adds the packs that the command left to the repositories, and says what could not be.
 func (s *shim) keepPacks(c *cell) (lost []error) {
-	until, bad := time.Now().Add(packsFor), 0
+	r := &reading{until: time.Now().Add(packsFor), measure: meter{begin: readMachine()}}
 	for _, st := range stores(c.repos) {
 		left := st.packs(packDir)
 		if len(left) == 0 {
@@ -53,22 +53,42 @@ func (s *shim) keepPacks(c *cell) (lost []error) {
 			lost = append(lost, fmt.Errorf("keep the packs of %s: %w", st.path, err))
 			continue
 		}
-		for i, name := range left {
-			if bad == mostBadPacks || time.Now().After(until) {
-				lost = append(lost, fmt.Errorf("read %d packs of %s: %w", len(left)-i, st.path, errEnough))
-				break
-			}
-			if err := s.readPack(c, st, name, until); err != nil {
-				lost = append(lost, fmt.Errorf("read %s.pack of %s: %w", name, st.path, err))
-				bad++
-			}
-		}
+		lost = append(lost, r.each(left, st.path, func(name string) error { return s.readPack(c, st, name, r) })...)
 		if err := st.addPacks(s.room(st)); err != nil {
 			lost = append(lost, fmt.Errorf("keep the packs of %s: %w", st.path, err))
 		}
 	}
 	return lost
 }
+
+// reading is what it may take to read all packs of a command.
+type reading struct {
+	until   time.Time
+	measure meter // since before the first
+	bad     int
+	ended   bool // the shim was told to
+}
+
+// each reads these packs of a store, until it is enough, and says which could not be.
+func (r *reading) each(names []string, of string, read func(name string) error) (lost []error) {
+	for i, name := range names {
+		why := errEnough
+		if r.ended {
+			why = errTold
+		}
+		if r.ended || r.bad == mostBadPacks || time.Now().After(r.until) {
+			return append(lost, fmt.Errorf("read %d packs of %s: %w", len(names)-i, of, why))
+		}
+		if err := read(name); err != nil {
+			lost = append(lost, fmt.Errorf("read %s.pack of %s: %w", name, of, err))
+			r.bad++
+		}
+	}
+	return lost
+}
+
+// errTold says that the shim was told to end.
+var errTold = errors.New("it was told to end")
 
 // packs are the names of the packs in a folder of a store.
 func (s *store) packs(dir string) (names []string) {
@@ -83,7 +103,7 @@ func (s *store) packs(dir string) (names []string) {
 
 // readPack has git make what belongs to a pack of its own. Of history that is odd, as old tools made it, git is asked for each object: it must be able to read it, or its cleaning
 // up would stop there.
-func (s *shim) readPack(c *cell, st *store, name string, until time.Time) error {
+func (s *shim) readPack(c *cell, st *store, name string, r *reading) error {
 	pack, info, err := st.own.File(path.Join(packedDir, name+".pack"))
 	if err != nil {
 		return err
@@ -96,21 +116,24 @@ func (s *shim) readPack(c *cell, st *store, name string, until time.Time) error 
 	if _, err := st.own.Lstat(path.Join(packedDir, name+".promisor")); err == nil {
 		script += " --promisor"
 	}
-	if s.alone(c, pack, nil, until, script+" --fsck-objects", filepath.Dir(st.path)) == nil {
+	if s.alone(c, pack, nil, r, script+" --fsck-objects", filepath.Dir(st.path)) == nil {
 		return nil
+	}
+	if r.ended {
+		return errTold
 	}
 	before := st.packs(packDir)
 	if _, err := pack.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if err := s.alone(c, pack, nil, until, script, filepath.Dir(st.path)); err != nil {
+	if err := s.alone(c, pack, nil, r, script, filepath.Dir(st.path)); err != nil {
 		return err
 	}
 	for _, made := range st.packs(packDir) {
 		if slices.Contains(before, made) {
 			continue
 		}
-		if err := s.readObjects(c, st, made, until); err != nil {
+		if err := s.readObjects(c, st, made, r); err != nil {
 			return errors.Join(err, st.removePack(made))
 		}
 	}
@@ -134,11 +157,18 @@ func (s *store) removePack(name string) error {
 }
 
 // readObjects fails if a pack of ours has an object that git could not make sense of.
-func (s *shim) readObjects(c *cell, st *store, pack string, until time.Time) error {
+func (s *shim) readObjects(c *cell, st *store, pack string, r *reading) error {
 	names, err := st.inPack(pack)
 	if err != nil {
 		return err
 	}
+	return converse(names, func(asked, tell *os.File) error {
+		return s.alone(c, asked, tell, r, `exec git --git-dir="$0" cat-file --batch-command`, filepath.Dir(st.path))
+	})
+}
+
+// converse runs a git that is asked for objects. When whoever reads its answers has ended, git can neither ask nor write any more: it would wait until its time is over.
+func converse(names []string, run func(asked, tell *os.File) error) error {
 	asked, ask, err := os.Pipe()
 	if err != nil {
 		return err
@@ -149,13 +179,13 @@ func (s *shim) readObjects(c *cell, st *store, pack string, until time.Time) err
 		_ = ask.Close()
 		return err
 	}
-	defer told.Close()
 	read := make(chan error, 1)
 	go func() {
+		defer told.Close()
 		defer ask.Close()
 		read <- askObjects(ask, bufio.NewReader(told), names)
 	}()
-	err = s.alone(c, asked, tell, until, `exec git --git-dir="$0" cat-file --batch-command`, filepath.Dir(st.path))
+	err = run(asked, tell)
 	_ = tell.Close() // whoever reads has all that there is
 	return errors.Join(<-read, err)
 }
@@ -163,38 +193,47 @@ func (s *shim) readObjects(c *cell, st *store, pack string, until time.Time) err
 // askObjects asks git for the objects of these names, one by one, and for the content of those that have a form.
 func askObjects(ask io.Writer, told *bufio.Reader, names []string) error {
 	for _, name := range names {
-		for _, question := range []string{"info", "contents"} {
-			if _, err := fmt.Fprintln(ask, question, name); err != nil {
-				return err
-			}
-			line, err := told.ReadString('\n')
-			if err != nil {
-				return err
-			}
-			var said, kind string
-			var size int64
-			if _, err := fmt.Sscan(line, &said, &kind, &size); err != nil || said != name {
-				return fmt.Errorf("%s: git says %.80q", name, line)
-			}
-			if kind == "blob" {
-				break
-			}
-			if question == "info" {
-				continue
-			}
-			if size > maxParsed {
-				return fmt.Errorf("%s: it is too large for its kind", name)
-			}
-			body := make([]byte, size+1)
-			if _, err := io.ReadFull(told, body); err != nil {
-				return err
-			}
-			if err := readable(kind, body[:size], len(name)); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+		kind, size, err := askObject(ask, told, "info", name)
+		if err != nil {
+			return err
+		}
+		if kind == "blob" {
+			continue
+		}
+		if size > maxParsed {
+			return fmt.Errorf("%s: it is too large for its kind", name)
+		}
+		if kind, size, err = askObject(ask, told, "contents", name); err != nil {
+			return err
+		}
+		if size > maxParsed {
+			return fmt.Errorf("%s: it is too large for its kind", name)
+		}
+		body := make([]byte, size+1)
+		if _, err := io.ReadFull(told, body); err != nil {
+			return err
+		}
+		if err := readable(kind, body[:size], len(name)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// askObject asks git one question about an object, and returns what its answer begins with.
+func askObject(ask io.Writer, told *bufio.Reader, question, name string) (kind string, size int64, err error) {
+	if _, err := fmt.Fprintln(ask, question, name); err != nil {
+		return "", 0, err
+	}
+	line, err := told.ReadString('\n')
+	if err != nil {
+		return "", 0, err
+	}
+	var said string
+	if _, err := fmt.Sscan(line, &said, &kind, &size); err != nil || said != name || size < 0 {
+		return "", 0, fmt.Errorf("%s: git says %.80q", name, line)
+	}
+	return kind, size, nil
 }
 
 // inPack are the names of the objects in a pack, by the index that our git made.
@@ -237,21 +276,40 @@ func (s *store) addPacks(room func(int64) error) error {
 		return err
 	}
 	defer to.Close()
-	for _, name := range s.packs(packDir) {
-		if _, err := to.Lstat(name + ".idx"); err == nil || !isHex(strings.TrimPrefix(name, "pack-"), s.digits) {
-			continue // it is there, or is none of git's
+	names := slices.DeleteFunc(s.packs(packDir), func(name string) bool { // it is none of git's
+		return !isHex(strings.TrimPrefix(name, "pack-"), s.digits)
+	})
+	return movePacks(from, to, names, room, syncer.Sync)
+}
+
+// syncer is what can be made durable.
+type syncer interface{ Sync() error }
+
+// movePacks moves packs that are not there. Each file is durable before it has its name, and all others of a pack are before its index, by which git finds it.
+func movePacks(from, to *beneath.Folder, names []string, room func(int64) error, sync func(syncer) error) error {
+	for _, name := range names {
+		if _, err := to.Lstat(name + ".idx"); err == nil {
+			continue
 		}
 		for _, part := range packParts {
-			if err := movePart(from, to, name+part, room); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if part == ".idx" {
+				if err := sync(to); err != nil {
+					return err
+				}
+			}
+			if err := movePart(from, to, name+part, room, sync); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
+		}
+		if err := sync(to); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // movePart copies a file under another name first: what has its own is whole.
-func movePart(from, to *beneath.Folder, name string, room func(int64) error) error {
+func movePart(from, to *beneath.Folder, name string, room func(int64) error, sync func(syncer) error) error {
 	f, info, err := from.File(name)
 	if err != nil {
 		return err
@@ -266,6 +324,9 @@ func movePart(from, to *beneath.Folder, name string, room func(int64) error) err
 		return err
 	}
 	_, err = io.Copy(made, f)
+	if err == nil {
+		err = sync(made)
+	}
 	if cerr := made.Close(); err == nil {
 		err = cerr
 	}
@@ -295,7 +356,7 @@ func (s *shim) room(st *store) func(int64) error {
 
 // alone runs a git of ours with one argument in the cell of a command that has ended, within what is left of the command's limits. It has no settings
 // but those of the repository, and fetches nothing. What it says goes nowhere if stdout is nil.
-func (s *shim) alone(c *cell, stdin, stdout *os.File, until time.Time, script, arg string) error {
+func (s *shim) alone(c *cell, stdin, stdout *os.File, r *reading, script, arg string) error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -323,7 +384,7 @@ func (s *shim) alone(c *cell, stdin, stdout *os.File, until time.Time, script, a
 		defer close(childless)
 		reap(pid, ended)
 	}()
-	status, why := s.within(until, ended)
+	status, why := s.within(r, ended)
 	killRest(childless)
 	if why == "" {
 		if status.Exited() && status.ExitStatus() == 0 {
@@ -335,23 +396,24 @@ func (s *shim) alone(c *cell, stdin, stdout *os.File, until time.Time, script, a
 }
 
 // within waits for a process of ours, and says why it has to be ended.
-func (s *shim) within(until time.Time, ended <-chan syscall.WaitStatus) (status syscall.WaitStatus, why string) {
+func (s *shim) within(r *reading, ended <-chan syscall.WaitStatus) (status syscall.WaitStatus, why string) {
 	look := time.NewTicker(lookMost)
 	defer look.Stop()
-	late := time.NewTimer(time.Until(until))
+	late := time.NewTimer(time.Until(r.until))
 	defer late.Stop()
 	for {
 		select {
 		case status = <-ended:
 			return status, ""
 		case <-look.C:
-			if why, _ = s.spec.Profile.Limits.exceeded(meter{begin: readMachine()}); why != "" {
+			if why, _ = s.spec.Profile.Limits.exceeded(r.measure); why != "" {
 				return status, why
 			}
 		case <-late.C:
 			return status, "it took too long"
 		case <-s.signals:
-			return status, "it was told to end"
+			r.ended = true
+			return status, errTold.Error()
 		}
 	}
 }
