@@ -2,13 +2,16 @@ package sandbox
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -160,7 +163,7 @@ func (d gitDir) tidy(since int64) (removed []string) {
 			removed = append(removed, d.tidyBelow(e.Name(), since)...)
 		}
 	}
-	removed = append(removed, d.unreplace()...)
+	removed = append(removed, d.unreplace(since)...)
 	for name, link := range d.had {
 		if link == "" {
 			continue
@@ -210,7 +213,7 @@ func unlinkBelow(folder *beneath.Folder, at string, had *noted, since int64) (re
 
 // replacing are the lines of packed-refs that have git take one object for another; ok is false if it cannot be read as git would.
 func (d gitDir) replacing() (lines []string, ok bool) {
-	f, _, err := d.folder.File("packed-refs")
+	f, _, err := d.folder.File(packedRefs)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, true
 	}
@@ -234,27 +237,90 @@ const (
 	maxPackedRefs = 128 << 20
 )
 
-// unreplace takes the replacements out of packed-refs that a command put there. One that cannot be read, or is larger than any, goes.
-func (d gitDir) unreplace() (removed []string) {
-	now, ok := d.replacing()
-	made := slices.DeleteFunc(now, func(line string) bool { return slices.Contains(d.replaced, line) })
-	if ok && len(made) == 0 {
+// packedRefs is where git keeps references that nobody changed for long, all in one file.
+const packedRefs = "packed-refs"
+
+// unreplace takes the replacements out of packed-refs that a command put there, as git itself would change it. One that is no file of git's, or larger than any, is put aside.
+func (d gitDir) unreplace(since int64) (removed []string) {
+	theirs := func(line string) bool { return slices.Contains(d.replaced, strings.TrimRight(line, "\r\n")) }
+	if now, ok := d.replacing(); ok && !slices.ContainsFunc(now, func(line string) bool { return !theirs(line) }) {
 		return nil
 	}
-	raw, _, err := d.folder.Read("packed-refs", maxPackedRefs)
-	if !ok || err != nil {
-		return remove(d.folder, "packed-refs")
+	at := filepath.Join(d.path, packedRefs)
+	lock, err := d.lockRefs()
+	if err != nil {
+		return []string{failed("lock "+at, err)}
 	}
+	defer d.folder.Remove(packedRefs + ".lock") // unless it has become the file
+	defer lock.Close()
+	raw, info, err := readSized(d.folder, packedRefs, maxPackedRefs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, beneath.ErrTooLarge) || err == nil && hasLongLine(raw) || errors.Is(err, beneath.ErrNotRegular) || errors.Is(err, beneath.ErrLink):
+		return original{}.put(d.folder, packedRefs, since)
+	case err != nil: // the references in it are worth more
+		return []string{failed("read "+at, err)}
+	}
+	_, err = lock.WriteString(unreplaced(string(raw), theirs))
+	if err = errors.Join(err, lock.Chmod(info.Mode().Perm()), lock.Sync()); err == nil {
+		err = d.folder.Rename(packedRefs+".lock", packedRefs)
+	}
+	if err != nil {
+		return []string{failed("write "+at, err)}
+	}
+	return []string{replacements + " in " + at}
+}
+
+// hasLongLine reports whether a line is longer than any of packed-refs.
+func hasLongLine(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if len(line) > maxRefLine {
+			return true
+		}
+	}
+	return false
+}
+
+// unreplaced is the text of packed-refs without replacements, but for those that are kept. A line that begins with ^ says more about the one before it.
+func unreplaced(text string, keep func(line string) bool) string {
 	var kept strings.Builder
-	for line := range strings.Lines(string(raw)) {
-		if !slices.Contains(made, strings.TrimRight(line, "\r\n")) {
+	gone := false
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "^") {
+			gone = strings.Contains(line, replacements+"/") && !keep(line)
+		}
+		if !gone {
 			kept.WriteString(line)
 		}
 	}
-	if d.folder.Replace("packed-refs", "packed-refs.new", []byte(kept.String()), 0o644) != nil {
-		return remove(d.folder, "packed-refs")
+	return kept.String()
+}
+
+// How long a lock of packed-refs is waited for while it does not change, as long as git waits, and in all.
+const (
+	lockStale = time.Second
+	lockFor   = 10 * time.Second
+)
+
+// lockRefs takes git's lock of packed-refs. One at which nobody is any more goes: a command may have left it.
+func (d gitDir) lockRefs() (*os.File, error) {
+	const name = packedRefs + ".lock"
+	var was unix.Stat_t
+	for begin, changed := time.Now(), time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		f, err := d.folder.Create(name, 0o644)
+		if !errors.Is(err, fs.ErrExist) || time.Since(begin) > lockFor {
+			return f, err
+		}
+		var is unix.Stat_t
+		_ = unix.Fstatat(int(d.folder.Fd()), name, &is, unix.AT_SYMLINK_NOFOLLOW)
+		if is.Ino != was.Ino || is.Ctim != was.Ctim {
+			was, changed = is, time.Now()
+		}
+		if time.Since(changed) > lockStale {
+			_ = remove(d.folder, name)
+		}
 	}
-	return []string{replacements + " in " + filepath.Join(d.path, "packed-refs")}
 }
 
 // strategies are git's own ways to merge; any other is a program of that name.
