@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -103,7 +104,7 @@ func FuzzShared(f *testing.F) {
 		if m := parseMeminfo(raw); m.total < 0 || m.available < 0 || m.shared < 0 || m.swapped < 0 {
 			t.Errorf("negative: %+v", m)
 		}
-		if sumMapped(bufio.NewScanner(bytes.NewReader(raw)), unix.Mkdev(0, 1), nil, false) < 0 {
+		if sumMapped(bufio.NewScanner(bytes.NewReader(raw)), unix.Mkdev(0, 1), nil, false, time.Now().Add(time.Minute)) < 0 {
 			t.Error("negative")
 		}
 	})

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,7 +102,7 @@ func (m *meter) shared(tree []stat, left int64, now machine) int64 {
 		if time.Now().After(until) {
 			break
 		}
-		memoryFiles(st.pid, files)
+		memoryFiles(st.pid, files, until)
 	}
 	for _, size := range files {
 		sum += size
@@ -109,7 +111,7 @@ func (m *meter) shared(tree []stat, left int64, now machine) int64 {
 		if sum > left || time.Now().After(until) {
 			break
 		}
-		sum += mappedOnly(st.pid, files, sysV)
+		sum += mappedOnly(st.pid, files, sysV, until)
 	}
 	return sum
 }
@@ -150,10 +152,14 @@ var memoryDevice = sync.OnceValue(func() uint64 {
 	return st.Dev
 })
 
-// memoryFiles adds the sizes of the files in memory that a process has open, by inode.
-func memoryFiles(pid int, files map[uint64]int64) {
-	for _, at := range fileTables(pid) {
+// memoryFiles adds the sizes of the files in memory that a process has open, by inode, as far as it comes until then: how many descriptors and threads there are is
+// the command's doing.
+func memoryFiles(pid int, files map[uint64]int64, until time.Time) {
+	for at := range fileTables(pid) {
 		for _, name := range names(at) {
+			if time.Now().After(until) {
+				return
+			}
 			// Only the link is read of others: to ask a file system for a file may take forever.
 			if text, err := os.Readlink(at + "/" + name); err != nil || !strings.HasPrefix(text, "/memfd:") {
 				continue
@@ -166,21 +172,41 @@ func memoryFiles(pid int, files map[uint64]int64) {
 	}
 }
 
-// fileTables are the folders of a process's descriptors: one, unless threads have some of their own.
-func fileTables(pid int) (at []string) {
-	const kcmpFiles = 2
-	var known []int
-threads:
-	for _, tid := range threads(pid) {
-		for _, other := range known {
-			if order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(tid), uintptr(other), kcmpFiles, 0, 0, 0); errno != 0 || order == 0 {
-				continue threads
+// fileTables are the folders of a process's descriptors: one, unless threads have some of their own. The kernel has an order of them, so that not each is held against all others.
+func fileTables(pid int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var known []int // threads, one for each table, in that order
+		for _, tid := range threads(pid) {
+			gone := false
+			at, same := slices.BinarySearchFunc(known, tid, func(other, tid int) int {
+				order, err := compareTables(other, tid)
+				gone = gone || err != nil
+				return order
+			})
+			if same || gone {
+				continue
+			}
+			known = slices.Insert(known, at, tid)
+			if !yield(fmt.Sprintf("/proc/%d/task/%d/fd", pid, tid)) {
+				return
 			}
 		}
-		known = append(known, tid)
-		at = append(at, fmt.Sprintf("/proc/%d/task/%d/fd", pid, tid))
 	}
-	return at
+}
+
+// compareTables is the kernel's order of the descriptors of two threads.
+func compareTables(one, other int) (int, error) {
+	const kcmpFiles = 2
+	order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(one), uintptr(other), kcmpFiles, 0, 0, 0)
+	switch {
+	case errno != 0:
+		return 0, errno
+	case order == 0:
+		return 0, nil
+	case order == 1:
+		return -1, nil
+	}
+	return 1, nil
 }
 
 // threads are those of a process that live.
@@ -211,7 +237,7 @@ func names(dir string) []string {
 }
 
 // mappedOnly is what a process has mapped of shared memory that is in none of these files.
-func mappedOnly(pid int, files map[uint64]int64, sysV bool) int64 {
+func mappedOnly(pid int, files map[uint64]int64, sysV bool, until time.Time) int64 {
 	for _, tid := range threads(pid) {
 		at := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
 		status, err := os.ReadFile(at + "status")
@@ -226,13 +252,13 @@ func mappedOnly(pid int, files map[uint64]int64, sysV bool) int64 {
 			return kibibytes(status, "RssShmem:") // it hides how much of it others have, too
 		}
 		defer f.Close()
-		return sumMapped(bufio.NewScanner(f), memoryDevice(), files, sysV)
+		return sumMapped(bufio.NewScanner(f), memoryDevice(), files, sysV, until)
 	}
 	return 0
 }
 
 // sumMapped reads the mappings of /proc/<pid>/smaps that are on a device.
-func sumMapped(lines *bufio.Scanner, device uint64, files map[uint64]int64, sysV bool) (sum int64) {
+func sumMapped(lines *bufio.Scanner, device uint64, files map[uint64]int64, sysV bool, until time.Time) (sum int64) {
 	on := fmt.Sprintf("%02x:%02x", unix.Major(device), unix.Minor(device))
 	counts := false
 	for lines.Scan() {
@@ -240,6 +266,9 @@ func sumMapped(lines *bufio.Scanner, device uint64, files map[uint64]int64, sysV
 		if share, ok := bytes.CutPrefix(line, []byte("Pss:")); ok {
 			if counts {
 				sum += kibibytes(share, "")
+			}
+			if time.Now().After(until) { // once for each mapping
+				break
 			}
 			continue
 		}

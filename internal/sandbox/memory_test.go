@@ -212,8 +212,61 @@ Pss:                   1 kB
 `
 	files := map[uint64]int64{7: 4096}
 	for sysV, want := range map[bool]int64{true: 512 << 10, false: 522 << 10} {
-		if got := sumMapped(bufio.NewScanner(strings.NewReader(maps)), unix.Mkdev(0, 1), files, sysV); got != want {
+		if got := sumMapped(bufio.NewScanner(strings.NewReader(maps)), unix.Mkdev(0, 1), files, sysV, time.Now().Add(time.Minute)); got != want {
 			t.Errorf("%v: %d, want %d", sysV, got, want)
 		}
+	}
+}
+
+// TestFileTables checks that each table of descriptors is looked at once, and none when the time is over. It has a process of its own: threads with descriptors of their own are
+// of no use to other tests, and what they started ends with them.
+func TestFileTables(t *testing.T) {
+	if os.Getenv("SANDBOX_TEST_TABLES") == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^TestFileTables$")
+		cmd.Env = append(os.Environ(), "SANDBOX_TEST_TABLES=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	const own = 60
+	made, end := make(chan error), make(chan struct{})
+	defer close(end)
+	for range own {
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with it
+			made <- unix.Unshare(unix.CLONE_FILES)
+			<-end
+		}()
+	}
+	for range own {
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for range fileTables(os.Getpid()) {
+		n++
+	}
+	if n != own+1 {
+		t.Errorf("%d tables of %d", n, own+1)
+	}
+	fd, err := written(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	files := map[uint64]int64{}
+	memoryFiles(os.Getpid(), files, time.Now().Add(-time.Second))
+	if len(files) > 0 {
+		t.Error("it goes on when the time is over")
+	}
+	memoryFiles(os.Getpid(), files, time.Now().Add(time.Minute))
+	if len(files) != 1 {
+		t.Errorf("files in memory: %v", files)
+	}
+	lines := bufio.NewScanner(strings.NewReader(strings.Repeat("7f2a00000000-7f2a40000000 rw-s 00000000 00:01 1026 /dev/zero\nPss: 4 kB\n", 10)))
+	if got := sumMapped(lines, unix.Mkdev(0, 1), nil, false, time.Now().Add(-time.Second)); got != 4<<10 {
+		t.Errorf("of mappings %d bytes are summed when the time is over", got)
 	}
 }
