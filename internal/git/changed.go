@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -75,7 +76,7 @@ const foldersAtOnce = 50
 func repositoriesIn(ctx context.Context, repo, commit string, folders []string) (found []string, err error) {
 	args := []string{"ls-tree", "-t", "-z", "--full-tree", "--name-only", commit, "--"} // -t: also those folders that it goes into
 	for _, dir := range folders {
-		for _, name := range []string{"HEAD", "commondir", "objects", "refs"} {
+		for _, name := range gitfile.RepositoryNames {
 			args = append(args, ":(top,literal)"+path.Join(dir, name))
 		}
 	}
@@ -89,7 +90,7 @@ func repositoriesIn(ctx context.Context, repo, commit string, folders []string) 
 	}
 	for _, dir := range folders {
 		has := func(name string) bool { return there[path.Join(dir, name)] }
-		if has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
+		if gitfile.Resembles(has) {
 			found = append(found, dir)
 		}
 	}

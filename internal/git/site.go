@@ -110,8 +110,10 @@ func (s *site) discover(dir string) {
 				s.git = ""
 			}
 			return
-		case isFile(filepath.Join(at, "HEAD")) && isDir(filepath.Join(at, "objects")):
-			s.git, s.common = at, at // bare
+		case gitfile.Resembles(func(name string) bool {
+			return isFile(filepath.Join(at, name)) || name != "HEAD" && isDir(filepath.Join(at, name))
+		}):
+			s.git, s.common = at, commonFor(at) // bare
 			return
 		}
 		if filepath.Dir(at) == at {

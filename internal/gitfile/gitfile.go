@@ -188,6 +188,19 @@ func UnquoteAlternate(quoted string) string {
 	return quoted
 }
 
+// RepositoryNames are the names by which git takes a folder for a repository.
+var RepositoryNames = []string{"HEAD", "commondir", "objects", "refs"}
+
+// Resembles reports whether git would take a folder for a repository by the names in it, if what has them is right.
+func Resembles(has func(name string) bool) bool {
+	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+}
+
+// ResemblesNearly is Resembles for whoever protects a folder: one that lacks only its references may be completed in a way that nobody sees.
+func ResemblesNearly(has func(name string) bool) bool {
+	return has("HEAD") && (has("commondir") || has("objects"))
+}
+
 // Beside is a path as a file in a folder names it.
 func Beside(dir, path string) string {
 	if filepath.IsAbs(path) {

@@ -200,3 +200,31 @@ func FuzzAlternates(f *testing.F) {
 		}
 	})
 }
+
+// Git itself is asked of every folder that has some of the names.
+func TestResembles(t *testing.T) {
+	for some := range 1 << len(RepositoryNames) {
+		dir := t.TempDir()
+		has := func(name string) bool { return some&(1<<slices.Index(RepositoryNames, name)) != 0 }
+		for _, name := range RepositoryNames {
+			switch {
+			case !has(name):
+			case name == "HEAD":
+				put(t, filepath.Join(dir, name), "ref: refs/heads/main\n")
+			case name == "commondir":
+				other := filepath.Join(t.TempDir(), "other")
+				if out, err := exec.Command("git", "init", "-q", "--bare", other).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				put(t, filepath.Join(dir, name), other+"\n")
+			default:
+				put(t, filepath.Join(dir, name, "x"), "")
+			}
+		}
+		cmd := exec.Command("git", "-c", "safe.bareRepository=all", "rev-parse", "--git-dir")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+		if takes := cmd.Run() == nil; takes != Resembles(has) || takes && !ResemblesNearly(has) {
+			t.Errorf("%04b: git takes it for a repository: %v, it resembles one: %v, nearly: %v", some, takes, Resembles(has), ResemblesNearly(has))
+		}
+	}
+}

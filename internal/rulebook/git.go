@@ -17,7 +17,7 @@ var gitHead = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64})\s
 // be asked freely only of one that git takes for sure: from any other it goes on to look in the folder itself,
 // where files of the workspace may pass for a bare repository.
 func LookAtGit(dir string) policy.Git {
-	at := policy.Git{Inside: exists(dir, "HEAD") && (exists(dir, "objects") || exists(dir, "commondir"))}
+	at := policy.Git{Inside: gitfile.ResemblesNearly(func(name string) bool { return exists(dir, name) })}
 	dot := filepath.Join(dir, ".git")
 	info, err := os.Stat(dot)
 	switch {

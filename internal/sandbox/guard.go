@@ -129,7 +129,7 @@ func idOf(folder *beneath.Folder) string {
 // bareIn is isGitFolder for a folder that is held.
 func bareIn(folder *beneath.Folder) bool {
 	has := func(name string) bool { _, err := folder.Lstat(name); return err == nil }
-	return has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+	return gitfile.Resembles(has)
 }
 
 // arms are what a folder of git has that names programs, or leads git elsewhere.

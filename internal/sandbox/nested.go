@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"taskdaemon/internal/gitfile"
 )
 
 // What a search for repositories looks at, at most: it is made before every command. The rules on calls keep those
@@ -79,7 +81,7 @@ func foldersOf(dir string, open func(dir string) (*os.File, error)) (out []strin
 
 // isGitFolder reports whether git would take a folder for a repository without a checkout.
 func isGitFolder(dir string) bool {
-	return exists(dir, "HEAD") && (exists(dir, "commondir") || exists(dir, "objects") && exists(dir, "refs"))
+	return gitfile.Resembles(func(name string) bool { return exists(dir, name) })
 }
 
 // repository is one in the workspace: where, and what is done about it.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 )
@@ -249,7 +250,7 @@ func isGit(dir *beneath.Folder, more string) bool {
 		_, err := dir.Lstat(name)
 		return err == nil
 	}
-	return has("HEAD") && (has("objects") || has("commondir"))
+	return gitfile.ResemblesNearly(has)
 }
 
 // Failed is what a tool says of an error of package beneath.
