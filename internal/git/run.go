@@ -210,8 +210,8 @@ func commandIn(ctx context.Context, c call, at site) (*process, error) {
 	}
 	l := sandbox.Launch{View: at.view(may, prog, lent), Path: prog.path, Args: append(args, c.args...), Env: lastOf(append(env, c.env...)), Dir: real(c.dir)}
 	l.View.Files = standsIn
-	if may >= stores && !c.own {
-		l.View.Blank = at.logsOfTasks()
+	if may != reads && !c.own {
+		l.View.Blank = at.logsOfTasks(may)
 	}
 	l.View.Links = linksTo(append([]string{c.dir}, c.env...))
 	if c.own && c.keep {

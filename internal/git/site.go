@@ -32,17 +32,25 @@ type access int
 
 const (
 	reads     access = iota
-	stores           // objects, refs and indexes
-	checksOut        // and the files of a checkout
+	keeps            // objects, and what git keeps of one checkout, as its index
+	stores           // and what all checkouts share: refs
+	checksOut        // the files of a checkout, and as keeps
+	makes            // the files of a checkout, and as stores
 )
+
+// shares reports whether what all checkouts of a repository share may be changed.
+func (a access) shares() bool { return a == stores || a == makes }
+
+// files reports whether the files of a checkout may be changed.
+func (a access) files() bool { return a == checksOut || a == makes }
 
 // verbs are the commands of git that are used, and what each changes. One that is not here is refused: whoever adds it decides.
 var verbs = map[string]access{
 	"cat-file": reads, "config": reads, "diff-files": reads, "diff-index": reads, "diff-tree": reads, "for-each-ref": reads, "fsck": reads, "log": reads,
 	"ls-files": reads, "ls-tree": reads, "merge-base": reads, "merge-file": reads, "pack-objects": reads, "rev-list": reads, "rev-parse": reads, "status": reads, "symbolic-ref": reads,
-	"add": stores, "commit-tree": stores, "fast-import": stores, "hash-object": stores, "index-pack": stores, "merge-tree": stores, "pack-refs": stores, "repack": stores,
-	"update-index": stores, "update-ref": stores, "write-tree": stores, "fetch": stores, "push": stores,
-	"checkout-index": checksOut, "init": checksOut, "read-tree": checksOut, "reset": checksOut, "worktree": checksOut,
+	"add": keeps, "commit-tree": keeps, "fast-import": stores, "hash-object": keeps, "index-pack": stores, "merge-tree": keeps, "pack-refs": stores, "repack": stores,
+	"update-index": keeps, "update-ref": stores, "write-tree": keeps, "fetch": stores, "push": stores,
+	"checkout-index": checksOut, "init": makes, "read-tree": checksOut, "reset": makes, "worktree": makes,
 }
 
 // accessOf is what a call changes.
@@ -71,13 +79,20 @@ func siteOf(c call) site {
 			s.refuse = elsewhere(s.common, s.top)
 		}
 	}
+	if index := filepath.Join(s.git, "index"); s.refuse == nil && s.ofTask() && isLink(index) {
+		s.refuse = td.Errorf(td.Conflict, "%s is a symbolic link: git would write to where it leads", index).WithHint("rm %s, then git -C %s reset", index, s.top)
+	}
 	s.read = append(s.read, real(c.dir))
 	if c.own && s.common == "" {
 		s.write = append(s.write, filepath.Dir(real(c.dir))) // what is to be made
 	}
-	if index := variable(c.env, "GIT_INDEX_FILE"); index != "" && !covers(real(index), s.common) {
+	switch index := variable(c.env, "GIT_INDEX_FILE"); {
+	case index == "":
+	case !covers(real(index), s.common):
 		// A task's own index lies in a folder beside those of others: one view serves them all.
 		s.write = append(s.write, filepath.Dir(filepath.Dir(real(index))))
+	case covers(real(index), filepath.Join(s.common, indexFolder)):
+		s.write = append(s.write, filepath.Dir(real(index)))
 	}
 	if objects := variable(c.env, "GIT_OBJECT_DIRECTORY"); objects != "" {
 		s.write = append(s.write, real(objects))
@@ -185,6 +200,11 @@ func misfit(dir string) error {
 	return nil
 }
 
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
 func isFile(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && !info.IsDir()
@@ -245,15 +265,18 @@ func covers(path, dir string) bool {
 func (s site) view(may access, p *program, lent []string) sandbox.View {
 	v := sandbox.View{Run: p.run}
 	read, write := slices.Concat(s.read, lent), slices.Clone(s.write)
-	if s.common != "" {
-		if may >= stores {
-			write = append(write, s.common, s.git)
-		} else {
-			read = append(read, s.common, s.git)
-		}
+	switch {
+	case s.common == "":
+	case may == reads:
+		read = append(read, s.common, s.git)
+	case !s.narrow(may):
+		write = append(write, s.common, s.git)
+	default:
+		// Commands of a task write in what git keeps of its checkout, and can put a link there that git follows: to where it leads nothing can be written.
+		read, write = append(read, s.common), append(write, filepath.Join(s.common, "objects"), s.git)
 	}
 	if root := s.root(); root != "" {
-		if may >= checksOut {
+		if may.files() {
 			write = append(write, root)
 		} else {
 			read = append(read, root)
@@ -261,28 +284,46 @@ func (s site) view(may access, p *program, lent []string) sandbox.View {
 	}
 	v.Write = outermost(write, nil)
 	v.Read = outermost(read, v.Write)
-	if may >= stores && s.common != "" {
+	if may != reads && s.common != "" {
 		// What runs for the person later is not ours to write, whatever link leads there.
 		for _, name := range closedInRepository {
 			v.Read = append(v.Read, filepath.Join(s.common, name))
+		}
+		if s.narrow(may) {
+			v.Read = append(v.Read, filepath.Join(s.common, closedInObjects))
 		}
 	}
 	return v
 }
 
+// ofTask reports whether the checkout is the worktree of a task, whose commands may write in what git keeps of it.
+func (s site) ofTask() bool {
+	_, is := td.WorktreeAround(s.top)
+	return is && s.git != s.common
+}
+
+// narrow reports whether a git may change nothing that checkouts share but objects.
+func (s site) narrow(may access) bool { return may != reads && !may.shares() && s.ofTask() }
+
 // logsOfTasks are the folders of logs that tasks can write, and put links in: git would write into what they lead to.
-func (s site) logsOfTasks() (paths []string) {
+func (s site) logsOfTasks(may access) (paths []string) {
 	if s.common == "" {
 		return nil
 	}
 	if s.git != s.common {
 		paths = append(paths, filepath.Join(s.git, "logs"))
 	}
+	if s.narrow(may) {
+		return paths
+	}
 	return append(paths, filepath.Join(s.common, "logs", runRefs))
 }
 
 // closedInRepository are the folders of a repository that no git of ours has a reason to change.
 var closedInRepository = []string{"hooks", "info", "modules"}
+
+// closedInObjects is where objects of others are named.
+const closedInObjects = "objects/info"
 
 // outermost are the paths that lie in none of the others.
 func outermost(paths, others []string) (out []string) {

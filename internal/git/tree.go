@@ -2,14 +2,17 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
@@ -141,18 +144,19 @@ func (w *work) close() { _ = os.RemoveAll(w.temp) }
 // copyIndex copies the user's index so that unchanged files need not be read again. The copy keeps the
 // time of the original: git trusts a file's recorded state only if it is older than the index.
 func copyIndex(to, from string) error {
-	in, err := gitfile.Open(from)
-	if os.IsNotExist(err) {
+	folder, err := beneath.Open(real(filepath.Dir(from)))
+	if err != nil {
+		return fmt.Errorf("open index: %w", err)
+	}
+	defer func() { _ = folder.Close() }()
+	in, st, err := folder.File(filepath.Base(from)) // a link may lead to what whoever put it there cannot read
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("open index: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	st, err := in.Stat()
-	if err != nil {
-		return fmt.Errorf("open index: %w", err)
-	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("copy index: %w", err)

@@ -351,3 +351,70 @@ func TestLogsThatAreLinks(t *testing.T) {
 		}
 	}
 }
+
+// What commands of a task put into what git keeps of its checkout leads no git of ours elsewhere: nothing is read, written or removed there.
+func TestLinksInWhatGitKeeps(t *testing.T) {
+	dir := checkout(t)
+	w := Worktree{Repo: dir, Path: dir + "/.worktrees/t-1", Branch: BranchName("t-1", "")}
+	if err := w.Make(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	admin := user(t, w.Path, "rev-parse", "--absolute-git-dir")
+	outside := t.TempDir()
+	write(t, outside+"/secret", "DIRC secret")
+	write(t, outside+"/todo", "theirs")
+	theirs, err := os.ReadFile(dir + "/.git/index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(admin + "/index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := func(to, name string) {
+		t.Helper()
+		_ = os.RemoveAll(admin + "/" + name)
+		if err := os.Symlink(to, admin+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, w.Path+"/new.txt", "new\n")
+	for _, to := range []string{outside + "/secret", dir + "/.git/index", dir + "/.git/commondir"} {
+		link(to, "index")
+		if _, err := w.Commit(t.Context(), "m"); err == nil {
+			t.Errorf("a commit with an index that leads to %s", to)
+		}
+		// A git that comes past the look, as one that was started before the link was there.
+		p := &place{repo: dir, top: w.Path, git: admin, common: dir + "/.git", ref: "refs/heads/" + w.Branch}
+		at := siteOf(p.call(true, "update-index"))
+		at.refuse = nil
+		if _, err := runIn(t.Context(), p.call(true, "update-index", "--add", "new.txt"), at); err == nil {
+			t.Errorf("an index was written through a link to %s", to)
+		}
+	}
+	_ = os.Remove(admin + "/index")
+	write(t, admin+"/index", string(own))
+	link(outside, "sequencer")
+	_, err = w.Commit(t.Context(), "m")
+	_ = os.Remove(admin + "/sequencer")
+	if err != nil {
+		if _, err = w.Commit(t.Context(), "m"); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"secret", "todo"} {
+		if _, err := os.Stat(outside + "/" + name); err != nil {
+			t.Error(err)
+		}
+	}
+	if now, err := os.ReadFile(dir + "/.git/index"); err != nil || string(now) != string(theirs) {
+		t.Errorf("the person's index was changed, %v", err)
+	}
+	if _, err := os.Lstat(dir + "/.git/commondir"); err == nil {
+		t.Error("a commondir was made")
+	}
+	found := user(t, dir, "ls-tree", "--name-only", w.Branch)
+	if !strings.Contains(found, "new.txt") {
+		t.Errorf("the branch has %s", found)
+	}
+}

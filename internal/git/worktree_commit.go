@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,7 +41,10 @@ func (w Worktree) Commit(ctx context.Context, message string) (commit string, er
 	if err != nil {
 		return "", err
 	}
-	index := filepath.Join(p.git, "taskdaemon-index")
+	index, err := p.ownIndex()
+	if err != nil {
+		return "", err
+	}
 	tree, err := p.stage(ctx, index, head)
 	if err != nil {
 		return "", err
@@ -130,6 +134,19 @@ func hasMarks(text []byte) bool {
 	return false
 }
 
+// ownIndex is where an index is made before the checkout gets it: on the same disk, where no command can put a link in its place while git writes it, as it can in what git keeps of
+// its checkout.
+func (p *place) ownIndex() (string, error) {
+	folder := filepath.Join(p.common, indexFolder, filepath.Base(p.git))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", td.Errorf(td.Storage, "make index: %w", err)
+	}
+	return filepath.Join(folder, "index"), nil
+}
+
+// indexFolder is in a repository, with a folder for each of its checkouts.
+const indexFolder = "taskdaemon-indexes"
+
 // stage makes an index at a place of our own that holds all files of the checkout, and writes it as a tree.
 func (p *place) stage(ctx context.Context, index, head string) (tree string, err error) {
 	for _, left := range []string{index, index + ".lock"} {
@@ -203,13 +220,34 @@ var stateFiles = []string{
 
 // conclude forgets a merge and its likes that were in progress. What they are to bring goes last.
 func (p *place) conclude() error {
+	git, err := beneath.Open(p.git)
+	if err != nil {
+		return td.Errorf(td.Storage, "conclude merge: %w", err)
+	}
+	defer func() { _ = git.Close() }()
 	for _, name := range slices.Backward(append([]string{"AUTO_MERGE"}, stateFiles...)) {
-		if err := os.Remove(filepath.Join(p.git, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeIn(git, name); err != nil {
 			return td.Errorf(td.Storage, "conclude merge: %w", err)
 		}
 	}
-	if err := os.Remove(filepath.Join(p.git, "sequencer")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := git.RemoveFolder("sequencer"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return td.Errorf(td.Storage, "conclude merge: %w", err)
+	}
+	return nil
+}
+
+// removeIn removes a file of a folder, by a path on which nothing is a link.
+func removeIn(folder *beneath.Folder, name string) error {
+	in, err := folder.Folder(path.Dir(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if err := in.Remove(path.Base(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 )
 
@@ -26,7 +27,11 @@ func boot() string { return textOf("/proc/sys/kernel/random/boot_id") }
 
 // written notes in which boot the files were written. Folders and names are made to last, the content of files is not.
 func (p *place) written() error {
-	err := os.WriteFile(filepath.Join(p.git, bootFile), []byte(boot()+"\n"), 0o666)
+	git, err := beneath.Open(p.git)
+	if err == nil {
+		err = git.Replace(bootFile, bootFile+".new", []byte(boot()+"\n"), 0o644)
+		_ = git.Close()
+	}
 	if err == nil {
 		err = syncTree(p.git)
 	}

@@ -250,7 +250,10 @@ func (p *place) unpack(ctx context.Context, kept, staged string) error {
 	if !ok {
 		return td.Errorf(td.Invalid, "%.12s holds no worktree", kept)
 	}
-	index := filepath.Join(p.git, "taskdaemon-index")
+	index, err := p.ownIndex()
+	if err != nil {
+		return err
+	}
 	q := p.with("GIT_INDEX_FILE=" + index)
 	if _, err := q.fed(ctx, list, "update-index", "-z", "--index-info"); err != nil {
 		return err

@@ -66,7 +66,7 @@ func TestVariablesBeforeACommand(t *testing.T) {
 	for command, want := range map[string]Verdict{
 		"PATH=. ls": Ask, "LD_PRELOAD=./x.so ls": Ask, "GIT_EXTERNAL_DIFF=./x git diff": Ask, "env PATH=. ls": Ask, "export PATH=.; ls": Ask, "HOME=. git status": Ask,
 		"GOCACHEPROG=./x go version": Ask, "GCONV_PATH=. iconv -l": Ask, "FOO=1 docker ps": Ask, "FOO=1 go test ./... | docker logs x": Ask,
-		"FOO=1 go test ./... && git push": Ask, "FOO=1 go test ./... && rm x": Ask,
+		"xargs -a /etc/shadow": Deny, "xargs -a/etc/shadow": Deny, "xargs --arg-file=/etc/shadow": Deny, "FOO=1 go test ./... && git push": Ask, "FOO=1 go test ./... && rm x": Ask,
 		"PATH=. ls && go test ./...": Allow, "RUST_LOG=debug cargo test 2>&1 | tail -5": Allow, "export NODE_ENV=test; npm test | tee out.txt": Allow, `CGO_ENABLED=0 go build -ldflags "-X main.v=$(git describe)" -o bin/app . && ls`: Allow,
 		"LC_ALL=C sort f": Allow, "TZ=UTC date": Allow, "GIT_PAGER=cat git log": Allow, "f=x; cat $f": Allow, "CGO_ENABLED=0 go test ./...": Allow, "DEBUG=1 npm test": Allow,
 	} {

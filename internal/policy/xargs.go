@@ -9,7 +9,17 @@ import (
 func xargs(w *walker, c *call) bool {
 	inner := operands(c.args, "-I", "-i", "-n", "-P", "-L", "-s", "-d", "-E", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file", "--replace")
 	w.guard(c, c.args[:len(c.args)-len(inner)])
-	if len(inner) == 0 {
+	if len(inner) == 0 { // it runs echo, with what a file has
+		for i, a := range c.args {
+			switch {
+			case (a == "-a" || a == "--arg-file") && i+1 < len(c.args):
+				w.touch(c.args[i+1], Read, c.at, false, false)
+			case strings.HasPrefix(a, "--arg-file="):
+				w.touch(a[len("--arg-file="):], Read, c.at, false, false)
+			case strings.HasPrefix(a, "-a") && len(a) > 2:
+				w.touch(a[2:], Read, c.at, false, false)
+			}
+		}
 		return false
 	}
 	w.nested(c, func() { w.inner(func() { w.piped = true; w.exec(xargsWords(c.args, inner)) }) })

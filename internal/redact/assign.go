@@ -59,7 +59,25 @@ func (n secretName) read(b []byte, from, end int) (span, bool) {
 	if g.s, g.quoted = value(b, g.at); g.to(b) == '(' && !g.quoted || !n.takes(g, b) {
 		return span{}, false
 	}
+	if n.chosen && g.plain && !g.tag && !g.quoted && ofLine(b, from) {
+		g.s.to = wholeWord(b, g.s.to)
+	}
 	return g.s, true
+}
+
+// ofLine reports whether a name begins a line or a word of it, as in a file of settings; in the query of an address it comes after ? or &.
+func ofLine(b []byte, from int) bool {
+	word := wordStart(b, from)
+	return word == 0 || strings.IndexByte(" \t\n\r", b[word-1]) >= 0
+}
+
+// wholeWord goes on over signs that part words for a shell and may be in a password, where no space follows them.
+func wholeWord(b []byte, at int) int {
+	for at+1 < len(b) && strings.IndexByte("&;|,()", b[at]) >= 0 && strings.IndexByte(" \t\r\n\"'`", b[at+1]) < 0 {
+		for at++; at < len(b) && strings.IndexByte(" \t\r\n\"'`;,&|()[]{}<>\\", b[at]) < 0; at++ {
+		}
+	}
+	return at
 }
 
 // given is a value that a name is given.

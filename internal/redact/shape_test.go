@@ -129,7 +129,7 @@ func TestShapesOfNoSecret(t *testing.T) {
 
 // assigned are values that are given to names of secrets.
 var assigned = []string{
-	"password=|hunter2|", "PASSWORD=|hunter2|", "DB_PASSWORD=|S3cret!pw|", `password: "|correct-horse-9|"`, "passwd:|s3cr3tpw|", "pwd = |hunter2|",
+	"password=|hunter2|", "PASSWORD=|hunter2|", "DB_PASSWORD=|S3cret!pw|", "DB_PASSWORD=|Tr0ub4dor&3xyz|\nNEXT=1", "export PASSWORD=|Sup3rman;cd34,ef|", "password=|hunter2|; echo", "?password=|hunter2|&x=1", `password: "|correct-horse-9|"`, "passwd:|s3cr3tpw|", "pwd = |hunter2|",
 	`"password": "|hunter2|"`, `{\"password\":\"|hunter2|\"}`, "curl --password |hunter2x| x", "--token=|abcd1234efgh|", `token := "|abcd1234efgh|"`,
 	"api_key=|0123456789abcdef|&x=1", "X-Api-Key: |0123456789abcdef|", "x-api-key:|a1b2c3d4e5|", `apiKey: '|a1b2c3d4e5|'`, "client_secret=|Zm9vYmFyYmF6cXV4Zm9v|",
 	"?access_token=|ya1b2c3d4e5|&y", "secret: |wJalrXUtnFEMIK7MDENG|", "SECRET_KEY_BASE=|0a1b2c3d4e5f|", "PGPASSWORD=|hunter2|", "dbPassword: |hunter2|", "password=|Tr0ub4dor&3|",

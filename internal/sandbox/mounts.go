@@ -31,7 +31,7 @@ func (p Profile) PrivateTemps() []string {
 }
 
 func (p Profile) ownTemps() []string {
-	needed := append(slices.Concat(p.Write, p.See, p.Cache, p.Blank, p.lenders(), filepath.SplitList(os.Getenv("PATH"))), p.Workspace)
+	needed := append(slices.Concat(p.Write, p.See, p.Cache, p.Blank, p.lenders(), programFolders(os.Getenv)), p.Workspace)
 	return slices.DeleteFunc(slices.Clone(tempFolders), func(t string) bool {
 		info, err := os.Lstat(t)
 		return err != nil || !info.IsDir() || holds(t, needed) || slices.Contains(needed, t)

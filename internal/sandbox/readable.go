@@ -90,6 +90,17 @@ var besideBin = []string{
 	"release", "VERSION", "go.env", "misc", "pyvenv.cfg", "conda-meta", "ssl",
 }
 
+// programFolders are the folders of PATH, but for those that are the home or hold it: they would open it.
+func programFolders(getenv func(string) string) (dirs []string) {
+	home := getenv("HOME")
+	for _, dir := range filepath.SplitList(getenv("PATH")) {
+		if dir = filepath.Clean(dir); filepath.IsAbs(dir) && !(filepath.IsAbs(home) && covered(filepath.Clean(home), []string{dir})) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // Readable is what commands may read below the home folder of the environment, and what its variables name for programs: Profile.See.
 func Readable(getenv func(string) string) []string {
 	var paths []string

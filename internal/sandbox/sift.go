@@ -41,7 +41,7 @@ func (p Profile) sifted() []string {
 
 // needed is what a command must be able to see, wherever it lies.
 func (p Profile) needed() []string {
-	paths := slices.Concat([]string{p.Workspace, p.Temp, enclosing(p.Workspace)}, p.Write, p.sockets(), p.See, p.Cache, filepath.SplitList(os.Getenv("PATH")), ordinary, readableEtc())
+	paths := slices.Concat([]string{p.Workspace, p.Temp, enclosing(p.Workspace)}, p.Write, p.sockets(), p.See, p.Cache, programFolders(os.Getenv), ordinary, readableEtc())
 	for _, checkout := range []string{p.Workspace, enclosing(p.Workspace)} {
 		if own, common := gitWorktree(checkout); own != "" {
 			paths = append(paths, own, common)
