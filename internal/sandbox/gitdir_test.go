@@ -229,8 +229,17 @@ func TestGitLinkedWorktree(t *testing.T) {
 	if res := run.run("printf '[core]\\nfsmonitor = ./x\\n' > " + own + "/config.worktree; sleep 15"); res.Limit == "" {
 		t.Errorf("a second file of settings: %+v", res)
 	}
-	run.works("touch " + own + "/new && ln -sf " + y.out + "/file " + own + "/COMMIT_EDITMSG && ln -s " + y.out + "/file " + main + "/.git/logs/refs/heads/linked")
-	for _, path := range []string{own + "/config.worktree", own + "/new", own + "/COMMIT_EDITMSG", main + "/.git/logs/refs/heads/linked", main + "/.git/objects/info/alternates"} {
+	run.works("touch " + own + "/new")
+	// Nothing that a git outside would follow, or wait for, gets there in the first place.
+	for _, script := range []string{
+		"ln -s " + y.out + "/file " + own + "/linked", "ln -s " + y.out + "/file link; mv link " + own + "/other", "ln -s " + y.out + "/file " + main + "/.git/logs/refs/heads/linked",
+		"ln -s " + y.out + "/file two; ln two " + own + "/two", "mkfifo " + own + "/pipe", "mkfifo p; mv p " + main + "/.git/objects/p", "mkfifo " + main + "/.git/refs/heads/pipe",
+		"python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"" + own + "/s\")'",
+	} {
+		run.fails(script)
+	}
+	run.run("rm -f link two p")
+	for _, path := range []string{own + "/config.worktree", own + "/new", own + "/linked", own + "/pipe", main + "/.git/logs/refs/heads/linked", main + "/.git/objects/info/alternates"} {
 		if exists("/", path) {
 			t.Errorf("%s is left", path)
 		}

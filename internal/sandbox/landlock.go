@@ -17,6 +17,9 @@ const (
 	rightsWrite = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
 		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	// In what git keeps nothing needs links, pipes and sockets: a git outside of the sandbox follows the ones and waits for the others.
+	rightsWriteGit = rightsWrite &^ (unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM)
+
 	rightsDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 	// What a file, in contrast to a folder, can be given.
 	rightsOfFile = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE |
@@ -134,8 +137,13 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 			r.allow(path, rightsDevice)
 		}
 	}
+	git := p.gitWritable()
 	for _, path := range p.writable(mounted) {
-		r.allowBut(path, hidden, rightsRead|rightsWrite)
+		rights := uint64(rightsRead | rightsWrite)
+		if slices.Contains(git, path) {
+			rights = rightsRead | rightsWriteGit
+		}
+		r.allowBut(path, hidden, rights)
 	}
 	return r, nil
 }
