@@ -46,7 +46,7 @@ func Differing(ctx context.Context, repo, from, to, name string) (files, reposit
 	}
 	folders := map[string]bool{}
 	for _, d := range raw {
-		if path.Base(d.path) == name {
+		if slices.Contains(strings.Split(d.path, "/"), name) { // a folder of that name is not what it should be, either
 			files = append(files, Difference{Path: d.path, Added: d.was == none})
 		}
 		for dir := path.Dir(d.path); !folders[dir]; dir = path.Dir(dir) {

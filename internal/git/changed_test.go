@@ -50,9 +50,9 @@ func TestDiffering(t *testing.T) {
 	}
 	user(t, dir, "read-tree", from)
 	user(t, dir, "update-ref", "HEAD", from)
-	to := commit("x/rules", "y/rules")
+	to := commit("x/rules", "y/rules", "z/rules/deep/er")
 	files, _, err := Differing(t.Context(), dir, from, to, "rules")
-	if want := []Difference{{Path: "x/rules"}, {Path: "y/rules", Added: true}}; err != nil || !reflect.DeepEqual(files, want) {
+	if want := []Difference{{Path: "x/rules"}, {Path: "y/rules", Added: true}, {Path: "z/rules/deep/er", Added: true}}; err != nil || !reflect.DeepEqual(files, want) {
 		t.Errorf("%+v, %v", files, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"taskdaemon/internal/gitfile"
@@ -68,6 +69,22 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return 0, io.ErrShortWrite
 }
 
+// mayTake is how much memory one git may have of its own. A few objects, or a list of attributes without an end, make it take any amount.
+var mayTake uint64 = 4 << 30
+
+// mayCompute is how long a git may compute. What others wait for may do so for less: histories can be made of which a merge never comes to an end. Of a repository of ours we know what is in it.
+func mayCompute(c call) time.Duration {
+	switch {
+	case c.own:
+		return 0
+	case c.args[0] == "merge-tree" || c.args[0] == "merge-base":
+		return shortCompute
+	}
+	return longCompute
+}
+
+var shortCompute, longCompute = 2 * time.Minute, 10 * time.Minute
+
 // mayIdle is how long a git may sleep that nobody here has wait.
 var mayIdle = time.Minute
 
@@ -108,6 +125,9 @@ func pipeIn(ctx context.Context, c call, at site, out io.Writer) error {
 	switch {
 	case err == nil:
 		return nil
+	case computedTooLong(err) && ctx.Err() == nil:
+		return td.Errorf(td.Refused, "git %s: it computed for %s without coming to an end, and was stopped", c.args[0], mayCompute(c)).
+			WithHint("git -C %s log --graph --oneline shows the history that it has to go through", c.dir)
 	case errors.Is(err, sandbox.ErrIdle):
 		return td.Errorf(td.Unavailable, "git %s: %w after %s", c.args[0], err, mayIdle).
 			WithHint("find %s -type p lists named pipes, on which git waits for ever: remove them", c.dir)
@@ -116,6 +136,12 @@ func pipeIn(ctx context.Context, c call, at site, out io.Writer) error {
 			WithHint("git fetch --refetch --no-filter, then try again: taskdaemon fetches nothing by itself")
 	}
 	return failure(ctx, c.args, err, said.String())
+}
+
+// computedTooLong reports whether a git was ended because it computed too long.
+func computedTooLong(err error) bool {
+	exit, is := errors.AsType[*exitError](err)
+	return is && exit.status.Signaled() && exit.status.Signal() == syscall.SIGXCPU
 }
 
 // missesObjects reports whether git said that it has not got an object.
@@ -210,6 +236,7 @@ func commandIn(ctx context.Context, c call, at site) (*process, error) {
 	}
 	l := sandbox.Launch{View: at.view(may, prog, lent), Path: prog.path, Args: append(args, c.args...), Env: lastOf(append(env, c.env...)), Dir: real(c.dir)}
 	l.View.Files = standsIn
+	l.Memory, l.CPU = mayTake, mayCompute(c)
 	if may != reads && !c.own {
 		l.View.Blank = at.logsOfTasks(may)
 	}
@@ -316,6 +343,7 @@ var signs = []struct {
 	{notRepository, td.NotFound, ""},
 	{"must be run in a work tree", td.NotFound, ""},
 	{"dubious ownership", td.Refused, "the repository belongs to another user; see git's safe.directory"},
+	{"Out of memory", td.Refused, "it takes more memory than taskdaemon lets a git have: look for odd files, as a .gitattributes without an end"},
 	{"No space left on device", td.Storage, "free some space on the disk"},
 	{"Disk quota exceeded", td.Storage, "free some space on the disk"},
 	{"Read-only file system", td.Storage, ""},

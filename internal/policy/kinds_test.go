@@ -134,7 +134,7 @@ func TestServicesAreHeld(t *testing.T) {
 			}
 		}
 	}
-	for _, command := range []string{"docker ps | tee out", "docker logs x > out", "go test ./... && gh pr list"} {
+	for _, command := range []string{`bash -ec "grep -q x a.txt; docker ps"`, "kubectl get pods -o templatefile=a.txt", "docker ps | tee out", "docker logs x > out", "go test ./... && gh pr list"} {
 		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict != Ask {
 			t.Errorf("%s: %s, held to %q", command, d.Verdict, d.Confined)
 		}

@@ -92,7 +92,7 @@ func kubeName(m *matching, ws []string) bool {
 
 // kubeOutput is how kubectl prints: not by a file, and without naming what holds secrets.
 func kubeOutput(_ *matching, ws []string) bool {
-	return certain(ws[0]) && noneOf("secret", "-file", "..", "://")(strings.ToLower(ws[0])) && !strings.HasPrefix(ws[0], "/")
+	return certain(ws[0]) && noneOf("secret", "file", "..", "://")(strings.ToLower(ws[0])) && !strings.HasPrefix(ws[0], "/")
 }
 
 // jqToken is a word of jq: what is none is not let through. There is no $ and no comment among them.

@@ -11,6 +11,8 @@ func shell(w *walker, c *call) bool {
 	for len(args) > 0 {
 		a := args[0]
 		w.guard(c, args[:1])
+		// With -e it ends at what fails, so that what other commands read decides whether it goes on.
+		w.r.chosen = w.r.chosen || a == "-o" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "e")
 		switch {
 		case a == "--rcfile" || a == "--init-file":
 			w.r.add(Ask, askRuns, "%s runs a file of its own choice first.", c.name)

@@ -37,13 +37,16 @@ type Launcher struct {
 
 // Launch is a program to start.
 type Launch struct {
-	View View          `json:"view"`
-	Path string        `json:"path"` // one of View.Run
-	Args []string      `json:"args"` // with its name
-	Env  []string      `json:"env"`
-	Dir  string        `json:"dir"`
-	Nice int           `json:"nice,omitempty"`
-	Idle time.Duration `json:"idle,omitempty"` // how long it may do nothing at all; zero: for ever
+	View View     `json:"view"`
+	Path string   `json:"path"` // one of View.Run
+	Args []string `json:"args"` // with its name
+	Env  []string `json:"env"`
+	Dir  string   `json:"dir"`
+	Nice int      `json:"nice,omitempty"`
+	// Memory and CPU bound what it may take of its own, in bytes, and how long it may compute; zero: any.
+	Memory uint64        `json:"memory,omitempty"`
+	CPU    time.Duration `json:"cpu,omitempty"`
+	Idle   time.Duration `json:"idle,omitempty"` // how long it may do nothing at all; zero: for ever
 
 	Stdin, Stdout, Stderr *os.File `json:"-"`
 }

@@ -227,8 +227,20 @@ func (h *helper) fork(raw []byte, files []*os.File) (proc *os.Process, idle time
 	if p.Nice != 0 {
 		_ = syscall.Setpriority(syscall.PRIO_PGRP, pid, p.Nice)
 	}
+	p.limit(pid)
 	proc, err = os.FindProcess(pid)
 	return proc, p.Idle, err
+}
+
+// limit bounds a program that has just been started.
+func (p Launch) limit(pid int) {
+	if p.Memory > 0 {
+		_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: p.Memory, Max: p.Memory}, nil)
+	}
+	if p.CPU > 0 {
+		most := uint64(p.CPU / time.Second)
+		_ = unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: most, Max: most + 1}, nil)
+	}
 }
 
 func readWhole(f *os.File) ([]byte, error) {
