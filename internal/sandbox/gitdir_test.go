@@ -246,6 +246,18 @@ func TestGitLinkedWorktree(t *testing.T) {
 	}
 
 	run.p.Refs = []string{"refs/heads/taskdaemon/run"}
+	// References that every git would have to list do not outlive the command; a handful does.
+	for script, left := range map[string]int{
+		"for i in 1 2 3; do git update-ref refs/heads/taskdaemon/run/more/$i HEAD; done":                                                       4,
+		"h=$(git rev-parse HEAD); cd $(git rev-parse --git-common-dir)/refs/heads/taskdaemon/run; for i in $(seq 300); do echo $h > x$i; done": 1,
+		"n=$(printf 'a%.0s' $(seq 200)); git update-ref refs/heads/taskdaemon/run/$n/$n HEAD":                                                  1,
+	} {
+		run.run(script)
+		if got := y.git("for-each-ref", "--format=%(refname)", "refs/heads/taskdaemon/run"); strings.Count(got, "\n")+1 != left {
+			t.Errorf("%.60s: left %.200s", script, got)
+		}
+		run.run("git update-ref -d refs/heads/taskdaemon/run/more/1; git update-ref -d refs/heads/taskdaemon/run/more/2; git update-ref -d refs/heads/taskdaemon/run/more/3")
+	}
 	for _, packed := range []bool{false, true} {
 		if packed {
 			y.git("pack-refs", "--all")

@@ -46,6 +46,7 @@ func (c *cell) tidy(p Profile, since int64, e *effort) (removed []string, named 
 			removed = append(removed, unlinkBelow(shared.folder, "", shared.noted, since)...)
 		}
 	}
+	removed = append(removed, p.boundRefs()...)
 	return removed, named
 }
 
