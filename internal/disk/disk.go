@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
 )
 
@@ -47,17 +48,22 @@ func Remove(root *os.Root, name string) error {
 	return nil
 }
 
-// RemoveAll removes a folder and all in it, also where folders in it were made read-only, as module caches are.
+// RemoveAll removes a folder and all in it, also where folders in it were made read-only, as module caches are, and however deep they lie in each other.
 func RemoveAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	around, err := beneath.Open(parent)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = around.Close() }()
+	if err := around.RemoveAll(filepath.Base(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -55,8 +55,8 @@ func plainAddress(address string) bool {
 	return !strings.Contains(address, "::") && !strings.HasPrefix(address, "-")
 }
 
-// plainIn is plainGitSetting among others: of a partial clone it is plain where git fetches what is missing, if the remote has nothing but plain addresses and names no program for
-// the other side.
+// plainIn is plainGitSetting among others: of a partial clone it is plain where git fetches what is missing, if the remote has nothing but folders of this machine as addresses and names no program
+// for the other side.
 func plainIn(settings []gitSetting) func(gitSetting) bool {
 	fetches := func(remote string) bool {
 		urls := 0
@@ -64,7 +64,8 @@ func plainIn(settings []gitSetting) func(gitSetting) bool {
 			if s.section != "remote" || s.subsection != remote {
 				continue
 			}
-			if s.variable == "uploadpack" || s.variable == "vcs" || s.variable == "url" && !plainGitSetting(s) {
+			// An address in the network would be told what is in it by whoever asks git anything here.
+			if s.variable == "uploadpack" || s.variable == "vcs" || s.variable == "url" && (!plainGitSetting(s) || strings.Contains(s.value, ":")) {
 				return false
 			}
 			if s.variable == "url" {

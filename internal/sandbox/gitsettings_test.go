@@ -231,7 +231,7 @@ func TestPlainAddresses(t *testing.T) {
 	for text, plain := range map[string]bool{
 		partial: true, "[branch \"main\"]\nremote = o\nmerge = refs/heads/main\n" + partial: true, "[branch \"main\"]\nremote = .\n": true,
 		"[branch \"main\"]\nremote = foo::x\n": false, "[branch \"main\"]\nremote = --upload-pack=x\n": false, "[remote \"o\"]\nurl = foo::x\n": false,
-		"[remote \"foo::x\"]\nfetch = +refs/heads/*:refs/remotes/o/*\n": false, partial + "uploadpack = x\n[remote \"o\"]\nuploadpack = x\n": false,
+		"[remote \"foo::x\"]\nfetch = +refs/heads/*:refs/remotes/o/*\n": false, strings.Replace(partial, "/x", "http://x/y", 1): false, strings.Replace(partial, "/x", "host:x", 1): false, partial + "uploadpack = x\n[remote \"o\"]\nuploadpack = x\n": false,
 	} {
 		put(t, git, "config", text)
 		if got := armed(git); got == plain {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -158,6 +159,7 @@ func (s *Spool) layerDirs() string { return s.Dir + ".layers" }
 
 // Forget removes the temp folders and layers of all tasks but those that keep says.
 func (s *Spool) Forget(keep func(td.TaskID) bool) error {
+	var failed error
 	for _, dir := range []string{s.temps(), s.layerDirs()} {
 		entries, err := os.ReadDir(dir)
 		if os.IsNotExist(err) {
@@ -171,9 +173,9 @@ func (s *Spool) Forget(keep func(td.TaskID) bool) error {
 				continue
 			}
 			if err := disk.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return td.Errorf(td.Storage, "remove temp folder: %w", err)
+				failed = errors.Join(failed, td.Errorf(td.Storage, "remove temp folder: %w", err))
 			}
 		}
 	}
-	return nil
+	return failed
 }
