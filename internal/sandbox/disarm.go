@@ -65,7 +65,7 @@ func plainIn(settings []gitSetting) func(gitSetting) bool {
 				continue
 			}
 			// An address in the network would be told what is in it by whoever asks git anything here.
-			if s.variable == "uploadpack" || s.variable == "vcs" || s.variable == "url" && (!plainGitSetting(s) || strings.Contains(s.value, ":")) {
+			if s.variable == "uploadpack" || s.variable == "vcs" || s.variable == "url" && (!plainGitSetting(s) || strings.Contains(strings.TrimPrefix(s.value, "file:///"), ":")) {
 				return false
 			}
 			if s.variable == "url" {
