@@ -116,6 +116,13 @@ func TestInItsOwnWorktree(t *testing.T) {
 			t.Errorf("%s: allowed by %s: %s", command, d.Rule, d.Why)
 		}
 	}
+	// What a person's rule allows has what the config gives it, unless nobody could foresee what it does.
+	rule := linesPolicy(t, Rule{Verdict: Allow, Match: "Bash(make *)"}, Rule{Verdict: Allow, Match: "Bash(git commit *)"})
+	for command, want := range map[string]Confinement{"make deploy": Unconfined, "git commit -m x": Unconfined, "make $X": HeldToWorkspace} {
+		if d := rule.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict != Allow || d.Confined != want {
+			t.Errorf("%s: %s by %s, held to %q", command, d.Verdict, d.Rule, d.Confined)
+		}
+	}
 	deny := linesPolicy(t, Rule{Verdict: Deny, Match: "Bash(git push *)"}, Rule{Verdict: Ask, Match: "Bash(rm *)"})
 	for _, command := range []string{`c=$(cat f); git $c origin x`, "rm f", `$X f`} {
 		if d := deny.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict == Allow {

@@ -249,7 +249,9 @@ func (p *Policy) verdict(a Action, r *report) Decision {
 	if f, ok := r.asks(own); ok {
 		return Decision{Verdict: Ask, Rule: f.rule, Why: f.why, Fixed: true}
 	}
-	r.held = r.held || own // whatever allows it
+	if _, unforeseen := r.first(Ask); unforeseen {
+		r.held = true // whatever allows it: it passed only for the sandbox
+	}
 	if c, ok := p.anyOf(p.deny, a, r, could); ok && !a.Sifts {
 		d := c.decision()
 		return Decision{Verdict: Ask, Rule: d.Rule, Why: "It may touch what is denied. " + d.Why, Fixed: true}
