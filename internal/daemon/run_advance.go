@@ -45,8 +45,16 @@ func (r *runs) advance(ctx context.Context, name string) (api.Run, error) {
 		return api.Run{GraphRun: g}, err
 	}
 	defer release()
-	if g, err = r.named(ctx, name); err != nil || !g.Open() {
+	if g, err = r.named(ctx, name); err != nil {
 		return api.Run{GraphRun: g}, err
+	}
+	return r.step(ctx, g)
+}
+
+// step is what advance does while the project is held.
+func (r *runs) step(ctx context.Context, g td.GraphRun) (api.Run, error) {
+	if !g.Open() {
+		return api.Run{GraphRun: g}, nil
 	}
 	if err := r.accepting(); err != nil {
 		return api.Run{GraphRun: g}, err
@@ -63,10 +71,10 @@ func (r *runs) advance(ctx context.Context, name string) (api.Run, error) {
 		return api.Run{GraphRun: g}, err
 	}
 	if at.gaveUp() {
-		if err := r.Daemon.own.append(ctx, td.GraphRunStopped{Run: name, Stop: td.GraphStop{Outcome: td.RunFailure, By: td.ByRun}}); err != nil {
+		if err := r.Daemon.own.append(ctx, td.GraphRunStopped{Run: g.Run, Stop: td.GraphStop{Outcome: td.RunFailure, By: td.ByRun}}); err != nil {
 			return api.Run{GraphRun: g}, err
 		}
-		if g, err = r.named(ctx, name); err != nil {
+		if g, err = r.named(ctx, g.Run); err != nil {
 			return api.Run{}, err
 		}
 		return r.wind(ctx, g)

@@ -43,21 +43,35 @@ func (d *Daemon) StartRun(ctx context.Context, in api.StartRun) (api.Run, error)
 			return api.Run{}, err
 		}
 	}
-	g, attached, err := d.runs.order(ctx, s, scope, in)
-	if err != nil {
-		return api.Run{}, err
-	}
-	from, err := d.journal.Last(ctx)
-	if err != nil {
-		return api.Run{}, err
-	}
-	out, err := d.runs.advance(ctx, g.Run)
+	out, err := d.runs.begin(ctx, s, scope, in)
 	d.runs.look()
+	if err != nil {
+		return api.Run{}, err
+	}
+	return d.runs.shown(ctx, out)
+}
+
+// begin orders a run and takes its first step. Nothing else takes one in between, so that the answer tells what was started.
+func (r *runs) begin(ctx context.Context, s *graph.Store, scope td.TaskID, in api.StartRun) (api.Run, error) {
+	release, err := r.starting.hold(ctx, s.Root())
+	if err != nil {
+		return api.Run{}, err
+	}
+	defer release()
+	g, attached, err := r.order(ctx, s, scope, in)
+	if err != nil {
+		return api.Run{}, err
+	}
+	from, err := r.journal.Last(ctx)
+	if err != nil {
+		return api.Run{}, err
+	}
+	out, err := r.step(ctx, g)
 	if err != nil {
 		return api.Run{}, fmt.Errorf("start the run %s: %w", g.Run, err)
 	}
 	out.Attached, out.Cursor = attached, from
-	return d.runs.shown(ctx, out)
+	return out, nil
 }
 
 func checkRun(ctx context.Context, in api.StartRun) error {
@@ -88,13 +102,9 @@ func checkRun(ctx context.Context, in api.StartRun) error {
 	return nil
 }
 
-// order records what is wanted of a run, unless one over the same tasks is under way, or the call was made before.
+// order records what is wanted of a run, unless one over the same tasks is under way, or the call was made before. The
+// project is held.
 func (r *runs) order(ctx context.Context, s *graph.Store, scope td.TaskID, in api.StartRun) (g td.GraphRun, attached bool, err error) {
-	release, err := r.starting.hold(ctx, s.Root())
-	if err != nil {
-		return g, false, err
-	}
-	defer release()
 	known, err := r.journal.Runs(ctx, store.RunFilter{Project: s.Root()})
 	if err != nil {
 		return g, false, err

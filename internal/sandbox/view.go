@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -185,10 +186,22 @@ func (v View) mount() error {
 	if err := placeLinks(root, links); err != nil {
 		return err
 	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, root, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	if err := sealRoot(root); err != nil {
 		return fmt.Errorf("seal root of the view: %w", err)
 	}
 	return enterRoot(root)
+}
+
+// sealRoot makes a mount read-only. One that a file is open for writing in is busy; and though all are closed here, a process that the
+// runtime forks for a moment, without a lock, to see what the kernel can do has them open until it ends.
+func sealRoot(root string) (err error) {
+	for range 1000 {
+		if err = unix.MountSetattr(unix.AT_FDCWD, root, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
 }
 
 // putInto mounts a detached tree at its path below another root.
