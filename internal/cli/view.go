@@ -294,7 +294,7 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	switch {
 	case st.Completed != nil:
 		v.line(v.s.green("✓ completed") + ": " + plainText(strings.TrimSpace(st.Completed.Summary)))
-		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), costWords(t.Cost, td.Spent{Cost: max(t.Cost, st.Completed.Cost)}))))
+		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), costWords(t.Cost, td.Spent{Cost: max(t.Cost, st.Completed.Cost), Unpriced: t.TreeSpent().Unpriced}))))
 	case st.Failed != nil:
 		v.line(v.s.red("✗ failed") + ": " + plainText(st.Failed.Error))
 		if st.Failed.Hint != "" {

@@ -382,8 +382,8 @@ func (r *run) mayFollow(ctx context.Context, w td.Worktree, follow transcript.Ch
 	}
 	req := td.Request{
 		ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutTrunk, Step: follow.Key, Options: []string{td.Yes, td.No},
-		Prompt: fmt.Sprintf("The work is merged into %s. May %s follow? %s: it does, where your folder has no changes in the way · %s: it stays, and you merge: %s",
-			w.Into, w.Trunk, td.Yes, td.No, mergeByHand(w, lacks)),
+		Prompt: fmt.Sprintf("The work is on %s. Move %s to it? %s: %s is moved, as soon as your folder is clean · %s: merge it yourself with %s",
+			w.Into, w.Trunk, td.Yes, w.Trunk, td.No, mergeByHand(w, lacks)),
 	}
 	if lacks != "" {
 		req.Detail = fmt.Sprintf("The commits %s: taskdaemon runs no program of yours on its own commits.", lacks)
