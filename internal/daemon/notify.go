@@ -199,6 +199,9 @@ func (n *notifier) tellOf(cursor uint64, t td.Task) error {
 	if in.Boot, err = sandbox.BootID(); err != nil {
 		return err
 	}
+	if err := n.spool.Reserve(tool.SpoolName(td.DaemonStream, in.Key)); err != nil {
+		return err
+	}
 	if err := n.own.append(context.WithoutCancel(n.carry), td.StepIntended{Intent: in}); err != nil {
 		return err
 	}

@@ -241,8 +241,10 @@ func (r *rescuer) after(t td.Task) string {
 		return where + " is still running under its shim: adopted, not run again"
 	case ok && state == sandbox.Finished:
 		return where + " finished meanwhile under its shim: its result is adopted, not run again"
-	case !ok || state == sandbox.NeverStarted:
+	case ok && state == sandbox.NeverStarted:
 		return where + " had not started: run now"
+	case s.Effect == td.Pure:
+		return where + " left nothing: run again"
 	}
 	if s.Kind == td.HookStep {
 		return where + " was in flight and its answer is lost: it counts as a hook that failed"

@@ -99,3 +99,5 @@ func (idle) Find(string) (sandbox.Process, sandbox.ProcessState, error) {
 }
 
 func (idle) Remove(string) error { return nil }
+
+func (idle) Reserve(string) error { return nil }

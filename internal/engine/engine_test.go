@@ -189,6 +189,8 @@ func (noSpool) Find(string) (sandbox.Process, sandbox.ProcessState, error) {
 }
 func (noSpool) Remove(string) error { return nil }
 
+func (noSpool) Reserve(string) error { return nil }
+
 func (b *bench) task(id td.TaskID) td.Task {
 	b.t.Helper()
 	t, err := b.journal.Task(b.t.Context(), id)

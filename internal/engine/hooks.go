@@ -177,6 +177,9 @@ func (a *asking) command(ctx context.Context, prior *td.Intent) (td.Outcome, err
 	if err != nil {
 		return td.Outcome{}, err
 	}
+	if err := r.Spool.Reserve(a.spool()); err != nil {
+		return td.Outcome{}, err
+	}
 	return r.log.Do(ctx, durable.Step{Intent: in, Kept: true, Then: a.clean, Run: a.run})
 }
 

@@ -233,6 +233,11 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 			return err
 		}
 	}
+	if call.Kept {
+		if err := r.Spool.Reserve(tool.SpoolName(r.log.Task().ID, c.Key.Try(attempt))); err != nil {
+			return err
+		}
+	}
 	_, err = r.log.Do(step, durable.Step{
 		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },

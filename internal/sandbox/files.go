@@ -17,13 +17,14 @@ import (
 
 // The files of a spool folder; the package comment says who writes them and when.
 const (
-	specFile    = "spec.json"
-	lockFile    = "lock"
-	startedFile = "started"
-	voidFile    = "void"
-	outFile     = "out"
-	claimFile   = "claim"
-	resultFile  = "result.json"
+	reservedFile = "reserved"
+	specFile     = "spec.json"
+	lockFile     = "lock"
+	startedFile  = "started"
+	voidFile     = "void"
+	outFile      = "out"
+	claimFile    = "claim"
+	resultFile   = "result.json"
 )
 
 // maxFile bounds what is read of a spool file: a result holds at most the head and tail of the output.
@@ -135,9 +136,12 @@ func create(dir, name string) error {
 // The shared lock keeps a shim from starting between the look and the mark; two probes do not disturb
 // each other.
 func probe(dir string, void bool) (ProcessState, error) {
+	if exists(dir, reservedFile) && !exists(dir, specFile) {
+		return NeverStarted, nil // a shim is told only of a folder with a spec
+	}
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		return NeverStarted, nil // no folder: no shim was ever told of it
+		return Lost, nil // there was one before anything was recorded: what became of the command nobody can say
 	}
 	if err != nil {
 		return Lost, td.Errorf(td.Corrupt, "open spool folder %s: %w", dir, err)

@@ -217,7 +217,7 @@ func TestStrangeSpool(t *testing.T) {
 	if _, state, err := s.Find("empty"); state != Lost || err == nil {
 		t.Errorf("an empty folder: %v, %v", state, err)
 	}
-	if _, state, err := s.Find("none"); state != NeverStarted || err != nil {
+	if _, state, err := s.Find("none"); state != Lost || err != nil {
 		t.Errorf("nothing: %v, %v", state, err)
 	}
 	entries, err := s.List()

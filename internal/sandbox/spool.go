@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
@@ -34,6 +36,7 @@ var (
 	fpBeforeMkdir  = failpoint.New("sandbox.start.before_mkdir")
 	fpAfterMkdir   = failpoint.New("sandbox.start.after_mkdir")
 	fpAfterSpec    = failpoint.New("sandbox.start.after_spec")
+	fpReplaced     = failpoint.New("sandbox.start.replaced")
 	fpBeforeSpawn  = failpoint.New("sandbox.start.before_spawn")
 	fpAfterSpawn   = failpoint.New("sandbox.start.after_spawn")
 	fpAfterStarted = failpoint.New("sandbox.start.after_started")
@@ -105,6 +108,26 @@ func (s *Spool) prepare() error {
 	return s.err
 }
 
+// Reserve makes the spool folder of a name before it is on record that a command is to run under it. A name that is on record and has no
+// folder has lost it, so that nobody can say whether its command ran.
+func (s *Spool) Reserve(name string) error {
+	if err := s.prepare(); err != nil {
+		return err
+	}
+	dir, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	err = os.Mkdir(dir, 0o700)
+	if err == nil || errors.Is(err, fs.ErrExist) && !exists(dir, specFile) {
+		err = create(dir, reservedFile)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return td.Errorf(td.Storage, "reserve spool folder of %s: %w", name, err)
+	}
+	return nil
+}
+
 // Start runs cmd under a shim, in the spool folder of this name, and returns when it counts as started.
 // An error means that it did not start and never will, unless it is ErrLost. A name that was used before
 // is a conflict unless its command never started.
@@ -143,7 +166,7 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 		if state != NeverStarted {
 			return nil, fmt.Errorf("start %s: %w: %w", name, ErrLost, errors.Join(err, perr))
 		}
-		return nil, td.Errorf(td.Unavailable, "start %s: %w", name, errors.Join(err, os.RemoveAll(dir)))
+		return nil, td.Errorf(td.Unavailable, "start %s: %w", name, err) // its folder says so until it is removed
 	}
 	fpAfterStarted.Hit()
 	if cmd.Background {
@@ -217,9 +240,7 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 			err = td.Errorf(td.Conflict, "start %s: its command is %s already", name, state)
 			return "", "", errors.Join(err, perr, os.RemoveAll(fresh))
 		}
-		if err = s.discard(dir); err == nil {
-			err = os.Rename(fresh, dir)
-		}
+		err = s.replace(dir, fresh)
 	}
 	if err != nil {
 		return "", "", td.Errorf(td.Storage, "name spool folder of %s: %w", name, errors.Join(err, os.RemoveAll(fresh)))
@@ -242,8 +263,20 @@ func (s *Spool) shellFor(p *Profile, env []string) (string, error) {
 	return "", td.Errorf(td.Unavailable, "find a shell: no folder of PATH lies outside of what commands can write")
 }
 
+// replace puts one folder in the place of another, at once where the file system can: without one in its place the command would count as lost.
+func (s *Spool) replace(dir, fresh string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE); err == nil {
+		fpReplaced.Hit()
+		return disk.RemoveAll(fresh)
+	}
+	if err := s.discard(dir); err != nil {
+		return err
+	}
+	return os.Rename(fresh, dir)
+}
+
 // Find looks for what became of the command started under this name, and claims it if it runs: its time
-// limit counts anew. A command that never started never will; one whose folder cannot be read is lost,
+// limit counts anew. A command that never started never will; one whose folder is gone or cannot be read is lost,
 // and the error says why.
 func (s *Spool) Find(name string) (Process, ProcessState, error) {
 	if err := s.prepare(); err != nil {

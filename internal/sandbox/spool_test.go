@@ -143,6 +143,45 @@ func TestNamesThatLeadElsewhere(t *testing.T) {
 	}
 }
 
+// A name that is on record has a folder from before that on. Without it, or with an emptied one, nobody can say whether the command ran.
+func TestReserved(t *testing.T) {
+	s := open(t)
+	for range 2 {
+		if err := s.Reserve("cmd"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, state, err := s.Find("cmd"); state != NeverStarted || err != nil {
+		t.Errorf("reserved: %v, %v", state, err)
+	}
+	work := t.TempDir()
+	wait(t, start(t, s, "cmd", Command{Shell: "echo once >> count", Dir: work, Timeout: time.Minute, Task: "task", Step: "step"}))
+	if raw, err := os.ReadFile(filepath.Join(work, "count")); string(raw) != "once\n" {
+		t.Errorf("it ran %q, %v", raw, err)
+	}
+	if err := s.Reserve("cmd"); err != nil {
+		t.Fatal(err)
+	}
+	if _, state, err := s.Find("cmd"); state != Finished || err != nil {
+		t.Errorf("after its end: %v, %v", state, err)
+	}
+	for what, spoil := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"emptied": func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)) },
+	} {
+		if err := spoil(filepath.Join(s.Dir, "cmd")); err != nil {
+			t.Fatal(err)
+		}
+		if _, state, _ := s.Find("cmd"); state != Lost {
+			t.Errorf("%s: %v", what, state)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(s.Dir, ".new-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 func TestRemoveRefusesWhatRuns(t *testing.T) {
 	s := open(t)
 	p := start(t, s, "cmd", command(t, "sleep 60"))
@@ -155,7 +194,7 @@ func TestRemoveRefusesWhatRuns(t *testing.T) {
 	if err := s.Remove("cmd"); err != nil {
 		t.Fatal(err)
 	}
-	if _, state, err := s.Find("cmd"); state != NeverStarted || err != nil {
+	if _, state, err := s.Find("cmd"); state != Lost || err != nil {
 		t.Errorf("after remove: %v, %v", state, err)
 	}
 }

@@ -138,6 +138,8 @@ func (e *Env) Hides(rel string) bool {
 
 // Spool starts and finds the processes of tools. The daemon gives a sandbox.Spool.
 type Spool interface {
+	// Reserve makes the spool folder of this name. It comes before the record that a command is to run.
+	Reserve(name string) error
 	// Start runs cmd under a shim that outlives the daemon, in the spool folder of this name. A name
 	// that was used before is refused unless its command never started.
 	Start(ctx context.Context, name string, cmd sandbox.Command) (sandbox.Process, error)

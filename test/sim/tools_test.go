@@ -128,8 +128,8 @@ func (s *spool) Start(_ context.Context, name string, cmd sandbox.Command) (sand
 	if !w.alive[s.host.name] {
 		return nil, errDead
 	}
-	if w.procs[name] != nil {
-		return nil, td.Errorf(td.Conflict, "the name %s is taken or void", name)
+	if p := w.procs[name]; p != nil && !p.voids {
+		return nil, td.Errorf(td.Conflict, "the name %s is taken", name)
 	}
 	w.struck(name)
 	lasts := 3 * time.Second
@@ -139,6 +139,19 @@ func (s *spool) Start(_ context.Context, name string, cmd sandbox.Command) (sand
 	w.procs[name] = &proc{host: s.host.name, ends: time.Now().Add(lasts), kill: make(chan struct{})}
 	w.ran[string(cmd.Task)+cmd.Shell]++
 	return &process{s, name, w.procs[name]}, nil
+}
+
+func (s *spool) Reserve(name string) error {
+	w := s.host.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.alive[s.host.name] {
+		return errDead
+	}
+	if w.procs[name] == nil {
+		w.procs[name] = &proc{voids: true}
+	}
+	return nil
 }
 
 func (s *spool) Find(name string) (sandbox.Process, sandbox.ProcessState, error) {
@@ -151,8 +164,7 @@ func (s *spool) Find(name string) (sandbox.Process, sandbox.ProcessState, error)
 	p := w.procs[name]
 	switch {
 	case p == nil:
-		w.procs[name] = &proc{voids: true}
-		return nil, sandbox.NeverStarted, nil
+		return nil, sandbox.Lost, nil // nobody reserved the name, or what was there is gone
 	case p.voids:
 		return nil, sandbox.NeverStarted, nil
 	case p.lost:

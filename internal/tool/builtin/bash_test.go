@@ -153,6 +153,12 @@ func TestBashNeverStarted(t *testing.T) {
 	b := newBench(t)
 	in := args{"command": "true"}
 	call := b.prepare("Bash", in)
+	if res := b.resolve("Bash", in, call); res.State != tool.Unsure {
+		t.Errorf("without its folder: %+v", res)
+	}
+	if err := b.spool.Reserve(tool.SpoolName(b.env.Task, b.env.Step)); err != nil {
+		t.Fatal(err)
+	}
 	if res := b.resolve("Bash", in, call); res.State != tool.NotDone {
 		t.Errorf("got %+v", res)
 	}
