@@ -5,6 +5,7 @@
 // hands it to a shim: the same binary, as `taskdaemon exec`. The two share nothing but that folder and a
 // pipe, so that either may be killed at any instant:
 //
+//	reserved     alone in a folder that was made before it was on record that the command is to run
 //	spec.json    what to run, written by the daemon before the folder gets its name
 //	lock         flocked exclusively by the shim until the result is on disk; holds the shim's identity
 //	started      made by the shim, under the lock, before the command is executed
@@ -13,7 +14,7 @@
 //	claim        touched by a daemon that adopts the command: the time limit counts anew from there
 //	result.json  how it ended; on disk (fsync, rename, fsync of the folder) before the daemon is told
 //
-// Find reads this as: lock held, running; result there, finished; started without either, lost;
+// Find reads this as: lock held, running; result there, finished; started without either, or no folder, lost;
 // otherwise never started, and void from now on. Nothing here is synced before the result is, because
 // the page cache survives the death of a process; it does not survive that of the host, so a folder of
 // another boot that holds no result is lost, whatever else it says. A folder that never reached the
