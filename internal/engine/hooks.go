@@ -157,7 +157,7 @@ func (a *asking) call(ctx context.Context, again bool) (td.Outcome, error) {
 // command asks a shell command under a shim, as the Bash tool runs one: it survives the daemon, and the
 // next one adopts it.
 func (a *asking) command(ctx context.Context, prior *td.Intent) (td.Outcome, error) {
-	r := a.r
+	r, run := a.r, a.run
 	if prior != nil {
 		settled, err := r.log.Settle(ctx, *prior, a.resolve, a.clean)
 		if err != nil {
@@ -166,8 +166,11 @@ func (a *asking) command(ctx context.Context, prior *td.Intent) (td.Outcome, err
 		if settled {
 			return td.Outcome{Hook: r.log.Transcript().Hook(a.key).Result}, nil
 		}
-		a.clean()
-		r.cleaning.Wait()
+		before := *a
+		run = func(ctx context.Context) (td.Outcome, error) {
+			before.clean() // of that attempt the folder was evidence until this one was on record
+			return a.run(ctx)
+		}
 		a.attempt++
 	}
 	if !r.held.MayStart() {
@@ -180,7 +183,7 @@ func (a *asking) command(ctx context.Context, prior *td.Intent) (td.Outcome, err
 	if err := r.Spool.Reserve(a.spool()); err != nil {
 		return td.Outcome{}, err
 	}
-	return r.log.Do(ctx, durable.Step{Intent: in, Kept: true, Then: a.clean, Run: a.run})
+	return r.log.Do(ctx, durable.Step{Intent: in, Kept: true, Then: a.clean, Run: run})
 }
 
 func (a *asking) run(ctx context.Context) (td.Outcome, error) {

@@ -185,7 +185,6 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		if err != nil || !again {
 			return err
 		}
-		r.forget(c.Key.Try(c.Intent.Attempt))
 	}
 	env := r.env(c.Key.Try(attempt), t)
 	call, err := t.Prepare(ctx, env, c.Use.Input)
@@ -238,8 +237,12 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 			return err
 		}
 	}
+	act := r.runner(t, call, env)
+	if c.Intent != nil {
+		act = r.instead(c.Key.Try(c.Intent.Attempt), act)
+	}
 	_, err = r.log.Do(step, durable.Step{
-		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
+		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, act)),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },
 	})
 	if by, is := errors.AsType[*td.BusyError](err); is {
@@ -358,6 +361,14 @@ func (r *run) clean(key td.StepKey, attempt int) {
 		r.remove(spool)
 		fpCleaned.Hit()
 	})
+}
+
+// instead runs something in the place of an attempt that came to nothing, of which the folder is evidence until the new one is on record.
+func (r *run) instead(of td.StepKey, act func(context.Context) (td.Outcome, error)) func(context.Context) (td.Outcome, error) {
+	return func(ctx context.Context) (td.Outcome, error) {
+		r.forget(of)
+		return act(ctx)
+	}
 }
 
 func (r *run) forget(step td.StepKey) { r.remove(tool.SpoolName(r.log.Task().ID, step)) }
