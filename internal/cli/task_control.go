@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,6 +77,14 @@ func (a *app) command(ctx context.Context, ref string, cmd api.Command, done str
 		return err
 	}
 	a.notePeer(svc)
+	if cmd.Type == td.CmdCancel {
+		if t, err = ended(ctx, svc, t); err != nil {
+			return err
+		}
+		if !t.Status.State.Terminal() {
+			done = "is being cancelled: what it does at the moment takes a while to end"
+		}
+	}
 	if a.json {
 		return a.printJSON(t)
 	}
@@ -84,4 +93,24 @@ func (a *app) command(ctx context.Context, ref string, cmd api.Command, done str
 		a.say("what it did stays in %s; %s", t.Worktree.Path, a.typeable("to be rid of that: taskdaemon worktree prune"))
 	}
 	return nil
+}
+
+// endLimit is how long a person waits to read that a task has ended.
+const endLimit = 10 * time.Second
+
+// ended is a task that was told to end, once it has: whoever reads that it is cancelled may clear up after it. It may take longer.
+func ended(ctx context.Context, svc api.Service, t td.Task) (td.Task, error) {
+	handle := t.Handle
+	for end := time.Now().Add(endLimit); !t.Status.State.Terminal() && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return t, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+		var err error
+		if t, err = svc.Task(ctx, handle); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
 }

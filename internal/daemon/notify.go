@@ -199,11 +199,12 @@ func (n *notifier) tellOf(cursor uint64, t td.Task) error {
 	if in.Boot, err = sandbox.BootID(); err != nil {
 		return err
 	}
-	if err := n.spool.Reserve(tool.SpoolName(td.DaemonStream, in.Key)); err != nil {
+	spool := tool.SpoolName(td.DaemonStream, in.Key)
+	if err := n.spool.Reserve(spool); err != nil {
 		return err
 	}
 	if err := n.own.append(context.WithoutCancel(n.carry), td.StepIntended{Intent: in}); err != nil {
-		return err
+		return errors.Join(err, n.spool.Remove(spool))
 	}
 	fpTelling.Hit()
 	return n.start(in, told)

@@ -33,6 +33,11 @@ type Step struct {
 	// With is recorded together with the intent.
 	With []td.Body
 
+	// Before makes what will tell that the step never started, and comes before its intent. Refused is called when the intent
+	// did not get on record: nothing will come of the step.
+	Before  func() error
+	Refused func()
+
 	// Kept says that an opaque step's outcome can be found again, on this host and after a loss of power,
 	// until Then is called. So it need not go to disk at once.
 	Kept bool
@@ -52,7 +57,15 @@ type Step struct {
 // recorded then, and it may be done later. The same goes for one that reserves more than its budgets leave:
 // td.OverBudget.
 func (l *Log) Do(ctx context.Context, s Step) (td.Outcome, error) {
+	if s.Before != nil {
+		if err := s.Before(); err != nil {
+			return td.Outcome{}, err
+		}
+	}
 	if err := l.intend(ctx, intents(s)); err != nil {
+		if s.Refused != nil {
+			s.Refused()
+		}
 		return td.Outcome{}, err
 	}
 	fpIntended.Hit()

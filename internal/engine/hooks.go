@@ -180,10 +180,9 @@ func (a *asking) command(ctx context.Context, prior *td.Intent) (td.Outcome, err
 	if err != nil {
 		return td.Outcome{}, err
 	}
-	if err := r.Spool.Reserve(a.spool()); err != nil {
-		return td.Outcome{}, err
-	}
-	return r.log.Do(ctx, durable.Step{Intent: in, Kept: true, Then: a.clean, Run: run})
+	do := durable.Step{Intent: in, Kept: true, Then: a.clean, Run: run}
+	r.spooled(&do, a.spool())
+	return r.log.Do(ctx, do)
 }
 
 func (a *asking) run(ctx context.Context) (td.Outcome, error) {

@@ -232,19 +232,18 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 			return err
 		}
 	}
-	if call.Kept {
-		if err := r.Spool.Reserve(tool.SpoolName(r.log.Task().ID, c.Key.Try(attempt))); err != nil {
-			return err
-		}
-	}
 	act := r.runner(t, call, env)
 	if c.Intent != nil {
 		act = r.instead(c.Key.Try(c.Intent.Attempt), act)
 	}
-	_, err = r.log.Do(step, durable.Step{
+	do := durable.Step{
 		Intent: in, With: with, Run: r.leased(c.Key, wants, r.judged(c, act)),
 		Kept: call.Kept, Then: func() { r.clean(c.Key, attempt) },
-	})
+	}
+	if call.Kept {
+		r.spooled(&do, tool.SpoolName(r.log.Task().ID, c.Key.Try(attempt)))
+	}
+	_, err = r.log.Do(step, do)
 	if by, is := errors.AsType[*td.BusyError](err); is {
 		why, err := r.busy(ctx, c.Key, wants, by)
 		if err != nil || why == "" {
@@ -361,6 +360,12 @@ func (r *run) clean(key td.StepKey, attempt int) {
 		r.remove(spool)
 		fpCleaned.Hit()
 	})
+}
+
+// spooled has a step make its spool folder before it is on record, so that one that is on record and has none has lost it.
+func (r *run) spooled(s *durable.Step, name string) {
+	s.Before = func() error { return r.Spool.Reserve(name) }
+	s.Refused = func() { r.remove(name) }
 }
 
 // instead runs something in the place of an attempt that came to nothing, of which the folder is evidence until the new one is on record.

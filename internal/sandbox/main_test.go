@@ -45,10 +45,10 @@ func daemonMain(spool, work, script string) int {
 		return 1
 	}
 	s := &Spool{Dir: spool, Self: self, Warm: 1}
-	s.Preheat()
 	if err := s.Reserve("cmd"); err != nil {
 		return 1
 	}
+	s.Preheat()
 	p, err := s.Start(context.Background(), "cmd", Command{Shell: script, Dir: work, Timeout: time.Minute, Background: true, Task: "task", Step: "step"})
 	if err == nil {
 		_, err = p.Wait(context.Background(), func([]byte) {})

@@ -154,8 +154,8 @@ func hostileToStanding(t *testing.T) {
 	}
 	for _, script := range []string{
 		"nice -n 5 true", "taskset -c 0 true", "ionice -c3 true", "chrt -b 0 true", "prlimit --core=0 true", "prlimit --pid $$ --core=0",
-		"renice -n 5 -p $$ && taskset -pc 0 $$ && ionice -c3 -p $$", "sleep 60 & renice -n 5 -p $! && kill $!",
-		"(sleep 60 & echo $! > left); renice -n 5 -p $(cat left)", // its parent is gone
+		"renice -n 19 -p $$ && taskset -pc 0 $$ && ionice -c3 -p $$", "sleep 60 & renice -n 5 -p $! && kill $!",
+		"(sleep 60 & echo $! > left); renice -n 19 -p $(cat left)", // its parent is gone
 	} {
 		if res := y.run(script); res.Exit != 0 && res.Exit != 127 {
 			t.Errorf("%s: exit %d: %s", script, res.Exit, res.Head)

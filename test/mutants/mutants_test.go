@@ -141,8 +141,8 @@ var mutants = []mutant{
 	},
 	{
 		"a command's spool is removed before its outcome is recorded", "internal/engine/tools.go",
-		"Run: r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),\n\t\tKept: call.Kept, Then: func() { r.clean(c.Key, attempt) },",
-		"Kept: call.Kept, Run: func(ctx context.Context) (td.Outcome, error) {\n\t\t\tdefer r.clean(c.Key, attempt)\n\t\t\treturn r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env)))(ctx)\n\t\t},", sim,
+		"Run: r.leased(c.Key, wants, r.judged(c, act)),\n\t\tKept: call.Kept, Then: func() { r.clean(c.Key, attempt) },",
+		"Kept: call.Kept, Run: func(ctx context.Context) (td.Outcome, error) {\n\t\t\tdefer r.clean(c.Key, attempt)\n\t\t\treturn r.leased(c.Key, wants, r.judged(c, act))(ctx)\n\t\t},", sim,
 	},
 	{
 		"an answer for one attempt is taken for the next", "internal/transcript/transcript.go",
