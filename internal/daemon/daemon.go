@@ -172,7 +172,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	// Who has the folder's lock is alone: any other holder of a claim is dead, on whatever host it was.
 	alone := func(h td.Holder) bool { return h == holder }
-	journal, err := sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log})
+	journal, err := sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log, Seen: mirror.Seen(d.repo())})
 	if err != nil {
 		return err
 	}

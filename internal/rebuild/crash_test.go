@@ -30,7 +30,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		if !strings.HasPrefix(name, "rebuild.") {
 			continue
 		}
-		for kind, harm := range map[string]func(testing.TB, *state){"deleted": remove, "damaged": damage} {
+		for kind, harm := range map[string]func(testing.TB, *state){"deleted": remove, "damaged": damage, "rolled back": rollBack} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				s := lost(t)
 				harm(t, s)

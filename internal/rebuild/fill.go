@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"taskdaemon/internal/graph"
@@ -37,7 +38,9 @@ func (f *filler) tasks(ctx context.Context) error {
 		case err == nil:
 			f.report.There++
 			if t.Head < k.Live.Head {
-				f.lost("%s: the journal has %d of its records, the conversation %d; it was left as it is", t.Handle, t.Head, k.Live.Head)
+				if err := f.catchUp(ctx, t, k); err != nil {
+					return fmt.Errorf("restore %s: %w", t.Handle, err)
+				}
 			}
 			continue
 		case !td.IsKind(err, td.NotFound):
@@ -89,6 +92,74 @@ func (f *filler) task(ctx context.Context, k mirror.Kept) error {
 	}
 	r.State = t.Status.State
 	f.report.Restored = append(f.report.Restored, r)
+	return f.journal.Release(ctx, claim)
+}
+
+// catchUp gives a task of the journal the records that only its conversation has, and lets it rest.
+func (f *filler) catchUp(ctx context.Context, t td.Task, k mirror.Kept) error {
+	evs, err := f.reader.Records(k)
+	if err != nil {
+		return err
+	}
+	// The first that append is given is the one that it goes on from.
+	at := slices.IndexFunc(evs, func(ev td.Event) bool { return ev.Seq == t.Head })
+	if at < 0 || !evs[at].At.Equal(t.UpdatedAt) {
+		f.lost("%s: the journal has %d of its records, the conversation %d, which do not go on from there; it was left as it is", t.Handle, t.Head, k.Live.Head)
+		return nil
+	}
+	claim, err := f.journal.Claim(ctx, t.ID, f.self)
+	if err != nil {
+		return err
+	}
+	r := Restored{Task: t.ID, Handle: t.Handle, Title: t.Title, Records: len(evs) - at - 1, What: fmt.Sprintf("the journal had %d of its records", t.Head)}
+	if t, err = f.append(ctx, claim, t, evs[at:]); err != nil {
+		return err
+	}
+	if t, err = f.settle(ctx, claim, t, k, &r); err != nil {
+		return err
+	}
+	r.State = t.Status.State
+	f.report.Restored = append(f.report.Restored, r)
+	return f.journal.Release(ctx, claim)
+}
+
+// halt pauses what has not ended: what it did after the journal's end is not known, and would be done again.
+func (f *filler) halt(ctx context.Context) error {
+	live, err := f.journal.Tasks(ctx, store.TaskFilter{States: store.Live})
+	if err != nil {
+		return err
+	}
+	for _, t := range live {
+		if t.ID == td.DaemonStream || t.Status.State == td.Paused {
+			continue
+		}
+		if err := f.pause(ctx, t); err != nil {
+			return fmt.Errorf("pause %s: %w", t.Handle, err)
+		}
+	}
+	return nil
+}
+
+func (f *filler) pause(ctx context.Context, t td.Task) error {
+	claim, err := f.journal.Claim(ctx, t.ID, f.self)
+	if err != nil {
+		return err
+	}
+	at := f.Now().UTC().Round(0)
+	if at.Before(t.UpdatedAt) {
+		at = t.UpdatedAt
+	}
+	m, err := td.Pause(t, "doctor", "the journal had lost its end; what it did after that is not known", at)
+	if err != nil {
+		return err
+	}
+	if t, err = f.journal.Append(ctx, claim, t.Head, m.Events...); err != nil {
+		return err
+	}
+	f.report.Restored = append(f.report.Restored, Restored{
+		Task: t.ID, Handle: t.Handle, Title: t.Title, State: t.Status.State, Records: int(t.Head),
+		What: "what it did after the journal's end is not known",
+	})
 	return f.journal.Release(ctx, claim)
 }
 

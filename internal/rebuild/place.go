@@ -13,7 +13,30 @@ import (
 	"taskdaemon/internal/td"
 )
 
-const journalFile = "journal.db"
+const (
+	journalFile = "journal.db"
+	markFile    = "journal.mark"
+)
+
+// keepLog copies the log of a journal that has lost its end: what is behind the damage may yet be of use to somebody.
+func (b *builder) keepLog() error {
+	raw, err := os.ReadFile(filepath.Join(b.StateDir, journalFile+"-wal"))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(raw) == 0 {
+		return nil
+	}
+	if err != nil {
+		return td.Errorf(td.Storage, "keep the journal's log: %w", err)
+	}
+	to := filepath.Join(b.StateDir, journalFile+b.stamp()+"-wal")
+	if err := os.WriteFile(to, raw, 0o600); err != nil {
+		return td.Errorf(td.Storage, "keep the journal's log: %w", err).WithHint("make room on the disk of %s and try again: nothing was changed", b.StateDir)
+	}
+	b.report.Aside = append(b.report.Aside, to)
+	return nil
+}
+
+// stamp is what the names of files that are kept aside end in.
+func (b *builder) stamp() string { return ".before-" + b.Now().UTC().Format("20060102T150405.000") }
 
 // copy copies the journal that was there. It was closed in order: there is nothing in its log.
 func (b *builder) copy() error {
@@ -60,6 +83,11 @@ func (b *builder) place() error {
 	if err := root.Rename(filepath.Join(folder, journalFile), journalFile); err != nil {
 		return td.Errorf(td.Storage, "put the new journal into its place: %w", err)
 	}
+	fpRenamed.Hit()
+	// Until here the old mark says that the journal is not to be gone on with.
+	if err := root.Rename(filepath.Join(folder, markFile), markFile); err != nil {
+		return td.Errorf(td.Storage, "mark how far the new journal is: %w", err)
+	}
 	if err := disk.SyncFolder(root, "."); err != nil {
 		return err
 	}
@@ -74,7 +102,7 @@ func (b *builder) aside(root *os.Root) error {
 	if b.damaged {
 		keep = root.Rename
 	}
-	mark := ".before-" + b.Now().UTC().Format("20060102T150405.000")
+	mark := b.stamp()
 	if err := b.move(keep, journalFile, journalFile+mark); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ var (
 	fpBlobs   = failpoint.New("rebuild.place.blobs")
 	fpMirror  = failpoint.New("rebuild.place.mirror")
 	fpAside   = failpoint.New("rebuild.place.aside")
+	fpRenamed = failpoint.New("rebuild.place.renamed")
 	fpPlaced  = failpoint.New("rebuild.place.placed")
 	fpCleared = failpoint.New("rebuild.place.cleared")
 )
@@ -80,6 +81,7 @@ type builder struct {
 	Options
 	at      string // where the new journal is made
 	damaged bool
+	behind  bool // it can be opened, and has lost its end
 	report  Report
 	graphs  graphs
 }
@@ -140,7 +142,17 @@ func (b *builder) run(ctx context.Context) error {
 // examine finds out whether the journal can be opened; where there is none, an empty one is made. It is closed in order,
 // so that all of it is in one file.
 func (b *builder) examine(ctx context.Context) error {
-	j, err := sqlite.Open(ctx, sqlite.Options{Dir: b.StateDir, Log: b.Log})
+	o := sqlite.Options{Dir: b.StateDir, Log: b.Log, Seen: mirror.Seen(b.Repo)}
+	j, err := sqlite.Open(ctx, o)
+	if td.IsKind(err, td.Corrupt) && b.there() {
+		b.report.Damaged = err.Error()
+		if err := b.keepLog(); err != nil { // which opening it all the same would empty
+			return err
+		}
+		o.Behind = true
+		j, err = sqlite.Open(ctx, o)
+		b.behind = err == nil
+	}
 	if td.IsKind(err, td.Corrupt) {
 		b.damaged, b.report.Damaged = true, err.Error()
 		return nil
@@ -149,6 +161,12 @@ func (b *builder) examine(ctx context.Context) error {
 		return err
 	}
 	return j.Close()
+}
+
+// there reports whether there is a journal.
+func (b *builder) there() bool {
+	_, err := os.Stat(filepath.Join(b.StateDir, journalFile))
+	return err == nil
 }
 
 // fill makes the new journal: what can be had of the old one, and what that lacks. It reports whether that was anything.
@@ -171,20 +189,25 @@ func (b *builder) fill(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	r, err := mirror.OpenReader(ctx, b.Repo)
-	if td.IsKind(err, td.NotFound) {
+	f := filler{builder: b, journal: j, self: self}
+	f.reader, err = mirror.OpenReader(ctx, b.Repo)
+	switch {
+	case td.IsKind(err, td.NotFound):
 		b.lost("conversations: there are none in %s", b.Repo)
-		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
+	default:
+		defer f.reader.Close()
+		if err := f.tasks(ctx); err != nil {
+			return false, err
+		}
 	}
-	defer r.Close()
-	f := filler{builder: b, journal: j, reader: r, self: self}
-	if err := f.tasks(ctx); err != nil {
-		return false, err
+	if b.behind {
+		if err := f.halt(ctx); err != nil {
+			return false, err
+		}
 	}
-	if len(b.report.Restored) == 0 {
+	if len(b.report.Restored) == 0 && !b.behind {
 		return false, nil
 	}
 	b.lost("the ledger of costs: what is booked is what the conversations tell; limits that were raised are as in the config again")

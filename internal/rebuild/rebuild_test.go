@@ -144,6 +144,9 @@ func (s *state) tell(t testing.TB, j store.Journal, g *graph.Store, i int, title
 	if title != "fresh" {
 		move(td.Start(task, "run", at))
 		tell(td.ContextSet{Iteration: 1, Provider: "p", System: "be good", Opening: td.Message{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "do"}}}})
+		if title == "waits" {
+			s.copy(t, s.dir, s.early())
+		}
 		tell(bodies(3)...)
 	}
 	verdict := func(v graph.Verdict) {
@@ -221,7 +224,7 @@ func (s *state) check(t testing.TB) {
 		}
 		for i := range min(n, len(s.had[id])) {
 			had := s.had[id][i]
-			had.Cursor, had.Body = got[i].Cursor, unbound(had.Body)
+			had.Cursor, had.Body, got[i].Body = got[i].Cursor, unbound(had.Body), unbound(got[i].Body)
 			if diff := cmp.Diff(had, got[i]); diff != "" {
 				t.Errorf("%s: record %d (-had +got):\n%s", title, i+1, diff)
 			}
@@ -237,6 +240,31 @@ func (s *state) check(t testing.TB) {
 	if at, err := j.Cursor(t.Context(), graphCursor); err != nil || at == 0 {
 		t.Errorf("the graphs would be told of all that is past: %d, %v", at, err)
 	}
+}
+
+// early is a folder with the journal as it was while the fourth task worked.
+func (s *state) early() string { return filepath.Join(filepath.Dir(s.dir), "early") }
+
+func (s *state) copy(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"", "-wal"} {
+		raw, err := os.ReadFile(filepath.Join(from, journalFile+end))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, journalFile+end), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rollBack puts an older journal into the place of the newest.
+func rollBack(t testing.TB, s *state) {
+	t.Helper()
+	s.copy(t, s.early(), s.dir)
 }
 
 func remove(t testing.TB, s *state) {
@@ -267,7 +295,7 @@ func damage(t testing.TB, s *state) {
 }
 
 func TestRebuild(t *testing.T) {
-	for name, harm := range map[string]func(testing.TB, *state){"deleted": remove, "damaged": damage} {
+	for name, harm := range map[string]func(testing.TB, *state){"deleted": remove, "damaged": damage, "rolled back": rollBack} {
 		t.Run(name, func(t *testing.T) {
 			s := lost(t)
 			harm(t, s)
@@ -279,7 +307,11 @@ func TestRebuild(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(r.Restored) != len(want) || len(r.Lost) == 0 || (r.Damaged != "") != (name == "damaged") {
+			missing := len(want)
+			if name == "rolled back" {
+				missing -= 2 // of those that had ended nothing is missing
+			}
+			if len(r.Restored) != missing || len(r.Lost) == 0 || r.Damaged == "" {
 				t.Errorf("the report is %+v", r)
 			}
 			if len(r.Projects) != 1 || r.Projects[0].Root != s.root || r.Projects[0].Tasks != len(want) || r.Projects[0].Open != 3 {
@@ -312,6 +344,9 @@ func TestRebuild(t *testing.T) {
 func TestRebuildAddsToWhatIsThere(t *testing.T) {
 	s := lost(t)
 	remove(t, s)
+	if err := os.Remove(filepath.Join(s.dir, markFile)); err != nil {
+		t.Fatal(err)
+	}
 	j := open(t, s.dir)
 	id := td.NewTaskID()
 	if _, err := j.Create(t.Context(), td.Spec{ID: id, Handle: "t-newcomer", Title: "new", Prompt: "new", CreatedAt: start}, "its key"); err != nil {
@@ -321,7 +356,7 @@ func TestRebuildAddsToWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Run(t.Context(), s.options())
-	if err != nil || len(r.Restored) != len(want) || len(r.Aside) != 1 {
+	if err != nil || len(r.Restored) != len(want)+1 || len(r.Aside) != 1 { // the new one is paused, too
 		t.Fatalf("%+v, %v", r, err)
 	}
 	s.check(t)

@@ -79,6 +79,7 @@ func TestScripts(t *testing.T) {
 			"keep":   keep,
 			"await":  await,
 			"signal": signal,
+			"flip":   flip,
 			"trash":  trash,
 			"api":    api,
 			"chat":   chat,
@@ -397,6 +398,22 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("signal %v to pid %d", args, pid)
 	}
 	ts.Check(syscall.Kill(pid, sig))
+}
+
+// flip FILE OFFSET|TEXT flips one bit of a file, at a place or in the first such text.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	path := ts.MkAbs(args[0])
+	raw, err := os.ReadFile(path)
+	ts.Check(err)
+	at, err := strconv.Atoi(args[1])
+	if err != nil {
+		at = strings.Index(string(raw), args[1])
+	}
+	if at < 0 || at >= len(raw) {
+		ts.Fatalf("%s has %d bytes, and no %s", path, len(raw), args[1])
+	}
+	raw[at] ^= 1
+	ts.Check(os.WriteFile(path, raw, 0o600))
 }
 
 // trash FILE OFFSET overwrites a few bytes of a file, as a bad disk would.

@@ -15,8 +15,11 @@ const cursorFile = "taskdaemon-cursor"
 
 // readCursor is how far the repository has come. What cannot be read counts as the beginning: starting
 // over costs time and changes nothing.
-func readCursor(repo *git.Repo) uint64 {
-	raw, err := os.ReadFile(filepath.Join(repo.Path(), cursorFile))
+func readCursor(repo *git.Repo) uint64 { return Seen(repo.Path()) }
+
+// Seen is the newest record of the journal that the conversations at a path have; zero if there are none, or nobody can tell.
+func Seen(path string) uint64 {
+	raw, err := os.ReadFile(filepath.Join(path, cursorFile))
 	if err != nil {
 		return 0
 	}

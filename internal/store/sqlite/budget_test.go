@@ -36,9 +36,7 @@ func TestLedgerOfAnOlderJournal(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "DROP TABLE notes", "DROP TABLE runs", "PRAGMA user_version = 2"} {
-		tamper(t, dir, sql)
-	}
+	ofVersion(t, dir, 2, "DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "DROP TABLE notes", "DROP TABLE runs")
 	s = openTest(t, Options{Dir: dir})
 	defer s.Close()
 	got, err := s.Balances(t.Context(), td.Cap{Scope: td.OfTask, Key: string(root)}, td.Cap{Scope: td.OfTree, Key: string(root)},
@@ -131,9 +129,7 @@ func TestLedgerBeforeTokens(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range append([]string{"PRAGMA user_version = 6"}, noTokens...) {
-		tamper(t, dir, sql)
-	}
+	ofVersion(t, dir, 6, noTokens...)
 	s = openTest(t, Options{Dir: dir})
 	defer s.Close()
 	got, err := s.Balances(t.Context(), td.Cap{Scope: td.OfTask, Key: string(task.ID)}, td.Cap{Scope: td.OfTreeTokens, Key: string(task.ID)}, td.Cap{Scope: td.OfDayTokens, Key: "2030-01-02"})

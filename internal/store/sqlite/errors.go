@@ -22,7 +22,7 @@ func (s *Store) classify(err error) error {
 	}
 	path := s.path
 	switch {
-	case is(err, sqlite3.CORRUPT) || is(err, sqlite3.NOTADB):
+	case is(err, sqlite3.CORRUPT) || is(err, sqlite3.NOTADB) || errors.Is(err, sqlite3.IOERR_DATA):
 		return corrupt(path, err)
 	case s.full(err):
 		return td.Errorf(td.Storage, "the disk that holds %s is full: %w", s.dir, err).
@@ -81,6 +81,13 @@ func corrupt(path string, err error) error {
 		"it was left as it is. taskdaemon doctor --rebuild makes it again from the conversations, and keeps it aside. To save more of it, copy %[1]s and %[1]s-wal to another folder and save there what can be read: "+
 			"sqlite3 journal.db '.clone fixed.db' && sqlite3 fixed.db 'PRAGMA application_id=%[2]d; PRAGMA user_version=%[3]d'; "+
 			"docs/journal.md says how to go on", path, applicationID, len(steps))
+}
+
+// behind is the error of a journal that lacks what was in it. Whoever went on from there would do again what is done.
+func behind(path string, err error) error {
+	return td.Errorf(td.Corrupt, "the journal %s has lost its end: %w", path, err).WithHint(
+		"its log was damaged or removed, or an older copy was put in its place. Nothing runs, and nothing was changed. If you have the right files, put them back. " +
+			"Else taskdaemon doctor --rebuild adds what the conversations know and pauses what had not ended: look at each task before you resume it")
 }
 
 // foreign is the error of a file that is no journal.

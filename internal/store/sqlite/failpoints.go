@@ -14,6 +14,7 @@ var (
 	fpBlobDurable     = failpoint.New("sqlite.blob.before_commit")
 	fpGroupCommit     = failpoint.New("sqlite.group.before_commit")
 	fpGroupCommitted  = failpoint.New("sqlite.group.after_commit")
+	fpGroupSynced     = failpoint.New("sqlite.group.before_mark")
 	fpGroupPublished  = failpoint.New("sqlite.group.after_publish")
 	fpTaskCreate      = failpoint.New("sqlite.task.before_create")
 	fpEventsAppend    = failpoint.New("sqlite.events.before_append")

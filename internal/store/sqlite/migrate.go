@@ -42,6 +42,12 @@ var schema6 string
 //go:embed schema/0007.sql
 var schema7 string
 
+//go:embed schema/0008.sql
+var schema8 string
+
+// commitsVersion is the first version that counts its groups.
+const commitsVersion = 8
+
 // steps lead from an empty database to the newest version, which is their number. Never change one that
 // was released; add another.
 var steps = []step{
@@ -52,6 +58,7 @@ var steps = []step{
 	{sql: schema5, then: fillNotes},
 	{sql: schema6}, // runs over graphs
 	{sql: schema7}, // token budgets
+	{sql: schema8}, // how many groups there are
 }
 
 func insertDaemonStream(_ *Store, c *conn) error {
@@ -130,6 +137,9 @@ func (s *Store) create() error {
 		return err
 	}
 	if err := s.migrate(c, 0); err != nil {
+		return closing(c, err)
+	}
+	if err := c.EnableChecksums("main"); err != nil {
 		return closing(c, err)
 	}
 	if err := c.close(); err != nil {

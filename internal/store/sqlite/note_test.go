@@ -38,9 +38,7 @@ func noted(t *testing.T) string {
 // A journal of an earlier version has the notes that its records hold.
 func TestMigrateNotes(t *testing.T) {
 	dir := noted(t)
-	for _, sql := range append([]string{"DROP TABLE notes", "DROP TABLE runs", "PRAGMA user_version = 4"}, noTokens...) {
-		tamper(t, dir, sql)
-	}
+	ofVersion(t, dir, 4, append([]string{"DROP TABLE notes", "DROP TABLE runs"}, noTokens...)...)
 	s := openTest(t, Options{Dir: dir})
 	defer s.Close()
 	for match, want := range map[string]int{"": 2, "first": 1, "second": 1, "lexer": 2} {

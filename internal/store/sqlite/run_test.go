@@ -31,9 +31,7 @@ func ordered(t *testing.T) (dir string) {
 // A journal of an earlier version has no runs, and takes the first.
 func TestMigrateRuns(t *testing.T) {
 	dir := filled(t, 2)
-	for _, sql := range append([]string{"DROP TABLE runs", "PRAGMA user_version = 5"}, noTokens...) {
-		tamper(t, dir, sql)
-	}
+	ofVersion(t, dir, 5, append([]string{"DROP TABLE runs"}, noTokens...)...)
 	s := openTest(t, Options{Dir: dir})
 	defer s.Close()
 	if got, err := s.Runs(t.Context(), store.RunFilter{}); err != nil || len(got) > 0 {

@@ -30,6 +30,10 @@ type Options struct {
 	Alive func(td.Holder) bool
 	// Log gets what no caller is told, such as a checkpoint that must be tried again.
 	Log *slog.Logger
+	// Seen is a record that somebody has seen in this journal. One that ends before it was rolled back, and is not opened.
+	Seen uint64
+	// Behind opens it all the same, and a new one in the place of one that is gone: a person wants to go on with what there is.
+	Behind bool
 
 	vfs   string // a VFS that fails on purpose, in tests
 	early bool   // acknowledge before the sync, to prove that tests notice
@@ -88,7 +92,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 func (s *Store) open(ctx context.Context, o Options) (err error) {
 	if _, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) {
-		if err := s.orphanLog(); err != nil {
+		if err := s.gone(o); err != nil {
 			return err
 		}
 		if err := s.create(); err != nil {
@@ -108,32 +112,31 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		}
 	}()
 	c.SetInterrupt(ctx)
-	last, err := s.prove(c)
+	last, commits, err := s.prove(c, o)
 	if err != nil {
 		return err
 	}
+	m, err := openMark(s.dir, commits)
+	if err != nil {
+		return fmt.Errorf("mark how far the journal is: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.close())
+		}
+	}()
 	c.SetInterrupt(context.Background())
 	if s.blobs, err = openBlobs(filepath.Join(s.dir, "blobs")); err != nil {
 		return err
 	}
 	s.bus = bus.New(busEvents, busBytes, last)
-	y, err := newSyncer(s, c, o.early)
+	y, err := newSyncer(s, c, m, o.early)
 	if err != nil {
 		return err
 	}
 	s.pool = newPool(s.path, s.vfs, y)
-	s.w = newWriter(s, c, y, last)
+	s.w = newWriter(s, c, y, last, commits)
 	return nil
-}
-
-// orphanLog refuses to make a new journal beside the log of one that is gone: SQLite would take the
-// old log for the new database's own.
-func (s *Store) orphanLog() error {
-	info, err := os.Stat(s.path + "-wal")
-	if err != nil || info.Size() == 0 {
-		return nil
-	}
-	return corrupt(s.path, errors.New("it is missing, but its log is there"))
 }
 
 // quickCheckBelow is the size up to which a database is checked page by page at the start, before the
@@ -141,44 +144,50 @@ func (s *Store) orphanLog() error {
 const quickCheckBelow = 64 << 20
 
 // prove makes sure that the database is ours, sound as far as that is cheap to know, of the newest
-// version, and durable down to the last transaction in its log. It returns the newest event's cursor.
-func (s *Store) prove(c *conn) (last uint64, err error) {
+// version, and durable down to the last transaction in its log. It returns the newest event's cursor, and how many groups it has.
+func (s *Store) prove(c *conn, o Options) (last, commits uint64, err error) {
 	version, err := s.version(c)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
+	}
+	if commits, err = s.whole(c, version, o); err != nil {
+		return 0, 0, err
 	}
 	if size, err := c.number("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"); err != nil {
-		return 0, err
+		return 0, 0, err
 	} else if size <= quickCheckBelow {
 		if err := s.quickCheck(c); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	// A commit does not sync: the syncer does that for it, and opening with the checkpoint below.
 	for _, p := range []string{"journal_mode=wal", "synchronous=normal", "wal_autocheckpoint=0", "journal_size_limit=67108864"} {
 		if err := c.Exec("PRAGMA " + p); err != nil {
-			return 0, fmt.Errorf("set %s: %w", p, err)
+			return 0, 0, fmt.Errorf("set %s: %w", p, err)
 		}
 	}
 	if err := s.migrate(c, version); err != nil {
-		return 0, err
+		return 0, 0, err
+	}
+	if err := c.EnableChecksums("main"); err != nil { // once, for a journal of an older version: all of it is written anew
+		s.log.Warn("the journal's pages have no checksums yet; it is tried again at the next start", "err", s.classify(err))
 	}
 	n, err := c.number("SELECT max(cursor) FROM events")
 	if err != nil {
-		return 0, missing(s.path, err)
+		return 0, 0, missing(s.path, err)
 	}
 	if err := c.exec("UPDATE meta SET value = 'no' WHERE key = 'clean'"); err != nil {
-		return 0, missing(s.path, err)
+		return 0, 0, missing(s.path, err)
 	}
 	// Now the log exists in any case. Its name must be durable too, and what is in it goes into the
 	// database, so that nothing is shown that was written but never synced before a crash.
 	if err := syncDir(s.dir); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if _, _, err := c.WALCheckpoint("main", sqlite3.CHECKPOINT_TRUNCATE); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return uint64(n), nil
+	return uint64(n), commits, nil
 }
 
 func (s *Store) quickCheck(c *conn) error {
@@ -192,7 +201,7 @@ func (s *Store) quickCheck(c *conn) error {
 	// The check puts a page that could not be read among its findings; that says nothing about the page.
 	const unread = "unable to get the page. error code="
 	if _, code, ok := strings.Cut(found, unread); ok {
-		if n, err := strconv.Atoi(code); err == nil && sqlite3.ExtendedErrorCode(n).Code() == sqlite3.IOERR {
+		if n, err := strconv.Atoi(code); err == nil && sqlite3.ExtendedErrorCode(n).Code() == sqlite3.IOERR && sqlite3.ExtendedErrorCode(n) != sqlite3.IOERR_DATA {
 			return fmt.Errorf("check the pages: %w", sqlite3.ExtendedErrorCode(n))
 		}
 	}
@@ -213,7 +222,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.done)
 		sound := s.w.stop() // after this nobody writes
-		err = errors.Join(s.pool.close(), s.classify(s.leave(sound)))
+		err = errors.Join(s.pool.close(), s.classify(s.leave(sound)), s.w.sync.mark.close())
 		fpCloseUnlock.Hit()
 		err = errors.Join(err, s.lock.Unlock())
 	})

@@ -18,6 +18,7 @@ import (
 type syncer struct {
 	s     *Store
 	log   vfs.File
+	mark  *mark
 	early bool // tell before the sync, to prove that tests notice
 	in    chan written
 	ended chan struct{}
@@ -36,7 +37,7 @@ type written struct {
 	err   error // why the whole group was refused
 }
 
-func newSyncer(s *Store, c *conn, early bool) (*syncer, error) {
+func newSyncer(s *Store, c *conn, m *mark, early bool) (*syncer, error) {
 	f, err := c.FileControl("main", sqlite3.FCNTL_JOURNAL_POINTER)
 	if err != nil {
 		return nil, fmt.Errorf("find the log: %w", err)
@@ -45,7 +46,7 @@ func newSyncer(s *Store, c *conn, early bool) (*syncer, error) {
 	if !ok {
 		return nil, errors.New("find the log: the database has none")
 	}
-	y := &syncer{s: s, log: log, early: early, in: make(chan written), ended: make(chan struct{}), moved: make(chan struct{})}
+	y := &syncer{s: s, log: log, mark: m, early: early, in: make(chan written), ended: make(chan struct{}), moved: make(chan struct{})}
 	go y.loop()
 	return y, nil
 }
@@ -78,6 +79,10 @@ func (y *syncer) sync(g written) error {
 	}
 	if err := y.log.Sync(vfs.SYNC_NORMAL | vfs.SYNC_DATAONLY); err != nil {
 		return y.fail(err)
+	}
+	fpGroupSynced.Hit()
+	if err := y.mark.set(g.tx.commits); err != nil {
+		y.s.log.Warn("how far the journal is could not be marked; an older mark is true, too", "err", err)
 	}
 	return nil
 }

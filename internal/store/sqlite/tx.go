@@ -29,6 +29,7 @@ type tx struct {
 	w       *writer
 	c       *conn
 	last    uint64
+	commits uint64 // the number of this group
 	wrote   bool
 	publish []bus.Entry
 	after   []func() // run after the commit, by the writer
@@ -37,7 +38,7 @@ type tx struct {
 // newTx is a transaction for a group of this many calls.
 func newTx(w *writer, calls int) *tx {
 	clear(w.staged)
-	return &tx{w: w, c: w.c, last: w.last, publish: make([]bus.Entry, 0, calls)}
+	return &tx{w: w, c: w.c, last: w.last, commits: w.commits + 1, publish: make([]bus.Entry, 0, calls)}
 }
 
 // committed makes the transaction's changes the writer's knowledge: the next group builds on them.
@@ -46,7 +47,7 @@ func (t *tx) committed() {
 	for _, f := range t.after {
 		f()
 	}
-	t.w.last = t.last
+	t.w.last, t.w.commits = t.last, t.commits
 }
 
 // exec writes.

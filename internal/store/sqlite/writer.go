@@ -29,6 +29,8 @@ type writer struct {
 	c    *conn
 	sync *syncer
 	last uint64 // the newest event's cursor
+	// commits is how many groups were written, those of earlier lives among them.
+	commits uint64
 
 	cache     *cache
 	staged    map[td.TaskID]*entry // of the group that is written
@@ -51,9 +53,9 @@ const maxGroup = 1024
 // checkpointAt is the length of the log, in pages, at which it is moved into the database.
 const checkpointAt = 1000
 
-func newWriter(s *Store, c *conn, y *syncer, last uint64) *writer {
+func newWriter(s *Store, c *conn, y *syncer, last, commits uint64) *writer {
 	w := &writer{
-		s: s, c: c, sync: y, last: last, cache: newCache(), staged: map[td.TaskID]*entry{}, stmts: newStmts(),
+		s: s, c: c, sync: y, last: last, commits: commits, cache: newCache(), staged: map[td.TaskID]*entry{}, stmts: newStmts(),
 		wake: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	c.WALHook(func(_ *sqlite3.Conn, _ string, pages int) error {
@@ -183,6 +185,9 @@ func (w *writer) commit(group []*op) (*tx, error) {
 		return nil, w.rollback(nil)
 	}
 	if err := t.flush(); err != nil {
+		return nil, w.rollback(w.s.classify(err))
+	}
+	if err := t.exec("UPDATE commits SET n = ?", t.commits); err != nil {
 		return nil, w.rollback(w.s.classify(err))
 	}
 	fpGroupCommit.Hit()
