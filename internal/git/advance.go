@@ -47,7 +47,7 @@ func (p *place) advance(ctx context.Context, from, to string) error {
 	if err := p.refresh(ctx); err != nil {
 		return errors.Join(err, p.forgo(ctx, from, to))
 	}
-	if _, err := p.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", from, to); err != nil {
+	if err := p.readTree(ctx, from, to); err != nil {
 		switch said := err.Error(); { // it checks before it begins
 		case strings.Contains(said, "would be overwritten"), strings.Contains(said, "would lose untracked"), strings.Contains(said, "not uptodate"):
 			return errors.Join(&td.Error{Kind: td.Refused, Err: err}, p.forgo(ctx, from, to))
@@ -107,7 +107,7 @@ func (p *place) retreat(ctx context.Context, from, to string) error {
 		if err := p.refresh(ctx); err != nil {
 			return err
 		}
-		if _, err := p.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", to, now); err != nil {
+		if err := p.readTree(ctx, to, now); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (p *place) forgo(ctx context.Context, from, to string) error {
 
 // transact changes refs, all or none.
 func (p *place) transact(ctx context.Context, commands ...string) error {
-	_, err := p.fed(ctx, strings.Join(commands, "\n")+"\n", "update-ref", "-m", "taskdaemon", "--stdin")
+	_, err := p.fed(ctx, orders(commands...), "update-ref", "-m", "taskdaemon", "--stdin")
 	return err
 }
 
@@ -132,6 +132,9 @@ func (p *place) refresh(ctx context.Context) error {
 	_, err := p.run(ctx, "update-index", "-q", "--refresh")
 	if exitCode(err) == 1 && td.IsKind(err, td.Internal) {
 		return nil // some have changed
+	}
+	if _, lerr := os.Lstat(p.indexLock()); err != nil && lerr == nil { // of which git says nothing
+		return p.indexLocked()
 	}
 	return err
 }
@@ -231,8 +234,23 @@ func (p *place) mend(ctx context.Context, from, to, target string) error {
 	if len(write) == 0 {
 		return nil
 	}
-	_, err = p.fed(ctx, strings.Join(write, "\x00")+"\x00", "checkout-index", "--force", "--quiet", "-u", "-z", "--stdin")
-	return err
+	return p.checkOut(ctx, write)
+}
+
+// readTree brings the files and the index of the checkout from one commit to another.
+func (p *place) readTree(ctx context.Context, from, to string) error {
+	return p.apart(func(q *place) error {
+		_, err := q.run(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules", from, to)
+		return err
+	})
+}
+
+// checkOut gives files the content that they have in the index.
+func (p *place) checkOut(ctx context.Context, names []string) error {
+	return p.apart(func(q *place) error {
+		_, err := q.fed(ctx, strings.Join(names, "\x00")+"\x00", "checkout-index", "--force", "--quiet", "-u", "-z", "--stdin")
+		return err
+	})
 }
 
 // removeFile removes a file and the folders that are empty without it.

@@ -44,7 +44,7 @@ func (p *place) claim(ctx context.Context, from, to string) (*claim, error) {
 		return nil, failure(ctx, []string{"update-ref"}, err, "")
 	}
 	c.out = bufio.NewReader(out)
-	if err := c.ask("start\nupdate "+p.ref+" "+to+" "+from+"\n", "prepare"); err != nil {
+	if err := c.ask("start\n"+orders("update "+p.ref+" "+to+" "+from), "prepare"); err != nil {
 		return nil, err
 	}
 	return c, nil

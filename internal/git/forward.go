@@ -3,9 +3,12 @@ package git
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -175,7 +178,91 @@ func (p *place) free(ctx context.Context, from, to string) error {
 		return td.Errorf(td.Refused, "files that git does not know are in the way in %s: %s", p.top, someOf(inTheWay)).
 			WithHint("move them away, or commit them")
 	}
+	foreign, err := p.foreign(ctx, from, differ)
+	if err != nil {
+		return err
+	}
+	if len(foreign) > 0 {
+		return td.Errorf(td.Refused, "files would come into folders of %s that git knows nothing of: %s", p.top, someOf(foreign)).
+			WithHint("look at what comes with: git -C %s diff --stat HEAD %.12s; if it is meant to, move those folders away", p.top, to)
+	}
 	return nil
+}
+
+// foreign are the folders of the checkout that files would come into though they hold nothing that git knows, but something else: repositories, environments and caches of a
+// person's, worktrees of tasks. What comes there would be run, or be taken, as a part of those.
+func (p *place) foreign(ctx context.Context, from string, differ []difference) ([]string, error) {
+	there := map[string]bool{} // folders that files come into, and whether they are in the checkout
+	for _, d := range differ {
+		if d.is == none {
+			continue
+		}
+		if top, _, _ := strings.Cut(d.path, "/"); top == graphFolder || top == worktreesFolder {
+			return []string{top}, nil // they are taskdaemon's, and what is in them is no work of a task
+		}
+		for i, c := range d.path {
+			if c != '/' {
+				continue
+			}
+			at := d.path[:i]
+			if _, known := there[at]; !known {
+				info, err := os.Lstat(filepath.Join(p.top, filepath.FromSlash(at)))
+				if err != nil && !gone(err) {
+					return nil, td.Errorf(td.Storage, "look at checkout: %w", err)
+				}
+				there[at] = err == nil && info.IsDir()
+			}
+			if !there[at] {
+				break
+			}
+		}
+	}
+	maps.DeleteFunc(there, func(_ string, is bool) bool { return !is })
+	if len(there) == 0 {
+		return nil, nil
+	}
+	folders := slices.Sorted(maps.Keys(there))
+	var ask strings.Builder
+	for _, at := range folders {
+		ask.WriteString(from + ":" + strings.ReplaceAll(at, "\n", "//") + "\n") // of a name with a line break nobody can ask: no folder is named like this
+	}
+	out, err := p.fed(ctx, ask.String(), "cat-file", "--batch-check=%(objecttype)")
+	if err != nil {
+		return nil, err
+	}
+	said := strings.Split(out, "\n")
+	if len(said) != len(folders) {
+		return nil, td.Errorf(td.Internal, "look for %d folders in %.12s: git said %.100q", len(folders), from, out)
+	}
+	for i, at := range folders {
+		if said[i] == "tree" {
+			delete(there, at)
+		}
+	}
+	var found []string
+	for _, at := range slices.Sorted(maps.Keys(there)) {
+		switch holds, err := holdsFiles(filepath.Join(p.top, filepath.FromSlash(at))); {
+		case err != nil:
+			return nil, td.Errorf(td.Storage, "look at checkout: %w", err)
+		case holds && !slices.ContainsFunc(found, func(outer string) bool { return covers(at, outer) }):
+			found = append(found, at)
+		}
+	}
+	return found, nil
+}
+
+// holdsFiles reports whether there is anything but folders in a folder.
+func holdsFiles(dir string) (bool, error) {
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			err = fs.ErrExist
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return true, nil
+	}
+	return false, err
 }
 
 // inTheWay are the files that git does not know, be they ignored or not, where it is to write others.

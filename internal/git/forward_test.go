@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,100 @@ func TestFastForwardWhileAPersonCommits(t *testing.T) {
 	}
 }
 
+// Files do not come into folders that are somebody else's: whatever is in a person's environment or repository is run.
+func TestFastForwardLeavesFoldersOfOthersAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   string
+		theirs func(t *testing.T, root string)
+		words  string
+	}{
+		"an environment": {".venv/lib/zz.pth", func(t *testing.T, root string) { write(t, root+"/.venv/bin/python", "") }, `".venv"`},
+		"a repository":   {"inner.git/hooks/post-update", func(t *testing.T, root string) { user(t, root, "init", "-q", "--bare", "inner.git") }, `"inner.git"`},
+		"a deep one":     {"pkg/cache/x/y", func(t *testing.T, root string) { write(t, root+"/pkg/cache/z", "") }, `"pkg/cache"`},
+		"a worktree":     {".worktrees/t-other/conftest.py", func(t *testing.T, root string) {}, `".worktrees"`},
+		"the graph":      {".taskdaemon/skills/x/SKILL.md", func(t *testing.T, root string) {}, `".taskdaemon"`},
+		"an empty folder": {"fresh/a/b", func(t *testing.T, root string) {
+			if err := os.MkdirAll(root+"/fresh/a", 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, ""},
+		"a folder that git knows": {"pkg/new", func(t *testing.T, root string) { write(t, root+"/pkg/x.o", "") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, trunk := made(t)
+			write(t, trunk.Root+"/.git/info/exclude", ".venv\n*.git/\n*.o\n/pkg/cache\n.worktrees\n")
+			write(t, filepath.Join(w.Path, c.path), "planted")
+			user(t, w.Path, "add", "-f", c.path)
+			to, err := w.Commit(t.Context(), "work")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.theirs(t, trunk.Root)
+			err = FastForward(t.Context(), trunk.Root, "main", to, nil)
+			if c.words == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			refuses(t, err, td.Refused, c.words)
+			if _, err := os.Lstat(filepath.Join(trunk.Root, c.path)); err == nil {
+				t.Error("it was planted")
+			}
+		})
+	}
+}
+
+// What a task makes of its own branch is done to that alone: as a symbolic one it may name a person's.
+func TestBranchThatNamesAnother(t *testing.T) {
+	w, trunk, to := ahead(t)
+	p, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := user(t, trunk.Root, "rev-parse", "main")
+	user(t, trunk.Root, "symbolic-ref", p.ref, "refs/heads/main")
+	_ = p.transact(t.Context(), "update "+p.ref+" "+to+" "+before)
+	if got := user(t, trunk.Root, "rev-parse", "main"); got != before {
+		t.Errorf("main is at %s", got)
+	}
+	user(t, trunk.Root, "symbolic-ref", p.ref, "refs/heads/main")
+	if held, err := p.claim(t.Context(), before, to); err == nil {
+		_ = held.move()
+		held.release()
+	}
+	if got := user(t, trunk.Root, "rev-parse", "main"); got != before {
+		t.Errorf("main is at %s after a claim", got)
+	}
+}
+
+// A git that changes the files of a checkout sees of a task's its own files, and can change nothing that git keeps but an index of ours.
+func TestGitsThatChangeFilesAreGuarded(t *testing.T) {
+	w, trunk, _ := ahead(t)
+	prog, err := findProgram(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := w.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := p.ownIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	main := &place{repo: trunk.Root, top: trunk.Root, git: trunk.Root + "/.git", common: trunk.Root + "/.git", ref: "refs/heads/main"}
+	for _, at := range []*place{p, main} {
+		v := siteOf(at.with("GIT_INDEX_FILE="+index).call(true, "read-tree", "-u")).view(checksOut, prog, nil)
+		if slices.Contains(v.Write, at.common) || slices.Contains(v.Write, at.git) || !slices.Contains(v.Read, at.common) {
+			t.Errorf("%s: git can write %q, and reads %q", at.top, v.Write, v.Read)
+		}
+		if !slices.Contains(v.Write, at.top) || at != main && slices.Contains(slices.Concat(v.Read, v.Write), trunk.Root) {
+			t.Errorf("%s: git can write %q, and reads %q", at.top, v.Write, v.Read)
+		}
+	}
+}
+
 // A person's git that takes the lock of the index at the last moment keeps it, however long it takes.
 func TestFastForwardLeavesALockAlone(t *testing.T) {
 	program, err := exec.LookPath("git")
@@ -233,7 +328,7 @@ func TestFastForwardLeavesALockAlone(t *testing.T) {
 	}
 	_, trunk, to := ahead(t)
 	bin, lock := t.TempDir(), trunk.Root+"/.git/index.lock"
-	write(t, bin+"/git", "#!/bin/sh\ncase \"$*\" in *read-tree*) touch "+lock+";; esac\nexec "+program+" \"$@\"\n")
+	write(t, bin+"/git", "#!/bin/sh\ncase \"$*\" in *update-ref*) touch "+lock+";; esac\nexec "+program+" \"$@\"\n")
 	if err := os.Chmod(bin+"/git", 0o700); err != nil {
 		t.Fatal(err)
 	}

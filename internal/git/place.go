@@ -96,6 +96,7 @@ func (p *place) sweep() {
 		refs = append(refs, filepath.Join(p.common, filepath.FromSlash(ref)))
 	}
 	sweepLocks(append(refs, filepath.Join(p.git, "HEAD"), filepath.Join(p.git, "index"))...)
+	p.sweepIndexLock()
 }
 
 // underway are the files by which git remembers what somebody has begun and not ended.

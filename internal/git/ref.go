@@ -40,6 +40,18 @@ func updateRef(own bool, args ...string) []string {
 	return append(words, args...)
 }
 
+// orders are commands for `git update-ref --stdin`, for which the same holds.
+func orders(commands ...string) string {
+	var b strings.Builder
+	for _, c := range commands {
+		if words := strings.Fields(c); len(words) > 1 && ownRef(words[1]) {
+			b.WriteString("option no-deref\n")
+		}
+		b.WriteString(c + "\n")
+	}
+	return b.String()
+}
+
 // ownRef reports whether a ref is taskdaemon's.
 func ownRef(ref string) bool {
 	return strings.HasPrefix(ref, "refs/heads/"+ours) || strings.HasPrefix(ref, "refs/taskdaemon/")
@@ -61,14 +73,12 @@ func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...st
 		return MoveRef(ctx, repo, ref, to, from)
 	}
 	none := strings.Repeat("0", len(to))
-	var orders strings.Builder
+	var commands []string
 	for _, other := range others {
-		orders.WriteString("verify " + other + " " + none + "\n")
+		commands = append(commands, "verify "+other+" "+none)
 	}
-	orders.WriteString("update " + ref + " " + to + " " + cmp.Or(from, none) + "\n")
-	_, err = run(ctx, call{
-		dir: repo, keep: true, args: updateRef(ownRef(ref), "-m", "taskdaemon", "--stdin"), stdin: strings.NewReader(orders.String()),
-	})
+	commands = append(commands, "update "+ref+" "+to+" "+cmp.Or(from, none))
+	_, err = run(ctx, call{dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders(commands...))})
 	return err
 }
 

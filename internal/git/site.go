@@ -63,6 +63,8 @@ func accessOf(c call) (access, error) {
 		return reads, nil
 	case c.args[0] == "config" && c.keep:
 		return stores, nil
+	case c.args[0] == "read-tree" && !slices.Contains(c.args, "-u"):
+		return keeps, nil
 	}
 	return a, nil
 }
@@ -267,7 +269,7 @@ func (s site) view(may access, p *program, lent []string) sandbox.View {
 	read, write := slices.Concat(s.read, lent), slices.Clone(s.write)
 	switch {
 	case s.common == "":
-	case may == reads:
+	case may == reads || s.guarded(may):
 		read = append(read, s.common, s.git)
 	case !s.narrow(may):
 		write = append(write, s.common, s.git)
@@ -275,7 +277,11 @@ func (s site) view(may access, p *program, lent []string) sandbox.View {
 		// Commands of a task write in what git keeps of its checkout, and can put a link there that git follows: to where it leads nothing can be written.
 		read, write = append(read, s.common), append(write, filepath.Join(s.common, "objects"), s.git)
 	}
-	if root := s.root(); root != "" {
+	root := s.root()
+	if s.ofTask() {
+		root = s.top // its commands can put a link to anything in the place of a folder that git is at work in: there is nothing else
+	}
+	if root != "" {
 		if may.files() {
 			write = append(write, root)
 		} else {
@@ -284,6 +290,9 @@ func (s site) view(may access, p *program, lent []string) sandbox.View {
 	}
 	v.Write = outermost(write, nil)
 	v.Read = outermost(read, v.Write)
+	if s.guarded(may) {
+		v.Read, v.Write = append(v.Read, s.common, s.git), append(v.Write, s.write...)
+	}
 	if may != reads && s.common != "" {
 		// What runs for the person later is not ours to write, whatever link leads there.
 		for _, name := range closedInRepository {
@@ -304,6 +313,12 @@ func (s site) ofTask() bool {
 
 // narrow reports whether a git may change nothing that checkouts share but objects.
 func (s site) narrow(may access) bool { return may != reads && !may.shares() && s.ofTask() }
+
+// guarded reports whether a git changes files where commands may be at work, which can put a link to what git keeps in the place of a folder that it is writing in. It has an index of our own,
+// and nothing else of what git keeps can be changed.
+func (s site) guarded(may access) bool {
+	return may == checksOut && s.common != "" && filepath.Base(filepath.Dir(s.top)) != ".making"
+}
 
 // logsOfTasks are the folders of logs that tasks can write, and put links in: git would write into what they lead to.
 func (s site) logsOfTasks(may access) (paths []string) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -134,25 +133,10 @@ func hasMarks(text []byte) bool {
 	return false
 }
 
-// ownIndex is where an index is made before the checkout gets it: on the same disk, where no command can put a link in its place while git writes it, as it can in what git keeps of
-// its checkout.
-func (p *place) ownIndex() (string, error) {
-	folder := filepath.Join(p.common, indexFolder, filepath.Base(p.git))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", td.Errorf(td.Storage, "make index: %w", err)
-	}
-	return filepath.Join(folder, "index"), nil
-}
-
-// indexFolder is in a repository, with a folder for each of its checkouts.
-const indexFolder = "taskdaemon-indexes"
-
 // stage makes an index at a place of our own that holds all files of the checkout, and writes it as a tree.
 func (p *place) stage(ctx context.Context, index, head string) (tree string, err error) {
-	for _, left := range []string{index, index + ".lock"} {
-		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", td.Errorf(td.Storage, "stage files: %w", err)
-		}
+	if err := clearIndex(index); err != nil {
+		return "", err
 	}
 	if err := copyIndex(index, filepath.Join(p.git, "index")); err != nil {
 		return "", err
@@ -183,18 +167,6 @@ func (p *place) stage(ctx context.Context, index, head string) (tree string, err
 func (p *place) embedded(name string) error {
 	return td.Errorf(td.Conflict, "%q in %s is a repository of its own: git would not keep what is in it", name, p.top).
 		WithHint("remove its .git to keep its files, or ignore it")
-}
-
-// placeIndex gives the checkout an index that was made beside its own.
-func (p *place) placeIndex(index string) error {
-	err := os.Rename(index, filepath.Join(p.git, "index"))
-	if err == nil {
-		err = syncPath(p.git)
-	}
-	if err != nil {
-		return td.Errorf(td.Storage, "replace index: %w", err)
-	}
-	return nil
 }
 
 // mergeHeads are the commits that a merge in progress brings, and that are not in head yet.

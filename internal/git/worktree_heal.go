@@ -61,7 +61,7 @@ func (p *place) heal(ctx context.Context) error {
 		return err
 	}
 	if len(damaged) > 0 {
-		if _, err := p.fed(ctx, strings.Join(damaged, "\x00")+"\x00", "checkout-index", "--force", "--quiet", "-u", "-z", "--stdin"); err != nil {
+		if err := p.checkOut(ctx, damaged); err != nil {
 			return err
 		}
 		if err := p.syncFiles(damaged); err != nil {
