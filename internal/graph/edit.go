@@ -38,7 +38,7 @@ func (s *Store) Add(ctx context.Context, tasks ...Task) ([]Task, error) {
 		}
 		defer func() {
 			for _, id := range trial { // the file says what is there, not the trial
-				s.graph.Remove(id)
+				s.graph.Retract(id)
 			}
 		}()
 		for i, t := range tasks {

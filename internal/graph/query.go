@@ -208,7 +208,7 @@ type Problem struct {
 // Health looks for what is wrong.
 func (s *Store) Health(ctx context.Context) (h Health, err error) {
 	err = s.with(ctx, func() error {
-		h.Tasks, h.Size, h.Large, h.Bad = len(s.heads), s.at.size, s.at.size > warnAt, s.bad
+		h.Tasks, h.Size, h.Large, h.Bad = len(s.heads), s.at.size, s.at.size > warnAt, slices.Clone(s.bad)
 		for id, head := range s.heads {
 			if head.problems > 0 {
 				t, err := s.read(id)

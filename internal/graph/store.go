@@ -194,16 +194,18 @@ func (s *Store) load() (err error) {
 func (s *Store) fill(records func(visit func(*jsonl.Record)) error) error {
 	s.heads, s.keys, s.named = map[td.TaskID]*head{}, map[string]td.TaskID{}, map[td.TaskID][]td.TaskID{}
 	var nodes []workgraph.Node
+	var deleted []td.TaskID
 	err := records(func(r *jsonl.Record) {
 		s.clock.Observe(r.Last)
 		if r.Deleted() {
+			deleted = append(deleted, r.ID)
 			return
 		}
 		t := taskOf(r)
 		s.remember(t)
 		nodes = append(nodes, t.node(s.state(t.ID)))
 	})
-	s.graph = workgraph.New(nodes)
+	s.graph = workgraph.New(nodes, deleted...)
 	return err
 }
 
@@ -259,12 +261,32 @@ func (s *Store) state(id td.TaskID) td.State {
 
 func (s *Store) remember(t *Task) {
 	s.unname(t.ID)
+	s.unkey(t.ID, t.Key)
 	s.heads[t.ID] = &head{t.Handle, t.Title, t.State(), t.Key, t.Slug, len(t.Problems), t.Related, t.Claims}
 	for _, id := range t.Related {
-		s.named[id] = append(s.named[id], t.ID)
+		at, _ := slices.BinarySearch(s.named[id], t.ID)
+		s.named[id] = slices.Insert(s.named[id], at, t.ID)
 	}
-	if t.Key != "" {
+	// Two clones may have added one under the same key. Whichever came first here, all must mean the same one.
+	if first, taken := s.keys[t.Key]; t.Key != "" && (!taken || t.ID < first) {
 		s.keys[t.Key] = t.ID
+	}
+	if t.State().Terminal() && s.live[t.ID] == td.Queued { // nobody takes up what was closed
+		delete(s.live, t.ID)
+	}
+}
+
+// unkey takes back that a task is the one known by its key, unless it keeps the key. The next with it is, then.
+func (s *Store) unkey(id td.TaskID, keeps string) {
+	h := s.heads[id]
+	if h == nil || h.key == "" || h.key == keeps || s.keys[h.key] != id {
+		return
+	}
+	delete(s.keys, h.key)
+	for other, o := range s.heads {
+		if first, taken := s.keys[h.key]; other != id && o.key == h.key && (!taken || other < first) {
+			s.keys[h.key] = other
+		}
 	}
 }
 
@@ -282,9 +304,7 @@ func (s *Store) unname(id td.TaskID) {
 
 func (s *Store) forget(id td.TaskID) {
 	s.unname(id)
-	if h := s.heads[id]; h != nil && s.keys[h.key] == id {
-		delete(s.keys, h.key)
-	}
+	s.unkey(id, "")
 	delete(s.heads, id)
 	s.graph.Remove(id)
 }
@@ -313,7 +333,7 @@ func (s *Store) catchUp(ctx context.Context, l *log) error {
 	if err != nil {
 		return err
 	}
-	if grown {
+	if whole := s.at.Offset == s.at.size; grown && whole { // a last line without an end may be another one now
 		return s.follow(ctx, l, s.at.Place, h)
 	}
 	return s.follow(ctx, l, jsonl.Place{}, sha256.New())
@@ -425,6 +445,9 @@ func (s *Store) take(b batch) error {
 			return nil
 		})
 	}
+	s.bad = slices.DeleteFunc(s.bad, func(known jsonl.Bad) bool { // a last line without an end is read again with it
+		return slices.ContainsFunc(b.bad, func(bad jsonl.Bad) bool { return bad.Offset == known.Offset })
+	})
 	s.bad = append(s.bad, b.bad...)
 	for _, r := range b.records {
 		s.clock.Observe(r.Last)

@@ -14,9 +14,13 @@ type Graph struct {
 	ready []int // what may run now, in order
 }
 
-// New makes a graph of nodes. Of two with one id the later counts.
-func New(nodes []Node) *Graph {
+// New makes a graph of nodes, and of tasks that were deleted: who waits for one of those need not. Of two nodes with one
+// id the later counts.
+func New(nodes []Node, deleted ...td.TaskID) *Graph {
 	g := &Graph{at: make(map[td.TaskID]int, len(nodes)), nodes: make([]*node, 0, len(nodes))}
+	for _, id := range deleted {
+		g.nodes[g.index(id)].deleted = true
+	}
 	for _, n := range nodes {
 		at := g.nodes[g.index(n.ID)]
 		at.Node, at.there = n, true
@@ -60,25 +64,33 @@ func (g *Graph) Put(next Node) (shifts []Shift) {
 	}
 	suspects := append(g.cycleOf(i), i)
 	above := g.untie(i)
-	n.Node, n.there, n.gone = next, true, false
+	n.Node, n.there = next, true
 	g.tie(i)
 	g.refresh(i, &shifts)
 	g.rearranged(i, above, suspects, &shifts)
 	return shifts
 }
 
-// Remove takes a task out. Those it blocked no longer wait for it, and those in it are in nothing.
+// Remove takes a task out that was deleted, also one that others only name so far. Those it blocked no longer wait for
+// it, and those in it are in nothing.
 func (g *Graph) Remove(id td.TaskID) (shifts []Shift) {
-	i, ok := g.at[id]
-	if !ok || !g.nodes[i].there {
-		return nil
-	}
+	i := g.index(id)
+	g.nodes[i].deleted = true
+	return g.takeOut(i)
+}
+
+// Retract takes back that a task was put in: it is not there, and deleted only if it was before.
+func (g *Graph) Retract(id td.TaskID) (shifts []Shift) {
+	return g.takeOut(g.index(id))
+}
+
+func (g *Graph) takeOut(i int) (shifts []Shift) {
 	n := g.nodes[i]
 	g.drop(i)
 	suspects := append(g.cycleOf(i), i)
 	above := g.untie(i)
-	n.there, n.gone = false, true
-	n.Node = Node{ID: id}
+	n.there = false
+	n.Node = Node{ID: n.ID}
 	g.refresh(i, &shifts)
 	g.rearranged(i, above, suspects, &shifts)
 	return shifts

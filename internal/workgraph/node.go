@@ -23,7 +23,7 @@ type Node struct {
 type node struct {
 	Node
 	there    bool // it is known, and not deleted
-	gone     bool // it was deleted: it is in nobody's way
+	deleted  bool // it was, and unless it is there again it is in nobody's way
 	parent   int  // -1: none
 	blockers []int
 
@@ -39,7 +39,7 @@ type node struct {
 func (n *node) container() bool { return n.Holds || len(n.children) > 0 }
 
 // satisfied reports whether those that the node blocks need not wait for it.
-func (n *node) satisfied() bool { return n.gone || n.state == td.Completed }
+func (n *node) satisfied() bool { return n.deleted && !n.there || n.state == td.Completed }
 
 // derive is the state that follows from what is recorded.
 func (n *node) derive() td.State {

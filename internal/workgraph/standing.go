@@ -108,6 +108,7 @@ func (g *Graph) culprits(i int) (out []td.TaskID) {
 			out = append(out, n.ID)
 		}
 	}
+	slices.Sort(out) // in whatever order they were put in, all see the same
 	if out == nil {
 		out = append(out, g.nodes[i].ID)
 	}
@@ -287,6 +288,7 @@ func (g *Graph) Dependents(of td.TaskID) (out []td.TaskID) {
 	for _, d := range g.nodes[i].dependents {
 		out = append(out, g.nodes[d].ID)
 	}
+	slices.Sort(out)
 	return out
 }
 
