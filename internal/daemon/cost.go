@@ -26,7 +26,11 @@ func (d *Daemon) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
 	if !q.Since.IsZero() {
 		out.Since = td.Day(q.Since.Local())
 	}
-	spent, err := d.journal.Spending(ctx, out.Since)
+	look := d.journal.Sums
+	if out.By == api.ByTask {
+		look = d.journal.Spending
+	}
+	spent, err := look(ctx, out.Since)
 	if err != nil {
 		return api.Cost{}, err
 	}

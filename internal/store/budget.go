@@ -20,6 +20,9 @@ type Ledger interface {
 
 	// Spending is what was booked to this day or a later one; to any when it is empty.
 	Spending(ctx context.Context, since string) (Spending, error)
+
+	// Sums is Spending of all tasks together: its lines name none. It takes no longer the more tasks there are.
+	Sums(ctx context.Context, since string) (Spending, error)
 }
 
 // Spending is a look into the ledger.

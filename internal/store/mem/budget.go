@@ -171,3 +171,39 @@ func (s *Store) Spending(ctx context.Context, since string) (out store.Spending,
 	})
 	return out, nil
 }
+
+// Sums is Spending of all tasks together.
+func (s *Store) Sums(ctx context.Context, since string) (store.Spending, error) {
+	out, err := s.Spending(ctx, since)
+	if err != nil {
+		return store.Spending{}, err
+	}
+	type key struct {
+		day, model string
+		cause      td.Cause
+	}
+	sums := map[key]*store.SpendLine{}
+	for _, l := range out.Lines {
+		k := key{l.Day, l.Model, l.Cause}
+		sum := sums[k]
+		if sum == nil {
+			sum = &store.SpendLine{Day: l.Day, Model: l.Model, Cause: l.Cause}
+			sums[k] = sum
+		}
+		sum.Amount += l.Amount
+		sum.Calls += l.Calls
+		sum.Unpriced += l.Unpriced
+		sum.Estimated += l.Estimated
+		sum.Replayed += l.Replayed
+		sum.Usage = sum.Usage.Add(l.Usage)
+		sum.Tokens += l.Tokens
+	}
+	out.Lines = nil
+	for _, sum := range sums {
+		out.Lines = append(out.Lines, *sum)
+	}
+	slices.SortFunc(out.Lines, func(a, b store.SpendLine) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Cause, b.Cause))
+	})
+	return out, nil
+}

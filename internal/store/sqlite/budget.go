@@ -82,23 +82,25 @@ func (t *tx) settle(n int64, task *td.Task, a rule.Account) error {
 
 func (t *tx) book(n, tree int64, e td.Booking) error {
 	u := e.Usage
-	if err := t.exec(`INSERT INTO spend (task, day, model, cause, tree, amount, calls, unpriced, input, output, cache_read, cache_write, estimated, replayed, tokens)
-		VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+	sums := []any{
+		e.Day, e.Model, string(e.Cause), int64(e.Amount), one(e.Unpriced), u.Input, u.Output, u.CacheRead, u.CacheWrite,
+		one(e.Estimated), one(e.Replayed), e.Tokens,
+	}
+	if err := t.exec(`INSERT INTO spend (task, tree, `+sumColumns+") VALUES (?, ?, "+sumValues, append([]any{n, tree}, sums...)...); err != nil {
+		return err
+	}
+	return t.exec("INSERT INTO spend_sums ("+sumColumns+") VALUES ("+sumValues, sums...)
+}
+
+// What a booking adds to the line of its task and to that of all tasks.
+const (
+	sumColumns = "day, model, cause, amount, unpriced, input, output, cache_read, cache_write, estimated, replayed, tokens, calls"
+	sumValues  = `?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET
 		amount = amount + excluded.amount, calls = calls + 1, unpriced = unpriced + excluded.unpriced,
 		input = input + excluded.input, output = output + excluded.output,
 		cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write,
-		estimated = estimated + excluded.estimated, replayed = replayed + excluded.replayed, tokens = tokens + excluded.tokens`,
-		n, e.Day, e.Model, string(e.Cause), tree, int64(e.Amount), one(e.Unpriced), u.Input, u.Output, u.CacheRead, u.CacheWrite,
-		one(e.Estimated), one(e.Replayed), e.Tokens); err != nil {
-		return err
-	}
-	if e.Amount == 0 && e.Tokens == 0 {
-		return nil
-	}
-	return t.exec(`INSERT INTO spend_days (day, amount, tokens) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET amount = amount + excluded.amount, tokens = tokens + excluded.tokens`,
-		e.Day, int64(e.Amount), e.Tokens)
-}
+		estimated = estimated + excluded.estimated, replayed = replayed + excluded.replayed, tokens = tokens + excluded.tokens`
+)
 
 func one(is bool) int {
 	if is {
@@ -119,9 +121,9 @@ func balance(c *conn, k td.Cap) (td.Balance, error) {
 	case td.OfTree:
 		spent, reserved = "spend WHERE tree = "+one, "reserved WHERE tree = "+one
 	case td.OfDay:
-		spent, reserved = "spend_days WHERE day = ?1", "reserved WHERE day = ?1"
+		spent, reserved = "spend_sums WHERE day = ?1", "reserved WHERE day = ?1"
 	case td.OfMonth:
-		spent, reserved = "spend_days WHERE day >= ?1 AND day < ?1 || '~'", "reserved WHERE day >= ?1 AND day < ?1 || '~'"
+		spent, reserved = "spend_sums WHERE day >= ?1 AND day < ?1 || '~'", "reserved WHERE day >= ?1 AND day < ?1 || '~'"
 	}
 	b := td.Balance{Cap: k}
 	for _, sum := range []struct {
@@ -189,7 +191,20 @@ func (s *Store) SubtasksSpent(ctx context.Context, id td.TaskID) (out td.Spent, 
 }
 
 // Spending is what was booked to this day or a later one.
-func (s *Store) Spending(ctx context.Context, since string) (out store.Spending, err error) {
+func (s *Store) Spending(ctx context.Context, since string) (store.Spending, error) {
+	return s.spending(ctx, `SELECT p.day, p.model, p.cause, p.amount, p.calls, p.unpriced, p.input, p.output, p.cache_read, p.cache_write,
+		p.estimated, p.replayed, p.tokens, t.id, t.handle, CAST(s.brief AS TEXT) ->> '$.title'
+		FROM spend p JOIN tasks t ON t.n = p.task JOIN specs s ON s.task = p.task
+		WHERE p.day >= ? ORDER BY p.day, t.n, p.model, p.cause`, since)
+}
+
+// Sums is Spending of all tasks together.
+func (s *Store) Sums(ctx context.Context, since string) (store.Spending, error) {
+	return s.spending(ctx, `SELECT day, model, cause, amount, calls, unpriced, input, output, cache_read, cache_write,
+		estimated, replayed, tokens, '', '', '' FROM spend_sums WHERE day >= ? ORDER BY day, model, cause`, since)
+}
+
+func (s *Store) spending(ctx context.Context, lines, since string) (out store.Spending, err error) {
 	err = s.pool.with(ctx, func(c *conn) error {
 		return c.inTxn(func() error {
 			if _, err := c.one(func(r *sqlite3.Stmt) error {
@@ -200,23 +215,40 @@ func (s *Store) Spending(ctx context.Context, since string) (out store.Spending,
 			}
 			return c.query(func(r *sqlite3.Stmt) error {
 				out.Lines = append(out.Lines, store.SpendLine{
-					Day: r.ColumnText(0), Task: td.TaskID(r.ColumnText(1)), Handle: r.ColumnText(2), Title: r.ColumnText(3),
-					Model: r.ColumnText(4), Cause: td.Cause(r.ColumnText(5)), Amount: td.Money(r.ColumnInt64(6)),
-					Calls: r.ColumnInt(7), Unpriced: r.ColumnInt(8),
-					Usage:     td.Usage{Input: r.ColumnInt64(9), Output: r.ColumnInt64(10), CacheRead: r.ColumnInt64(11), CacheWrite: r.ColumnInt64(12)},
-					Estimated: r.ColumnInt(13), Replayed: r.ColumnInt(14), Tokens: r.ColumnInt64(15),
+					Day: r.ColumnText(0), Model: r.ColumnText(1), Cause: td.Cause(r.ColumnText(2)),
+					Amount: td.Money(r.ColumnInt64(3)), Calls: r.ColumnInt(4), Unpriced: r.ColumnInt(5),
+					Usage:     td.Usage{Input: r.ColumnInt64(6), Output: r.ColumnInt64(7), CacheRead: r.ColumnInt64(8), CacheWrite: r.ColumnInt64(9)},
+					Estimated: r.ColumnInt(10), Replayed: r.ColumnInt(11), Tokens: r.ColumnInt64(12),
+					Task: td.TaskID(r.ColumnText(13)), Handle: r.ColumnText(14), Title: r.ColumnText(15),
 				})
 				return nil
-			}, `SELECT p.day, t.id, t.handle, CAST(s.brief AS TEXT) ->> '$.title', p.model, p.cause, p.amount, p.calls, p.unpriced,
-				p.input, p.output, p.cache_read, p.cache_write, p.estimated, p.replayed, p.tokens
-				FROM spend p JOIN tasks t ON t.n = p.task JOIN specs s ON s.task = p.task
-				WHERE p.day >= ? ORDER BY p.day, t.n, p.model, p.cause`, since)
+			}, lines, since)
 		})
 	})
 	if err != nil {
 		return store.Spending{}, fmt.Errorf("read the ledger: %w", s.classify(err))
 	}
 	return out, nil
+}
+
+// wrongSums names what is summed up otherwise than it is.
+func wrongSums(c *conn) (found []string, err error) {
+	for _, sum := range []struct{ what, kept, made string }{
+		{
+			"the ledger", "SELECT day, model, cause, amount, calls, tokens FROM spend_sums",
+			"SELECT day, model, cause, sum(amount), sum(calls), sum(tokens) FROM spend GROUP BY day, model, cause",
+		},
+		{"the states of tasks", "SELECT state, tasks FROM counts WHERE tasks <> 0", "SELECT state, count(*) FROM tasks WHERE n > 0 GROUP BY state"},
+	} {
+		n, err := c.number("SELECT count(*) FROM (SELECT * FROM (" + sum.kept + " EXCEPT " + sum.made + ") UNION ALL SELECT * FROM (" + sum.made + " EXCEPT " + sum.kept + "))")
+		if err != nil {
+			return found, err
+		}
+		if n > 0 {
+			found = append(found, "the sums over "+sum.what+" are wrong")
+		}
+	}
+	return found, nil
 }
 
 // ledger compares what was booked and is reserved with what the task's records say.

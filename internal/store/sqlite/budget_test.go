@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 )
 
@@ -36,7 +38,7 @@ func TestLedgerOfAnOlderJournal(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ofVersion(t, dir, 2, "DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "DROP TABLE notes", "DROP TABLE runs")
+	ofVersion(t, dir, 2, append(slices.Clone(noSums), "DROP TABLE spend", "DROP TABLE spend_days", "DROP TABLE reserved", "DROP TABLE caps", "DROP TABLE notes", "DROP TABLE runs")...)
 	s = openTest(t, Options{Dir: dir})
 	defer s.Close()
 	got, err := s.Balances(t.Context(), td.Cap{Scope: td.OfTask, Key: string(root)}, td.Cap{Scope: td.OfTree, Key: string(root)},
@@ -90,7 +92,9 @@ func TestCheckFindsAWrongLedger(t *testing.T) {
 		}
 		tamper(t, dir, sql)
 		s = openTest(t, Options{Dir: dir})
-		if found, err := s.Check(t.Context()); err != nil || len(found) != 1 || found[0].Task != task.ID {
+		found, err := s.Check(t.Context())
+		found = slices.DeleteFunc(found, func(p store.Problem) bool { return p.What == "the sums over the ledger are wrong" })
+		if err != nil || len(found) != 1 || found[0].Task != task.ID {
 			t.Errorf("%s: check found %+v, %v", sql, found, err)
 		}
 		if err := s.Close(); err != nil {
@@ -99,11 +103,18 @@ func TestCheckFindsAWrongLedger(t *testing.T) {
 	}
 }
 
+// noSums takes away what version 9 added, and gives back what it took.
+var noSums = []string{
+	"DROP TRIGGER tasks_added", "DROP TRIGGER tasks_moved", "DROP TABLE counts",
+	"CREATE TABLE spend_days (day TEXT PRIMARY KEY, amount INTEGER NOT NULL, tokens INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID",
+	"INSERT INTO spend_days SELECT day, sum(amount), sum(tokens) FROM spend_sums GROUP BY day", "DROP TABLE spend_sums",
+}
+
 // noTokens takes away what version 7 added.
-var noTokens = []string{
+var noTokens = append(slices.Clone(noSums),
 	"DROP INDEX spend_tree_tokens", "ALTER TABLE spend DROP COLUMN tokens", "ALTER TABLE spend DROP COLUMN estimated", "ALTER TABLE spend DROP COLUMN replayed",
 	"ALTER TABLE spend_days DROP COLUMN tokens", "ALTER TABLE reserved DROP COLUMN tokens",
-}
+)
 
 // A journal from before there were token budgets, with a call under way and one that was lost: what is in it folds as it
 // did, and counts no tokens.

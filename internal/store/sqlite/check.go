@@ -26,6 +26,13 @@ func (s *Store) Check(ctx context.Context) ([]store.Problem, error) {
 		}, "PRAGMA integrity_check"); err != nil {
 			return err
 		}
+		wrong, err := wrongSums(c)
+		if err != nil {
+			return err
+		}
+		for _, what := range wrong {
+			found = append(found, store.Problem{What: what, Fix: seeRepair})
+		}
 		return c.query(func(r *sqlite3.Stmt) error { ids = append(ids, td.TaskID(r.ColumnText(0))); return nil },
 			"SELECT id FROM tasks ORDER BY n")
 	})
@@ -68,8 +75,10 @@ type folding struct {
 }
 
 func (f *folding) problem(format string, args ...any) {
-	f.found = append(f.found, store.Problem{Task: f.id, What: fmt.Sprintf(format, args...), Fix: "see docs/journal.md, repair"})
+	f.found = append(f.found, store.Problem{Task: f.id, What: fmt.Sprintf(format, args...), Fix: seeRepair})
 }
+
+const seeRepair = "see docs/journal.md, repair"
 
 func (f *folding) run(c *conn) error {
 	if f.id == td.DaemonStream {

@@ -45,6 +45,9 @@ var schema7 string
 //go:embed schema/0008.sql
 var schema8 string
 
+//go:embed schema/0009.sql
+var schema9 string
+
 // commitsVersion is the first version that counts its groups.
 const commitsVersion = 8
 
@@ -59,6 +62,7 @@ var steps = []step{
 	{sql: schema6}, // runs over graphs
 	{sql: schema7}, // token budgets
 	{sql: schema8}, // how many groups there are
+	{sql: schema9}, // sums
 }
 
 func insertDaemonStream(_ *Store, c *conn) error {
@@ -132,7 +136,7 @@ func (s *Store) create() error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	c, err := dial(fresh, s.vfs, "page_size=4096", "journal_mode=delete", "synchronous=full")
+	c, err := dial(fresh, s.vfs, "page_size=4096", "auto_vacuum=incremental", "journal_mode=delete", "synchronous=full")
 	if err != nil {
 		return err
 	}

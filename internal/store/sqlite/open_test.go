@@ -275,6 +275,8 @@ func TestCheckFinds(t *testing.T) {
 		"no live":          "UPDATE lives SET live = x'00' WHERE task = 2",
 		"no spec":          "DELETE FROM specs WHERE task = 2",
 		"another state":    "UPDATE tasks SET state = 'failed' WHERE n = 2",
+		"wrong counts":     "UPDATE counts SET tasks = tasks + 1",
+		"wrong sums":       "INSERT INTO spend_sums VALUES ('2030-01-02', 'm', 'turn', 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filled(t, 3)
@@ -301,7 +303,10 @@ func TestCheckFinds(t *testing.T) {
 // relink is what docs/journal.md says to do after a repair.
 const relink = `UPDATE events SET prev = x.p FROM (SELECT cursor AS c, lag(cursor, 1, 0) OVER (PARTITION BY task ORDER BY seq) AS p
     FROM events) AS x WHERE x.c = events.cursor AND x.p <> events.prev;
-  UPDATE lives SET newest = x.c FROM (SELECT task AS t, max(cursor) AS c FROM events GROUP BY task) AS x WHERE x.t = lives.task;`
+  UPDATE lives SET newest = x.c FROM (SELECT task AS t, max(cursor) AS c FROM events GROUP BY task) AS x WHERE x.t = lives.task;
+  DELETE FROM counts; INSERT INTO counts SELECT state, count(*) FROM tasks WHERE n > 0 GROUP BY state;
+  DELETE FROM spend_sums; INSERT INTO spend_sums SELECT day, model, cause, sum(amount), sum(calls), sum(unpriced), sum(input),
+    sum(output), sum(cache_read), sum(cache_write), sum(estimated), sum(replayed), sum(tokens) FROM spend GROUP BY day, model, cause;`
 
 // TestRepair does word for word what the hint of a damaged journal and the documentation say.
 func TestRepair(t *testing.T) {

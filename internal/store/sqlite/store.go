@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -172,6 +173,9 @@ func (s *Store) prove(c *conn, o Options) (last, commits uint64, err error) {
 	if err := c.EnableChecksums("main"); err != nil { // once, for a journal of an older version: all of it is written anew
 		s.log.Warn("the journal's pages have no checksums yet; it is tried again at the next start", "err", s.classify(err))
 	}
+	if err := shrink(c); err != nil {
+		return 0, 0, fmt.Errorf("give free pages back: %w", err)
+	}
 	n, err := c.number("SELECT max(cursor) FROM events")
 	if err != nil {
 		return 0, 0, missing(s.path, err)
@@ -191,12 +195,9 @@ func (s *Store) prove(c *conn, o Options) (last, commits uint64, err error) {
 }
 
 func (s *Store) quickCheck(c *conn) error {
-	var found string
-	if _, err := c.one(func(r *sqlite3.Stmt) error { found = r.ColumnText(0); return nil }, "PRAGMA quick_check(1)"); err != nil {
+	found, err := firstFinding(c)
+	if err != nil || found == "ok" {
 		return err
-	}
-	if found == "ok" {
-		return nil
 	}
 	// The check puts a page that could not be read among its findings; that says nothing about the page.
 	const unread = "unable to get the page. error code="
@@ -205,7 +206,37 @@ func (s *Store) quickCheck(c *conn) error {
 			return fmt.Errorf("check the pages: %w", sqlite3.ExtendedErrorCode(n))
 		}
 	}
+	// Of the pages that say where others are used it does not even give the code: whether they can be read is tried.
+	if strings.Contains(found, "Failed to read ptrmap") {
+		again, err := firstFinding(c)
+		if err == nil && again != found {
+			err = sqlite3.IOERR_READ
+		}
+		if err == nil {
+			err = readable(s.path)
+		}
+		if err != nil {
+			return fmt.Errorf("check the pages: %w", err)
+		}
+	}
 	return corrupt(s.path, errors.New(found))
+}
+
+// firstFinding is the first thing that is wrong with the pages, or ok.
+func firstFinding(c *conn) (found string, err error) {
+	_, err = c.one(func(r *sqlite3.Stmt) error { found = r.ColumnText(0); return nil }, "PRAGMA quick_check(1)")
+	return found, err
+}
+
+// readable fails unless all of a file can be read.
+func readable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(io.Discard, f)
+	return err
 }
 
 // missing turns the error of a table that should be there into one of a damaged journal.

@@ -40,6 +40,9 @@ func (s *Store) Trim(ctx context.Context, p store.Retention) (out store.Trimmed,
 	if err == nil {
 		out.Blobs, err = s.sweep(ctx)
 	}
+	if err == nil {
+		err = s.giveBack(ctx)
+	}
 	if err != nil {
 		return out, fmt.Errorf("trim the journal: %w", s.classify(err))
 	}
@@ -231,4 +234,64 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 		})
 		return n > 0, err
 	})
+}
+
+// Pages that are free in the database are used again. A part of them is kept for that, the rest goes back to the disk, a
+// few at a time.
+const (
+	sparePart   = 16  // of all pages, as a divisor
+	spareLeast  = 256 // pages
+	returnPages = 128 // at once: about what one call of a model writes
+)
+
+// giveBack makes the database smaller by the pages that it does not need. Others write in between.
+func (s *Store) giveBack(ctx context.Context) error {
+	for {
+		more := false
+		err := s.w.do(ctx, func(t *tx) error {
+			free, err := spare(t.c)
+			if more = err == nil && free > 0; !more {
+				return err
+			}
+			return t.exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", min(free, returnPages)))
+		})
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// spare is how many pages can be given back; none of a database that was made before it kept account of where they are.
+func spare(c *conn) (int64, error) {
+	kept, err := c.number("PRAGMA auto_vacuum")
+	if err != nil || kept != incremental {
+		return 0, err
+	}
+	free, all, err := pages(c)
+	return max(0, free-max(spareLeast, all/sparePart)), err
+}
+
+func pages(c *conn) (free, all int64, err error) {
+	if free, err = c.number("PRAGMA freelist_count"); err != nil {
+		return 0, 0, err
+	}
+	all, err = c.number("PRAGMA page_count")
+	return free, all, err
+}
+
+// incremental is what PRAGMA auto_vacuum says of a database whose pages can be given back.
+const incremental = 2
+
+// shrink writes a database anew that was made before its pages could be given back, when most of it is free: then that takes
+// less time than what is saved is worth. It is for the start, before anybody else has the database.
+func shrink(c *conn) error {
+	kept, err := c.number("PRAGMA auto_vacuum")
+	if err != nil || kept == incremental {
+		return err
+	}
+	free, all, err := pages(c)
+	if err != nil || free < spareLeast || free < all/2 {
+		return err
+	}
+	return c.Exec("PRAGMA auto_vacuum=incremental; VACUUM")
 }

@@ -79,7 +79,7 @@ func (s *Store) Counts(ctx context.Context) (map[td.State]int, error) {
 		return c.query(func(r *sqlite3.Stmt) error {
 			out[td.State(r.ColumnText(0))] = r.ColumnInt(1)
 			return nil
-		}, "SELECT state, count(*) FROM tasks WHERE state <> '' GROUP BY state")
+		}, "SELECT state, tasks FROM counts WHERE tasks > 0")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count tasks: %w", s.classify(err))

@@ -106,6 +106,19 @@ func budgetLost(t *testing.T, f *fixture) {
 		today + " " + task.Handle + " m-wanted repeated 10 1",
 		today + " " + task.Handle + " m-wanted stopped 5 1",
 	})
+	other := f.create("another")
+	f.append(f.claim(other.ID, 2), other.Head, f.intends("t1.model", 20), f.answers("t1.model", 4))
+	sums, err := f.Sums(f.ctx, today)
+	must(t, err)
+	lines = nil
+	for _, l := range sums.Lines {
+		lines = append(lines, fmt.Sprintf("%s %s%s%s%s %s %d %d", l.Day, l.Task, l.Handle, l.Title, l.Model, l.Cause, l.Amount, l.Calls))
+	}
+	equal(t, "sums", lines, []string{
+		today + " m-answered turn 11 2",
+		today + " m-wanted repeated 10 1",
+		today + " m-wanted stopped 5 1",
+	})
 	f.sound()
 }
 
