@@ -22,6 +22,7 @@ import (
 var (
 	fpNominated    = failpoint.New("engine.finish.nominated")
 	fpValidated    = failpoint.New("engine.finish.validated")
+	fpUnwritten    = failpoint.New("engine.finish.unwritten")
 	fpBeforeFinish = failpoint.New("engine.finish.before_end")
 	fpFinished     = failpoint.New("engine.finish.ended")
 )
@@ -163,7 +164,7 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 		r.forget(v.Key.Try(v.Intent.Attempt))
 	}
 	if v.Outcome == nil || stale {
-		if err := r.runValidator(ctx, v); err != nil {
+		if err := r.runValidator(ctx, v, false); err != nil {
 			return nil, false, err
 		}
 		v = n.call.Validation // the record of the step was folded into the call
@@ -184,7 +185,47 @@ func (r *run) validate(ctx context.Context, n nomination) (*td.Evidence, bool, e
 	if err := json.Unmarshal([]byte(res.Content), &ev); err != nil {
 		return nil, false, fmt.Errorf("read the validator's evidence: %w", err)
 	}
-	return &ev, true, nil
+	if ev.Left == "" {
+		return &ev, true, nil
+	}
+	return r.wrote(ctx, n, ev)
+}
+
+// wrote follows a validator that passed and left other files than it had looked at. What it wrote in the worktree of the
+// task is put back (it stays in a snapshot): it is not the agent's work, and nobody has validated it. Where that cannot be
+// done, the validator has to pass on what it left, too.
+func (r *run) wrote(ctx context.Context, n nomination, ev td.Evidence) (*td.Evidence, bool, error) {
+	task := r.log.Task()
+	now, err := r.Tree(ctx, task.Dir)
+	if err != nil {
+		return nil, false, fmt.Errorf("hash the validated workspace: %w", err)
+	}
+	if now != ev.Left {
+		return &ev, true, nil // it was put back, or somebody wrote since, which the verifier looks for
+	}
+	if album := r.keeps(ctx); task.Worktree != nil && album != nil {
+		err := album.Restore(ctx, ev.Tree)
+		fpUnwritten.Hit()
+		if err == nil {
+			return &ev, true, nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, false, cause
+		}
+		r.Log.Warn("put back what the validator wrote", "task", task.Handle, "err", err)
+	}
+	var last td.Validation
+	if in := n.call.Validation.Intent; in != nil && len(in.Evidence) > 0 {
+		if err := json.Unmarshal(in.Evidence, &last); err != nil {
+			return nil, false, td.Errorf(td.Corrupt, "read what the validator looked at: %w", err)
+		}
+	}
+	if last.Again {
+		return &ev, true, nil
+	}
+	r.cleaning.Wait()
+	r.forget(n.call.Validation.Key.Try(n.call.Validation.Intent.Attempt))
+	return nil, false, r.runValidator(ctx, n.call.Validation, true) // what it finds is looked at next
 }
 
 // outdated reports whether what the validator found was found of other files than there are now: people edit while the
@@ -205,7 +246,7 @@ func (r *run) outdated(ctx context.Context, v transcript.Check) (bool, error) {
 	if err != nil {
 		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
 	}
-	return err != nil || tree != ev.Tree, nil
+	return err != nil || tree != ev.Tree && tree != ev.Left, nil
 }
 
 // forbidden says why the task's validator may not be run: what the floor and deny rules forbid is not run for
@@ -240,7 +281,8 @@ func (r *run) barred(task td.Task, dir, command string) string {
 	return ""
 }
 
-func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
+// runValidator runs it; again says that it passed before, and wrote.
+func (r *run) runValidator(ctx context.Context, v transcript.Check, again bool) error {
 	if !r.held.MayStart() {
 		return errClaimEnds
 	}
@@ -257,7 +299,7 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
 			if err != nil || state != sandbox.StillRunning && state != sandbox.Finished {
 				return durable.Resolution{}, err
 			}
-			out, err := r.judge(ctx, v.Key, p)
+			out, err := r.judge(ctx, prior, p)
 			out.Via = td.Adopted
 			return durable.Resolution{State: durable.Done, Outcome: out}, err
 		}, func() { r.clean(v.Key, v.Intent.Attempt) })
@@ -268,8 +310,13 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
 	}
 	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
 	wants := r.commandWants(task.Validator)
-	_, err := r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: v.Key, Kind: td.ValidatorStep, Name: task.Validator, Effect: td.Pure, Attempt: attempt, Wants: wants},
+	evidence, err := json.Marshal(td.Validation{Tree: r.beforeValidator(step, v.Key), Again: again})
+	if err != nil {
+		return fmt.Errorf("name what is validated: %w", err)
+	}
+	in := td.Intent{Key: v.Key, Kind: td.ValidatorStep, Name: task.Validator, Effect: td.Pure, Attempt: attempt, Wants: wants, Evidence: evidence}
+	_, err = r.log.Do(step, durable.Step{
+		Intent: in,
 		Run: r.leased(v.Key, wants, func(ctx context.Context) (td.Outcome, error) {
 			if err := r.root.Intact(); err != nil { // what passes elsewhere proves nothing
 				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil
@@ -281,7 +328,7 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
 			if err != nil {
 				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil
 			}
-			return r.judge(ctx, v.Key, p)
+			return r.judge(ctx, in, p)
 		}),
 		Then: func() { r.clean(v.Key, attempt) },
 	})
@@ -300,10 +347,27 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check) error {
 // validatorLimit is generous: a validator is often a whole test suite.
 const validatorLimit = 30 * time.Minute
 
-// judge waits for the validator and makes its result: on success the evidence as JSON, else the output.
-func (r *run) judge(ctx context.Context, key td.StepKey, p sandbox.Process) (td.Outcome, error) {
+// beforeValidator is the tree that the validator will look at, or empty. What is in it is written down first, so that it can
+// be had again if the validator writes.
+func (r *run) beforeValidator(ctx context.Context, key td.StepKey) string {
 	task := r.log.Task()
-	lines, emit := redact.Stream{Redactor: r.Redact}, r.env(key, tool.Tool{}).Emit
+	if album := r.keeps(ctx); task.Worktree != nil && album != nil && r.shots.taking == nil {
+		if _, err := album.Take(ctx, key); err != nil {
+			r.Log.Warn("take snapshot", "task", task.Handle, "err", err)
+		}
+	}
+	tree, err := r.Tree(ctx, task.Dir)
+	if err != nil {
+		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
+		return "" // what was not looked at is not claimed
+	}
+	return tree
+}
+
+// judge waits for the validator and makes its result: on success the evidence as JSON, else the output.
+func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Outcome, error) {
+	task := r.log.Task()
+	lines, emit := redact.Stream{Redactor: r.Redact}, r.env(in.Key, tool.Tool{}).Emit
 	res, err := p.Wait(ctx, func(out []byte) { emit(lines.Write(out)) })
 	emit(lines.Close())
 	if err != nil {
@@ -318,12 +382,21 @@ func (r *run) judge(ctx context.Context, key td.StepKey, p sandbox.Process) (td.
 	if res.Exit != 0 {
 		return toolError(fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))), nil
 	}
-	tree, err := r.Tree(ctx, task.Dir)
-	if err != nil {
-		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
-		tree = "" // what was not looked at is not claimed
+	var began td.Validation
+	if len(in.Evidence) > 0 { // earlier versions wrote none
+		if err := json.Unmarshal(in.Evidence, &began); err != nil {
+			return td.Outcome{}, td.Errorf(td.Corrupt, "read what the validator looked at: %w", err)
+		}
 	}
-	raw, err := json.Marshal(td.Evidence{Tree: tree, Command: task.Validator, Exit: res.Exit})
+	ev := td.Evidence{Tree: began.Tree, Command: task.Validator, Exit: res.Exit}
+	switch tree, err := r.Tree(ctx, task.Dir); {
+	case err != nil:
+		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)
+		ev.Tree = ""
+	case tree != began.Tree && began.Tree != "":
+		ev.Left = tree
+	}
+	raw, err := json.Marshal(ev)
 	if err != nil {
 		return td.Outcome{}, err
 	}

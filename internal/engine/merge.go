@@ -121,7 +121,7 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 	w := *task.Worktree
 	wants := []td.Want{{Resource: mergeResource(w)}}
 	own := workOf(task)
-	if seen != nil {
+	if seen != nil && seen.Left == "" { // one that wrote is asked again, in a checkout of what is merged
 		own.Seen = seen.Tree
 	}
 	step, done := r.step(ctx)

@@ -75,7 +75,7 @@ func (r *run) verify(ctx context.Context, n nomination, seen *td.Evidence) (*td.
 		return nil, false, r.nameVerifier(ctx, c, seen, v.Intent.Attempt+1)
 	}
 	if seen != nil {
-		found.Command, found.Exit = seen.Command, seen.Exit
+		found.Command, found.Exit, found.Left = seen.Command, seen.Exit, seen.Left
 	}
 	return &found, true, nil
 }
@@ -95,7 +95,7 @@ func (r *run) nameVerifier(ctx context.Context, c *transcript.Call, seen *td.Evi
 		return r.unverified(ctx, fmt.Sprintf("The work cannot be verified: %s is not under git, so nobody can say what was looked at.", t.Dir))
 	case attempt >= mostTrees:
 		return r.unverified(ctx, "The files of the workspace changed each time while they were verified, so no verdict holds for them. Something still writes there.")
-	case seen != nil && seen.Tree != tree:
+	case seen != nil && seen.Tree != tree && seen.Left != tree:
 		return r.validateAgain(ctx, c)
 	}
 	evidence, err := json.Marshal(td.Verification{Task: td.NewTaskID(), Tree: tree})
@@ -118,7 +118,7 @@ func (r *run) validateAgain(ctx context.Context, c *transcript.Call) error {
 	// Else the result that is there would be taken for the new one.
 	r.cleaning.Wait()
 	r.forget(c.Validation.Key.Try(last))
-	return r.runValidator(ctx, c.Validation)
+	return r.runValidator(ctx, c.Validation, false)
 }
 
 // sendVerifier brings the verifier on its way, waits for it, and records what it found.

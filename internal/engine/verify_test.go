@@ -234,7 +234,7 @@ func TestValidatorOfAnotherTree(t *testing.T) {
 	}{
 		{"the same", []string{"one"}, []any{done, pass}, 1, td.Completed},
 		{"another, once", []string{"one", "two"}, []any{done, pass}, 2, td.Completed},
-		{"another after the verifier has looked", []string{"one", "one", "two"}, []any{done, pass, pass}, 2, td.Completed},
+		{"another after the verifier has looked", []string{"one", "one", "one", "two"}, []any{done, pass, pass}, 2, td.Completed},
 		{"another each time", many(), []any{done}, 3, td.Failed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -228,7 +228,8 @@ type Job struct {
 
 // Evidence is what the finish rule saw when it accepted a nomination (L-11).
 type Evidence struct {
-	Tree    string `json:"tree,omitempty"` // hash of the workspace's content, if it is under git
+	Tree    string `json:"tree,omitempty"` // hash of the workspace's content when the validator began, if it is under git
+	Left    string `json:"left,omitempty"` // and when it had passed, if that is another one: it wrote
 	Command string `json:"command,omitempty"`
 	Exit    int    `json:"exit"`
 	// Verdict is what the verifier said of that tree, in its words, and Verifier its task, which cost Cost.
@@ -237,6 +238,13 @@ type Evidence struct {
 	Cost     Money  `json:"cost,omitempty"`
 	// Merged is where the work went, if it was done in a worktree.
 	Merged *Merged `json:"merged,omitempty"`
+}
+
+// Validation is the evidence of a validator step's intent: what it looks at.
+type Validation struct {
+	Tree string `json:"tree,omitempty"` // hash of the workspace's content, if it is under git
+	// Again says that an earlier attempt passed and wrote, so that this one looks at what it left.
+	Again bool `json:"again,omitempty"`
 }
 
 // Verification is the evidence of a verify step's intent: who is to look, and at what.
