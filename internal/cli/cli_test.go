@@ -432,6 +432,11 @@ func TestDoctorProblemsAreAnExitCode(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	wantIn(t, "doctor", b.stdout.String(), "bad   claims", "a claim", "release it")
+	if strings.Contains(b.stderr.String(), "--fix") {
+		t.Errorf("--fix is offered for what it does not repair: %s", b.stderr)
+	}
+	b.fake.Diagnosis.Checks[0].Fix = fixCommand
+	b.do(t, "doctor")
 	wantIn(t, "stderr", b.stderr.String(), "doctor --fix")
 }
 

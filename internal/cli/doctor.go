@@ -58,6 +58,9 @@ func runDoctor(ctx context.Context, o doctorOptions) error {
 	return err
 }
 
+// fixCommand is what a check names that can repair what it found.
+const fixCommand = "taskdaemon doctor --fix"
+
 // mostFindings is how many findings of one check a person is shown.
 const mostFindings = 10
 
@@ -70,7 +73,7 @@ func (a *app) printDiagnosis(d api.Diagnosis) error {
 			mark = a.style.warn("fixed")
 		case !c.OK:
 			mark = a.style.red("bad  ")
-			fixable = fixable || c.Fix != ""
+			fixable = fixable || c.Fix == fixCommand
 		}
 		line := mark + " " + c.Name
 		if c.Detail != "" {
@@ -93,7 +96,7 @@ func (a *app) printDiagnosis(d api.Diagnosis) error {
 	case d.Problems == 0:
 		a.say("all is well")
 	case fixable:
-		a.say("%s; next: %s", plural(d.Problems, "problem"), a.typeable("taskdaemon doctor --fix"))
+		a.say("%s; next: %s", plural(d.Problems, "problem"), a.typeable(fixCommand))
 	default:
 		a.say("%s", plural(d.Problems, "problem"))
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
@@ -22,7 +21,8 @@ var (
 
 // Repo is a bare repository of taskdaemon's own. One process at a time may write to it.
 type Repo struct {
-	path string
+	path  string
+	aside string // where OpenBare put what stood there
 }
 
 // OpenBare opens the bare repository at path and makes it first if it is not there. It is made beside its
@@ -47,8 +47,8 @@ func OpenBare(ctx context.Context, path string) (*Repo, error) {
 	if !td.IsKind(err, td.NotFound) {
 		return r, err
 	}
-	aside := fmt.Sprintf("%s.broken-%d", path, time.Now().UnixNano())
-	if err := os.Rename(path, aside); err != nil {
+	r.aside = asideName(path)
+	if err := os.Rename(path, r.aside); err != nil {
 		return nil, td.Errorf(td.Storage, "move what is no repository aside: %w", err)
 	}
 	return r, r.make(ctx)
@@ -56,6 +56,9 @@ func OpenBare(ctx context.Context, path string) (*Repo, error) {
 
 // Path is the repository's folder.
 func (r *Repo) Path() string { return r.path }
+
+// Aside is where what stood in its place was put when it was opened, because it was no repository; empty: nothing was.
+func (r *Repo) Aside() string { return r.aside }
 
 // sound fails with NotFound unless path itself, not some folder above it, is a repository.
 func (r *Repo) sound(ctx context.Context) error {
@@ -137,13 +140,17 @@ func (r *Repo) Branches(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseTips(out), nil
+}
+
+func parseTips(out []byte) map[string]string {
 	tips := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		if tip, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
 			tips[name] = tip
 		}
 	}
-	return tips, nil
+	return tips
 }
 
 // Files are the names of all files in a folder of a commit, sorted.

@@ -85,8 +85,40 @@ func (m *Mirror) sync(ctx context.Context, repo *git.Repo, task td.TaskID, cut b
 
 // aside keeps a branch under another name, so that nothing that can be read is ever dropped.
 func (m *Mirror) aside(ctx context.Context, repo *git.Repo, branch, tip string) error {
-	to := "refs/taskdaemon/aside/" + branch[len(branchPrefix):] + "-" + tip[:min(12, len(tip))]
+	to := "refs/taskdaemon/aside/" + branch[len(BranchPrefix):] + "-" + tip[:min(12, len(tip))]
 	m.o.Log.Warn("a branch is not as it was written; kept under another name", "branch", branch, "kept", to)
 	fpAside.Hit()
 	return repo.Rename(ctx, branch, to)
+}
+
+// Repair makes a repository anew that does not hold together: with every conversation that can be read whole, and with what
+// the journal has of the others. The old one is kept at aside, and lost are the branches that are whole nowhere else.
+func (m *Mirror) Repair(ctx context.Context) (aside string, lost []string, err error) {
+	repo, err := m.open(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := m.take(ctx); err != nil {
+		return "", nil, err
+	}
+	defer m.give()
+	m.mirrored.Store(0) // what is lost has to be written again before retention may go on
+	aside, lost, err = repo.Salvage(ctx)
+	if err != nil {
+		return aside, nil, err
+	}
+	clear(m.states)
+	clear(m.skip)
+	m.Restart()
+	return aside, lost, nil
+}
+
+// Restart says that the repository is another one: it is followed from its own cursor, and nothing counts as mirrored before
+// that was read.
+func (m *Mirror) Restart() {
+	m.mirrored.Store(0)
+	select {
+	case m.anew <- struct{}{}:
+	default:
+	}
 }

@@ -61,6 +61,7 @@ type Mirror struct {
 	skip   map[td.TaskID]bool // branches that cannot be written, until the next start
 
 	mirrored atomic.Uint64
+	anew     chan struct{} // holds a token when the repository is another one and is to be followed from its own cursor
 }
 
 // New makes a mirror. It touches nothing before Run or Flush.
@@ -83,7 +84,7 @@ func New(o Options) *Mirror {
 	}
 	return &Mirror{
 		o: o, turn: make(chan struct{}, 1), hurry: make(chan struct{}),
-		states: map[td.TaskID]*state{}, skip: map[td.TaskID]bool{},
+		states: map[td.TaskID]*state{}, skip: map[td.TaskID]bool{}, anew: make(chan struct{}, 1),
 	}
 }
 
@@ -165,6 +166,8 @@ func (m *Mirror) follow(ctx context.Context) (moved bool, err error) {
 				return moved, err
 			}
 			idle.Reset(m.o.Idle)
+		case <-m.anew:
+			return true, nil
 		case <-idle.C:
 			if err := m.tidy(ctx, repo, 1); err != nil {
 				return moved, err
@@ -182,6 +185,10 @@ func (m *Mirror) open(ctx context.Context) (*git.Repo, error) {
 	repo, err := git.OpenBare(ctx, m.o.Path)
 	if err != nil {
 		return nil, err
+	}
+	if aside := repo.Aside(); aside != "" {
+		m.mirrored.Store(0)
+		m.o.Log.Error("the repository of conversations could not be opened; a new one is written from the journal, and what retention has taken from that is only in the old one", "kept", aside)
 	}
 	gone, err := repo.Sweep(m.o.StaleLock)
 	if err != nil {

@@ -70,7 +70,7 @@ func (r *Reader) Tasks() (kept []Kept, wrong []error, err error) {
 				continue
 			}
 		}
-		wrong = append(wrong, fmt.Errorf("read branch %s: it is none of a task", strings.TrimPrefix(branch, branchPrefix)))
+		wrong = append(wrong, fmt.Errorf("read branch %s: it is none of a task", strings.TrimPrefix(branch, BranchPrefix)))
 	}
 	slices.SortFunc(kept, func(a, b Kept) int {
 		return cmp.Or(a.Spec.CreatedAt.Compare(b.Spec.CreatedAt), cmp.Compare(a.Spec.ID, b.Spec.ID))

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	version      = 1
-	stateFile    = "state.json"
-	branchPrefix = "refs/heads/"
+	version   = 1
+	stateFile = "state.json"
+	// BranchPrefix stands before the handle of a task in the name of its branch.
+	BranchPrefix = "refs/heads/"
 	// promptShown is how much of the prompt task.md repeats; spec.json has all of it.
 	promptShown = 4 << 10
 )
@@ -71,10 +72,10 @@ func parseState(raw []byte, task td.TaskID) (*state, error) {
 func (s *state) branch() string {
 	for _, name := range []string{s.Spec.Handle, td.Handle(td.TaskHandle, string(s.Task), td.MaxHandleLength)} {
 		if fitName(name) {
-			return branchPrefix + name
+			return BranchPrefix + name
 		}
 	}
-	return branchPrefix + "t-" + safeName(string(s.Task))
+	return BranchPrefix + "t-" + safeName(string(s.Task))
 }
 
 // take folds an event in and returns the commits it makes. There are none when it is no checkpoint, or of a turn that goes
