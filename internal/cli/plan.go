@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -37,7 +38,7 @@ func (o *planOptions) resolve() (err error) {
 	return err
 }
 
-// list asks for tasks of the graph and prints them: as data, or the way that show does it.
+// list asks for tasks of the graph and prints them: as data, or the way that show does it. none is said when there are none; empty: where the others are.
 func (o *planOptions) list(ctx context.Context, q api.PlanQuery, none string, show func([]api.Planned) error) error {
 	a := o.app
 	svc, err := a.service(ctx)
@@ -53,10 +54,46 @@ func (o *planOptions) list(ctx context.Context, q api.PlanQuery, none string, sh
 		return a.printJSON(append([]api.Planned{}, all...))
 	}
 	if len(all) == 0 {
+		if none == "" {
+			if none, err = o.nothingTo(ctx, svc, q.In); err != nil {
+				return err
+			}
+		}
 		a.say("%s", a.typeable(none))
 		return nil
 	}
 	return show(all)
+}
+
+// nothingTo says of planned tasks of which none is ready, or none blocked, where the others are: a hint must lead to some.
+func (o *planOptions) nothingTo(ctx context.Context, svc api.Service, in string) (string, error) {
+	all, err := svc.Planned(ctx, api.PlanQuery{Dir: o.dir, In: in})
+	if err != nil {
+		return "", err
+	}
+	ready, blocked, open := 0, 0, 0
+	for _, p := range all {
+		switch {
+		case p.Container || p.State.Terminal():
+		case p.Ready && p.Claimed == "":
+			ready++
+		case p.Obstacle != "":
+			blocked++
+		default:
+			open++
+		}
+	}
+	switch {
+	case ready > 0:
+		return fmt.Sprintf("none is blocked, %d may run; to see which: taskdaemon task ready", ready), nil
+	case blocked > 0:
+		return fmt.Sprintf("none may run now, %d blocked; to see why: taskdaemon task blocked", blocked), nil
+	case open > 0:
+		return fmt.Sprintf("none; %s at work; next: taskdaemon status", plural(open, "planned task")), nil
+	case len(all) > 0:
+		return `none: all that was planned has ended; next: taskdaemon task add "what to do" --plan`, nil
+	}
+	return noPlan, nil
 }
 
 // change changes a task of the graph.

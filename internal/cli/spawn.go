@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,10 @@ func (a *app) ensureDaemon(ctx context.Context, dir string) error {
 			}
 		case !td.IsKind(err, td.Unavailable):
 			return err
+		}
+		// A folder that somebody mistyped would be made, and its daemon know nothing of their tasks.
+		if _, err := os.Lstat(dir); a.state != "" && errors.Is(err, fs.ErrNotExist) {
+			return td.Errorf(td.NotFound, "there is no state folder %s", dir).WithHint("to make it: taskdaemon daemon start")
 		}
 		pid, err := a.spawn(ctx, dir, nil)
 		if err == nil {

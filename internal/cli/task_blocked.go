@@ -43,7 +43,11 @@ func runTaskBlocked(ctx context.Context, o taskBlockedOptions) error {
 		return a.printJSON(append([]api.Planned{}, all...))
 	}
 	if len(all) == 0 {
-		a.say("%s", a.typeable("nothing is in the way of any; next: taskdaemon task ready"))
+		none, err := o.nothingTo(ctx, svc, o.in)
+		if err != nil {
+			return err
+		}
+		a.say("%s", a.typeable(none))
 		return nil
 	}
 	rows := [][]string{{"TASK", "CAUSE", "TITLE", "WHY"}}

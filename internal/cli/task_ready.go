@@ -27,7 +27,7 @@ func newTaskReadyCmd(a *app) *cobra.Command {
 }
 
 func runTaskReady(ctx context.Context, o taskReadyOptions) error {
-	return o.list(ctx, api.PlanQuery{Ready: true, In: o.in, Limit: o.limit}, "none; what is in the way: taskdaemon task blocked", o.app.printPlanned)
+	return o.list(ctx, api.PlanQuery{Ready: true, In: o.in, Limit: o.limit}, "", o.app.printPlanned)
 }
 
 // printPlanned writes the table of planned tasks.
