@@ -21,7 +21,8 @@ state, and questions with what to type. It ends with the task, and exits with it
 detaches and the task runs on. It outlives the daemon: if that is killed, it waits for the next one and
 goes on where it was.
 
-On a terminal, questions may be answered in place, and other lines are sent to the task as messages.
+On a terminal, questions may be answered in place, and other lines are sent to the task as messages. Where several questions are
+open, begin with the number or id of one. /pause, /cancel and the other commands of task send act.
 With --json every event is one line.`,
 		Args:        args(cobra.ExactArgs(1), "one task"),
 		Example:     "  taskdaemon loop attach t-4k7q2m9x",
@@ -42,7 +43,12 @@ func runLoopAttach(ctx context.Context, o loopAttachOptions) error {
 		return err
 	}
 	a.notePeer(svc)
-	w := watch{app: a, service: svc, task: t, out: a.stdout, style: a.style, answers: true, json: a.json}
+	w := watch{app: a, service: svc, task: t, out: a.stdout, style: a.style, json: a.json}
+	if !a.json {
+		var closeDesk func()
+		w.desk, closeDesk = a.openDesk(ctx, svc)
+		defer closeDesk()
+	}
 	if o.tail >= 0 && uint64(o.tail) < t.Head {
 		w.skip = t.Head - uint64(o.tail)
 	}

@@ -207,11 +207,14 @@ func (o prdCreateOptions) authored(ctx context.Context, svc api.Service, p api.P
 			return p, err
 		}
 		a.say("%s", a.talk.bold(t.Handle+" "+plainLine(t.Title, 80)))
-		w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk, answers: true}
+		w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk}
 		if a.json {
 			w.out = io.Discard
 		}
+		var closeDesk func()
+		w.desk, closeDesk = a.openDesk(ctx, svc)
 		last, err := w.run(ctx)
+		closeDesk()
 		if err != nil {
 			return p, err
 		}

@@ -44,6 +44,9 @@ is killed it goes on when there is one again. Ctrl-C stops it: its tasks are pau
 with one task you are asked for a word to it, with which its next iteration begins, and whether to go on; with several, which of them to stop. A second Ctrl-C
 leaves at once.
 
+On a terminal, questions may be answered in place, by number or id where several are open; other lines are messages, and /pause, /cancel and the
+other commands of task send act. Where several tasks are at work, begin with the handle of one.
+
 How it ended: complete (0, or 1 if any task failed), failure (1: an agent saw no use in going on), limit (0), blocked (2:
 tasks are open, and none may run), no plan (3: there are no tasks), interrupted (0, or 130).`,
 		Example:     "  taskdaemon run --verify\n  taskdaemon run boat --parallel 3 --limit 20 --model-strategy escalate",
@@ -152,6 +155,7 @@ func runRun(ctx context.Context, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	defer o.app.clearTyped() // typed while it asked what is to become of the run
 	return (&runner{runOptions: o, svc: svc}).loop(ctx)
 }
 

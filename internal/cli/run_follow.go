@@ -16,6 +16,7 @@ type runner struct {
 	runOptions
 	svc    api.Service
 	run    api.Run
+	desk   *desk
 	screen sync.Mutex // one line at a time
 
 	begun int // iterations that it had begun when it was first seen
@@ -83,6 +84,9 @@ func (r *runner) sayAttached(how string) {
 func (r *runner) show(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var listening, watching sync.WaitGroup
+	var closeDesk func()
+	r.desk, closeDesk = r.app.openDesk(ctx, r.svc)
+	defer closeDesk()
 	defer listening.Wait()
 	defer watching.Wait()
 	defer cancel()
@@ -236,7 +240,7 @@ func (r *runner) watch(ctx context.Context, n news) (td.Task, error) {
 	r.mu.Unlock()
 	r.say("%s %s %s", a.talk.bold(t.Handle), plainLine(t.Title, 100), a.talk.dim("("+n.how+")"))
 	w := watch{
-		app: a, service: r.svc, task: t, out: a.stderr, style: a.talk, answers: r.run.Parallel <= 1, untilRest: true, thoughts: true,
+		app: a, service: r.svc, task: t, out: a.stderr, style: a.talk, desk: r.desk, untilRest: true, thoughts: true,
 		quiet: r.quiet || a.json, skip: n.seq, // a record of its creation would say the same again
 	}
 	if r.run.Parallel > 1 {

@@ -131,10 +131,13 @@ func (o taskAddOptions) stay(ctx context.Context, svc api.Service, t td.Task) er
 			return written(err)
 		}
 	}
-	w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk, answers: o.attach, untilPerson: o.wait}
+	w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk, untilPerson: o.wait}
 	if o.quiet || a.json {
 		w.out = io.Discard
 	}
+	var closeDesk func()
+	w.desk, closeDesk = a.openDesk(ctx, svc)
+	defer closeDesk()
 	last, err := w.run(ctx)
 	if err != nil {
 		return err

@@ -22,10 +22,15 @@ func newTaskSendCmd(a *app) *cobra.Command {
 		Long: `Say something to a task; it reads it before its next turn. A first word with a slash acts:
 
   /pause            stop until it is resumed
+  /resume           go on
   /cancel [reason]  end it for good
   /retry            drop the last answer and ask the model again
   /model NAME       use another model or tier from the next call on
-  /context          show how full the conversation is`,
+  /mode MODE        use another permission mode from the next call on
+  /compact          make the conversation smaller before the next call
+  /context          show how full the conversation is
+
+They act in loop attach, run and task add --attach, too. Any other first word with a slash is refused, unless it is a path.`,
 		Args:        args(cobra.MinimumNArgs(2), "a task and what to say"),
 		Example:     `  taskdaemon task send t-4k7q2m9x "use the standard library only"`,
 		Annotations: talks(exitNotFound, exitConflict),
@@ -44,30 +49,8 @@ func newTaskSendCmd(a *app) *cobra.Command {
 }
 
 func runTaskSend(ctx context.Context, o taskSendOptions) error {
-	verb, rest, _ := strings.Cut(strings.TrimSpace(o.text), " ")
-	rest = strings.TrimSpace(rest)
-	switch {
-	case !strings.HasPrefix(verb, "/") || strings.Contains(verb[1:], "/"): // a path is no command
-		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdMessage, Text: o.text}, "has your message")
-	case verb == "/pause":
-		return runControl(ctx, controlOptions{o.app, controls["pause"], o.ref, rest})
-	case verb == "/resume":
-		return runControl(ctx, controlOptions{o.app, controls["resume"], o.ref, rest})
-	case verb == "/cancel":
-		return runControl(ctx, controlOptions{o.app, controls["cancel"], o.ref, rest})
-	case verb == "/retry":
-		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdRetry}, "asks the model again")
-	case verb == "/model" && rest != "":
-		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdModel, Text: rest}, "uses "+plainLine(rest, 60)+" from the next call on")
-	case verb == "/model":
-		return td.Errorf(td.Invalid, "/model wants the name of a model or tier").WithHint("taskdaemon task send %s /model expert", o.ref)
-	case verb == "/mode":
-		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdMode, Text: rest}, "is in permission mode "+plainLine(rest, 40)+" from the next call on")
-	case verb == "/context":
-		return runLoopInspect(ctx, loopInspectOptions{app: o.app, ref: o.ref, context: true})
-	case verb == "/compact":
-		return o.app.command(ctx, o.ref, api.Command{Type: td.CmdCompact}, "makes its conversation smaller before the next call")
+	if isSlash(o.text) {
+		return o.app.slash(ctx, o.ref, o.text)
 	}
-	return td.Errorf(td.Invalid, "unknown command %s: want /pause, /cancel, /retry, /model, /mode, /compact or /context", plainLine(verb, 40)).
-		WithHint("taskdaemon task send --help")
+	return o.app.command(ctx, o.ref, api.Command{Type: td.CmdMessage, Text: o.text}, "has your message")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"sync"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/td"
@@ -19,7 +18,7 @@ type watch struct {
 	style   style
 	skip    uint64 // events up to this one are not shown
 	json    bool   // items as JSON lines instead of text
-	answers bool   // on a terminal, what is typed goes to the task
+	desk    *desk  // hands what is typed to the task; nil: nothing is
 	// untilPerson ends the watch when the task cannot go on without one.
 	untilPerson bool
 	// untilRest ends it when the task does not go on by itself, though a person who is asked may yet answer.
@@ -36,12 +35,8 @@ type watch struct {
 func (w *watch) run(ctx context.Context) (td.Task, error) {
 	v := newView(w.app, w.out, w.style)
 	v.thoughts, v.quiet = w.thoughts, w.quiet
-	if w.answers && !w.json && isTerminal(w.app.stdin) {
-		typed, cancel := context.WithCancel(ctx)
-		var reading sync.WaitGroup
-		defer reading.Wait()
-		defer cancel()
-		reading.Go(func() { w.readAnswers(typed, v) })
+	if w.desk != nil {
+		defer w.desk.seat(w, v)()
 	}
 	t := td.Task{}
 	q := api.EventQuery{Refs: []string{string(w.task.ID)}, Live: true, Follow: true}
