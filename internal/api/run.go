@@ -42,8 +42,9 @@ type Run struct {
 
 	Completed  int `json:"completed"` // of the tasks that the run is about, containers apart
 	Failed     int `json:"failed"`
-	Remaining  int `json:"remaining"`  // that have not ended
-	Iterations int `json:"iterations"` // that it began
+	Cancelled  int `json:"cancelled,omitempty"` // by a person, which is no failure
+	Remaining  int `json:"remaining"`           // that have not ended
+	Iterations int `json:"iterations"`          // that it began
 	// InTheWay are the first of the open tasks that cannot run now.
 	InTheWay []Planned `json:"in_the_way,omitempty"`
 }

@@ -166,6 +166,7 @@ type ran struct {
 	Iterations int           `json:"iterations"`
 	Completed  int           `json:"completed"`
 	Failed     int           `json:"failed"`
+	Cancelled  int           `json:"cancelled,omitempty"`
 	Open       int           `json:"open"`
 	Tasks      []ranTask     `json:"tasks,omitempty"`
 	InTheWay   []api.Planned `json:"in_the_way,omitempty"`
@@ -181,7 +182,7 @@ type ranTask struct {
 // endRun says how a run ended, and exits with that.
 func (a *app) endRun(run api.Run, tasks []ranTask) error {
 	out := ran{
-		Outcome: run.End.Outcome, Run: run.Run, Iterations: run.Iterations, Completed: run.Completed, Failed: run.Failed, Open: run.Remaining,
+		Outcome: run.End.Outcome, Run: run.Run, Iterations: run.Iterations, Completed: run.Completed, Failed: run.Failed, Cancelled: run.Cancelled, Open: run.Remaining,
 		Tasks: tasks, InTheWay: run.InTheWay, Unlanded: run.End.Unlanded,
 	}
 	if a.json {
@@ -208,7 +209,7 @@ func (a *app) endRun(run api.Run, tasks []ranTask) error {
 }
 
 func (a *app) printRunEnd(r ran) {
-	counts := fmt.Sprintf("%d completed, %d failed, %d open; %s", r.Completed, r.Failed, r.Open, plural(r.Iterations, "iteration"))
+	counts := runCounts(r.Completed, r.Failed, r.Cancelled, r.Open, r.Iterations)
 	switch r.Outcome {
 	case td.RunComplete:
 		words := a.style.green("complete")
@@ -238,6 +239,15 @@ func (a *app) printRunEnd(r ran) {
 		fmt.Fprintf(a.stdout, "interrupted: %s\n", counts)
 		a.say("next: %s", a.typeable("taskdaemon run"))
 	}
+}
+
+// runCounts says how the tasks of a run stand.
+func runCounts(completed, failed, cancelled, open, iterations int) string {
+	words := fmt.Sprintf("%d completed, %d failed, ", completed, failed)
+	if cancelled > 0 {
+		words += fmt.Sprintf("%d cancelled, ", cancelled)
+	}
+	return words + fmt.Sprintf("%d open; %s", open, plural(iterations, "iteration"))
 }
 
 // obstacleOrState says why a task does not run.

@@ -89,5 +89,5 @@ func runWords(run api.Run) string {
 	if run.End != nil {
 		state = strings.ReplaceAll(string(run.End.Outcome), "_", " ")
 	}
-	return fmt.Sprintf("%s; %d completed, %d failed, %d open; %s", state, run.Completed, run.Failed, run.Remaining, plural(run.Iterations, "iteration"))
+	return state + "; " + runCounts(run.Completed, run.Failed, run.Cancelled, run.Remaining, run.Iterations)
 }

@@ -31,12 +31,12 @@ var controls = map[string]control{
 		"Let a paused or blocked task go on, or try once more one that failed, was cancelled or abandoned.", "goes on",
 	},
 	"cancel": {
-		"cancel", td.CmdCancel, "End a task for good",
-		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled",
+		"cancel", td.CmdCancel, "End a task",
+		"End a task and every process it runs. It does not go on by itself; resume takes it up again. Words after the task are the reason.", "is cancelled",
 	},
 	"stop": {
-		"stop", td.CmdCancel, "End a task for good (task cancel)",
-		"End a task for good, and every process it runs. Words after the task are the reason.", "is cancelled",
+		"stop", td.CmdCancel, "End a task (task cancel)",
+		"End a task and every process it runs. It does not go on by itself; resume takes it up again. Words after the task are the reason.", "is cancelled",
 	},
 }
 

@@ -23,7 +23,7 @@ func newTaskSendCmd(a *app) *cobra.Command {
 
   /pause            stop until it is resumed
   /resume           go on
-  /cancel [reason]  end it for good
+  /cancel [reason]  end it; /resume takes it up again
   /retry            drop the last answer and ask the model again
   /model NAME       use another model or tier from the next call on
   /mode MODE        use another permission mode from the next call on

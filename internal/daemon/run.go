@@ -66,16 +66,18 @@ func viewScope(ctx context.Context, s *graph.Store, scope td.TaskID, force bool)
 }
 
 // counts are how many of the tasks were completed, and how many ended otherwise.
-func (v scoped) counts() (completed, failed int) {
+func (v scoped) counts() (completed, failed, cancelled int) {
 	for _, state := range v.states {
 		switch {
 		case state == td.Completed:
 			completed++
+		case state == td.Cancelled:
+			cancelled++
 		case state.Terminal():
 			failed++
 		}
 	}
-	return completed, failed
+	return completed, failed, cancelled
 }
 
 // workOnItself has a PRD that has a spec, and no tasks, be the one task of a run that is about it: it is small. Whoever makes

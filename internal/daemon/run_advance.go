@@ -327,10 +327,10 @@ func (r *runs) wind(ctx context.Context, g td.GraphRun) (api.Run, error) {
 
 // end records how a run ended.
 func (r *runs) end(ctx context.Context, g td.GraphRun, outcome td.RunOutcome, at *standing) (td.GraphRun, error) {
-	completed, failed := at.scope.counts()
+	completed, failed, cancelled := at.scope.counts()
 	fpRunEnding.Hit()
 	err := r.Daemon.own.append(ctx, td.GraphRunEnded{Run: g.Run, End: td.GraphEnd{
-		Outcome: outcome, Completed: completed, Failed: failed, Open: at.scope.open, Iterations: at.begun, Unlanded: at.unlanded,
+		Outcome: outcome, Completed: completed, Failed: failed, Cancelled: cancelled, Open: at.scope.open, Iterations: at.begun, Unlanded: at.unlanded,
 	}})
 	if err != nil {
 		return g, err
@@ -345,6 +345,6 @@ func (r *runs) end(ctx context.Context, g td.GraphRun, outcome td.RunOutcome, at
 // describe is the run as people see it.
 func (at standing) describe() api.Run {
 	out := api.Run{GraphRun: at.GraphRun, AtWork: append(at.own[:len(at.own):len(at.own)], at.other...), Remaining: at.scope.open, Iterations: at.begun}
-	out.Completed, out.Failed = at.scope.counts()
+	out.Completed, out.Failed, out.Cancelled = at.scope.counts()
 	return out
 }

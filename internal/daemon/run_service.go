@@ -248,7 +248,7 @@ func (r *runs) seen(ctx context.Context, g td.GraphRun) api.Run {
 func (r *runs) shown(ctx context.Context, out api.Run) (api.Run, error) {
 	out.Rehearsal = "" // it may be long
 	if end := out.End; end != nil {
-		out.Completed, out.Failed, out.Remaining, out.Iterations = end.Completed, end.Failed, end.Open, end.Iterations
+		out.Completed, out.Failed, out.Cancelled, out.Remaining, out.Iterations = end.Completed, end.Failed, end.Cancelled, end.Open, end.Iterations
 	}
 	s, err := r.projects.at(ctx, out.Project)
 	if err != nil {

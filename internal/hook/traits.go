@@ -39,7 +39,7 @@ var Traits = []Trait{
 	},
 	{
 		Point: TaskCancelled, Group: Lifecycle, Fires: true, Subject: "by", sample: sampleTaskCancelled,
-		Doc: "A person stopped the task for good.",
+		Doc: "A person ended the task.",
 	},
 
 	{

@@ -51,6 +51,7 @@ type GraphEnd struct {
 	At         time.Time  `json:"at,omitzero"`
 	Completed  int        `json:"completed"` // of the tasks that it is about, containers apart
 	Failed     int        `json:"failed"`
+	Cancelled  int        `json:"cancelled,omitempty"`
 	Open       int        `json:"open"`
 	Iterations int        `json:"iterations"` // that it began
 	Unlanded   []Unlanded `json:"unlanded,omitempty"`

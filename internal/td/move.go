@@ -51,7 +51,7 @@ var Table = []Rule{
 	{VerbResume, []State{Paused}, []State{Queued, Waiting}, "a person let it go on; an open request is asked again"},
 	{VerbComplete, []State{Running}, []State{Completed}, "the nomination passed the finish rule"},
 	{VerbFail, []State{Running}, []State{Failed}, "it cannot go on"},
-	{VerbCancel, []State{Queued, Running, Waiting, Blocked, Paused}, []State{Cancelled}, "a person stopped it for good"},
+	{VerbCancel, []State{Queued, Running, Waiting, Blocked, Paused}, []State{Cancelled}, "a person ended it"},
 	{VerbAbandon, []State{Queued, Running, Waiting, Blocked, Paused}, []State{Abandoned}, "too old to recover"},
 	{VerbReset, []State{Completed, Failed, Cancelled, Abandoned}, []State{Queued}, "a person asked to do it again"},
 	{VerbRetry, []State{Running}, []State{Queued}, "the iteration came to nothing; the next begins with a fresh context"},

@@ -77,7 +77,7 @@ func (f *Fake) StopRun(_ context.Context, in api.StopRun) (api.Run, error) {
 	}
 	out := f.advance(run)
 	if run.Open() {
-		run.End = &td.GraphEnd{Outcome: td.RunInterrupted, At: now(), Completed: out.Completed, Failed: out.Failed, Open: out.Remaining}
+		run.End = &td.GraphEnd{Outcome: td.RunInterrupted, At: now(), Completed: out.Completed, Failed: out.Failed, Cancelled: out.Cancelled, Open: out.Remaining}
 		out.GraphRun = *run
 	}
 	return out, nil
@@ -115,6 +115,9 @@ func (f *Fake) advance(run *td.GraphRun) api.Run {
 		case st.State == td.Completed:
 			out.Completed++
 			continue
+		case st.State == td.Cancelled:
+			out.Cancelled++
+			continue
 		case st.State.Terminal():
 			out.Failed++
 			continue
@@ -146,7 +149,7 @@ func (f *Fake) advance(run *td.GraphRun) api.Run {
 	case out.Remaining == 0:
 		outcome = td.RunComplete
 	}
-	run.End = &td.GraphEnd{Outcome: outcome, At: now(), Completed: out.Completed, Failed: out.Failed, Open: out.Remaining}
+	run.End = &td.GraphEnd{Outcome: outcome, At: now(), Completed: out.Completed, Failed: out.Failed, Cancelled: out.Cancelled, Open: out.Remaining}
 	out.GraphRun = *run
 	return out
 }

@@ -45,7 +45,7 @@ var meanings = map[td.State]struct{ what, carries, crash string }{
 	td.Paused:    {"a person or a limit stopped it; only a person resumes it", "by whom, where it goes on (queued or waiting)", "stays paused"},
 	td.Completed: {"the work is in", "summary, iterations, cost, evidence (tree, command, exit)", "nothing"},
 	td.Failed:    {"it cannot go on", "error, hint, whether a resume may help, retries", "nothing"},
-	td.Cancelled: {"a person stopped it for good", "–", "nothing"},
+	td.Cancelled: {"a person ended it", "–", "nothing"},
 	td.Abandoned: {"too old to recover", "–", "nothing"},
 }
 
