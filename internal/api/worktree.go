@@ -31,6 +31,7 @@ type Worktree struct {
 	Head      string    `json:"head,omitempty" doc:"Where its branch is; none: there is no branch any more."`
 	Into      string    `json:"into,omitempty" doc:"The integration branch that its work goes to."`
 	Merged    bool      `json:"merged,omitempty" doc:"All that is on its branch is on one that stays, too."`
+	Empty     bool      `json:"empty,omitempty" doc:"Nothing on its branch is the task's own."`
 	Ahead     int       `json:"ahead,omitempty" doc:"Commits that the integration branch lacks."`
 	Behind    int       `json:"behind,omitempty" doc:"Commits of the integration branch that it lacks."`
 	Changed   int       `json:"changed,omitempty" doc:"Files that are not committed."`

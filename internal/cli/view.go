@@ -33,6 +33,7 @@ type view struct {
 	quiet    bool                  // only what a person is asked is
 	verifier td.TaskID             // who was named last to look at the work
 	below    *view                 // of that one
+	found    td.Task               // as it was when watching began: what it had asked before, and asks no more, is settled
 }
 
 // piece names a stream of text on the screen.
@@ -181,6 +182,15 @@ func (v *view) ask(t td.Task, r td.Request) {
 	v.asked[r.ID] = true
 }
 
+// askThen shows a question that a record tells of. One that was settled before watching began is named, and cannot be answered.
+func (v *view) askThen(seq uint64, t td.Task, r td.Request) {
+	if _, open := v.found.Request(r.ID); seq <= v.found.Head && !open {
+		v.line(v.s.dim("? " + r.Handle() + " " + plainLine(r.Prompt, 200)))
+		return
+	}
+	v.ask(t, r)
+}
+
 // remind shows the open questions that were not shown, because they are older than what is: what is typed would answer them unseen.
 func (v *view) remind(t td.Task) {
 	v.mu.Lock()
@@ -232,10 +242,10 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plainLine(b.Tool, 40), plainLine(b.Rule, 200))))
 		}
 	case td.RequestOpened:
-		v.ask(t, b.Request)
+		v.askThen(ev.Seq, t, b.Request)
 	case td.RequestAskedAgain:
 		if r, ok := t.Request(b.ID); ok {
-			v.ask(t, r)
+			v.askThen(ev.Seq, t, r)
 		}
 	case td.RequestAnswered:
 		v.line(v.s.cyan(fmt.Sprintf("» %s: %s", plainLine(b.Answer.By, 40), plainLine(b.Answer.Choice+" "+b.Answer.Words, 300))))

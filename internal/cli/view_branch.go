@@ -16,6 +16,8 @@ func branchWords(kind td.StepKind, o td.Outcome) string {
 	switch {
 	case kind == td.PlaceStep && o.Key == td.PlaceKey:
 		words = "works in " + said
+	case kind == td.CommitStep && o.Tool.Unchanged:
+		words = "no changes to merge"
 	case kind == td.CommitStep:
 		words = fmt.Sprintf("committed %.12s", said)
 	case kind == td.RebaseStep:

@@ -34,7 +34,7 @@ type watch struct {
 // when ctx ends. The stream begins with the task's first event, so that the fold of it is the task.
 func (w *watch) run(ctx context.Context) (td.Task, error) {
 	v := newView(w.app, w.out, w.style)
-	v.thoughts, v.quiet = w.thoughts, w.quiet
+	v.thoughts, v.quiet, v.found = w.thoughts, w.quiet, w.task
 	if w.desk != nil {
 		defer w.desk.seat(w, v)()
 	}

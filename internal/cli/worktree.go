@@ -111,6 +111,8 @@ func commitsWords(w api.Worktree) string {
 		return "-"
 	case w.Merged:
 		return strings.Join(append(words, "merged"), ", ")
+	case w.Empty:
+		return strings.Join(append(words, "no commits"), ", ")
 	case len(words) == 0:
 		return "not merged"
 	}

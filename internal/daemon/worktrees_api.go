@@ -152,6 +152,8 @@ func inShort(t worktree.Tree) api.Worktree {
 		Merged: t.Merged, Locked: t.Locked, Kept: t.Kept,
 	}
 	if t.Task != nil {
+		w.Empty = t.Merged && t.Task.Offered == ""
+		w.Merged = t.Merged && !w.Empty
 		w.Task, w.Handle, w.Title, w.State = t.Task.ID, t.Task.Handle, t.Task.Title, t.Task.Status.State
 	}
 	return w

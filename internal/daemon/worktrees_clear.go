@@ -149,13 +149,15 @@ func (c *clearing) branches(ctx context.Context, repo string) map[string]bool {
 	return has
 }
 
-// clear removes the worktree of a task whose work is merged.
+// clear removes the worktree of a task whose work is merged, or that changed nothing.
 func (c *clearing) clear(ctx context.Context, t td.Task) error {
 	w := *t.Worktree
-	if in, err := c.trees.In(ctx, w, t.Offered); err != nil {
-		return err
-	} else if !in {
-		return td.Errorf(td.Refused, "its work is not in %s any more", w.Into)
+	if t.Offered != "" {
+		if in, err := c.trees.In(ctx, w, t.Offered); err != nil {
+			return err
+		} else if !in {
+			return td.Errorf(td.Refused, "its work is not in %s any more", w.Into)
+		}
 	}
 	// What was begun is brought to its end, also when the daemon stops: a git that is killed leaves locks behind.
 	kept, err := c.trees.Clear(context.WithoutCancel(ctx), w, false, func(ctx context.Context) error { return c.left(ctx, &t, w) })

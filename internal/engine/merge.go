@@ -44,6 +44,9 @@ func (r *run) integrate(ctx context.Context, n nomination, seen *td.Evidence) (*
 	if done, err := r.commitWork(ctx, n); err != nil || !done {
 		return nil, false, err
 	}
+	if n.call.Commit.Outcome.Tool.Unchanged {
+		return seen, true, nil
+	}
 	merged, err := r.mergeWork(ctx, n, seen)
 	if err != nil || merged == nil {
 		return nil, false, err
@@ -76,7 +79,11 @@ func (r *run) commitWork(ctx context.Context, n nomination) (bool, error) {
 				return gitFailed(ctx, err)
 			}
 			fpCommitted.Hit()
-			return td.Outcome{Tool: &td.ToolResult{Content: commit}}, nil
+			had, err := r.Worktrees.In(ctx, w, commit)
+			if err != nil {
+				return gitFailed(ctx, err)
+			}
+			return td.Outcome{Tool: &td.ToolResult{Content: commit, Unchanged: had}}, nil
 		})
 	if err != nil {
 		return false, err

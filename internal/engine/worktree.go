@@ -50,6 +50,8 @@ type Worktrees interface {
 	Merging(ctx context.Context, w td.Worktree) (bool, error)
 	// Resolves reports whether the agent is to resolve conflicts with the trunk before a person is asked.
 	Resolves(w td.Worktree) bool
+	// In reports whether a commit is in the integration branch or the trunk.
+	In(ctx context.Context, w td.Worktree, commit string) (bool, error)
 	// Merge merges the work of a task, and of others that wait, into the integration branch.
 	Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error)
 	// Merged says where the integration branch is, if it holds the commit; nil if it does not.

@@ -201,6 +201,8 @@ type ToolResult struct {
 	Killed    []JobID       `json:"killed,omitempty"` // background jobs known to have ended
 	// Side is what a model said beside the conversation as part of the call.
 	Side *SideResult `json:"side,omitempty"`
+	// Unchanged says of a commit that there is nothing to merge: the integration branch or the trunk has all that is on the task's.
+	Unchanged bool `json:"unchanged,omitempty"`
 	// Child is the subtask whose answer this is.
 	Child *ChildResult `json:"child,omitempty"`
 }

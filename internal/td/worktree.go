@@ -115,6 +115,8 @@ func (t *Task) branched(step StepRef, r *ToolResult) {
 		t.SetUp = true
 	case step.Kind == RebaseStep:
 		t.Behind = ""
+	case step.Kind == CommitStep && r.Unchanged:
+		t.Offered, t.Resolving = "", nil
 	case step.Kind == CommitStep:
 		t.Offered = r.Content
 	}

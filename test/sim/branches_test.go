@@ -265,6 +265,17 @@ func (h hands) Follows(_ context.Context, _ td.Worktree, commit, earlier string)
 	return h.history(number(commit))[number(earlier)], nil
 }
 
+func (h hands) In(_ context.Context, w td.Worktree, commit string) (bool, error) {
+	h.branches.mu.Lock()
+	defer h.branches.mu.Unlock()
+	for _, branch := range []string{w.Into, w.Trunk} {
+		if at, is := h.heads[branch]; is && h.history(at)[number(commit)] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 func (h hands) Merging(context.Context, td.Worktree) (bool, error) { return false, nil }
 
 func (h hands) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
