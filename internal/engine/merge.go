@@ -47,6 +47,9 @@ func (r *run) integrate(ctx context.Context, n nomination, seen *td.Evidence) (*
 	if n.call.Commit.Outcome.Tool.Unchanged {
 		return seen, true, nil
 	}
+	if agreed, err := r.mayMerge(ctx, n); err != nil || !agreed {
+		return nil, false, err
+	}
 	merged, err := r.mergeWork(ctx, n, seen)
 	if err != nil || merged == nil {
 		return nil, false, err
@@ -96,6 +99,42 @@ func (r *run) commitWork(ctx context.Context, n nomination) (bool, error) {
 
 func workMessage(t td.Task, summary string) string {
 	return fmt.Sprintf("%s\n\n%s\n\n%s: %s\n", t.Title, summary, merge.Trailer, t.Handle)
+}
+
+// mostQuestions bounds how many questions are named in another one.
+const mostQuestions = 5
+
+// mayMerge reports whether the work may be merged. What was finished after questions that nobody answered in time may lack what they were
+// about, a test that was not run for one: a person is told which, and decides (L-10).
+func (r *run) mayMerge(ctx context.Context, n nomination) (bool, error) {
+	open, m := r.log.Transcript().Unanswered, n.call.Merge
+	if len(open) == 0 || m.Intent != nil {
+		return true, nil
+	}
+	if a := m.Asked; a.Settled() { // a yes leaves none unanswered
+		why := "Not accepted: the person does not want the work merged without what nobody answered in time. See to it, or ask again."
+		if a.Answer != nil && a.Answer.Words != "" {
+			why += " They said: " + a.Answer.Words
+		}
+		return false, r.reject(ctx, n, why)
+	}
+	if m.Asked != nil && r.isOpen(m.Asked) {
+		return false, r.askAgain(ctx, m.Asked)
+	}
+	var named []string
+	for _, q := range open[max(0, len(open)-mostQuestions):] {
+		named = append(named, q.Handle()+" "+q.Prompt)
+	}
+	if more := len(open) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("and %d before", more))
+	}
+	w := *r.log.Task().Worktree
+	return false, r.ask(ctx, td.Request{
+		ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutMerge, Step: m.Key, Options: []string{td.Yes, td.No},
+		Prompt: fmt.Sprintf("The work was finished after questions that nobody answered in time. Merge it into %s? %s: as it is · %s: it goes back to the agent, with your words",
+			w.Into, td.Yes, td.No),
+		Detail: strings.Join(named, "\n"),
+	})
 }
 
 // mergeWork merges the work when nobody else merges into the same branch. nil: it is not merged, and what is to come of

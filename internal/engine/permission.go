@@ -33,7 +33,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 	if a != nil && (a.Request.InputHash != inputHash(c) || a.Request.Bound != call.Bound) {
 		// Hooks or a skill that were changed meanwhile made another call of it, which nobody has seen.
 		if r.isOpen(a) {
-			if err := r.log.Stage(td.RequestExpired{ID: a.Request.ID}); err != nil {
+			if err := r.log.Stage(td.RequestExpired{ID: a.Request.ID, Why: "the call was changed"}); err != nil {
 				return false, "", err
 			}
 		}

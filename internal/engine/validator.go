@@ -34,7 +34,7 @@ func (r *run) agreed(ctx context.Context, n nomination) (bool, error) {
 	if a != nil && a.Request.Bound != bound {
 		// The graph has another text by now, which nobody has seen.
 		if r.isOpen(a) {
-			if err := r.log.Stage(td.RequestExpired{ID: a.Request.ID}); err != nil {
+			if err := r.log.Stage(td.RequestExpired{ID: a.Request.ID, Why: "the validator was changed"}); err != nil {
 				return false, err
 			}
 		}

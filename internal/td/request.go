@@ -63,6 +63,7 @@ const (
 	AboutBudget  About = "budget"  // may more be spent?
 	AboutRebase  About = "rebase"  // the trunk has what the task's branch conflicts with: what now?
 	AboutTrunk   About = "trunk"   // the work is merged: may the trunk follow?
+	AboutMerge   About = "merge"   // a question expired on the way: may the work be merged?
 )
 
 // The answers that mean something to taskdaemon itself.

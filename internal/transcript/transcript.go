@@ -25,6 +25,7 @@ type Transcript struct {
 	InWords    Call           // the newest answer where it calls nothing: it may nominate in words
 	Wrote      []string       // files that tools wrote in this iteration, the first few
 	Began      time.Time      // when the iteration did
+	Unanswered []td.Request   // that expired, in all iterations, since a person last let the work be merged without their answers
 	People     []string       // what people said in this iteration and those before it
 	Answers    int            // those of this iteration that count, also if they are no longer in Messages
 	Turn       int            // answers of the model so far, in all iterations
@@ -235,6 +236,10 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.RequestAnswered:
 		if a := t.find(b.Answer.Request); a != nil {
 			a.Answer, a.AnsweredAt = &b.Answer, ev.At
+			t.Unanswered = slices.DeleteFunc(slices.Clone(t.Unanswered), func(q td.Request) bool {
+				return a.Request.About == td.AboutMerge && b.Answer.Choice == td.Yes || // the person knows of all
+					q.InputHash != "" && q.InputHash == a.Request.InputHash // or has answered the same, asked again
+			})
 		}
 	case td.RulesKept:
 		if a := t.find(b.Request); a != nil {
@@ -243,6 +248,9 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.RequestExpired:
 		if a := t.find(b.ID); a != nil {
 			a.Expired = true
+			if b.Why == "" {
+				t.Unanswered = append(t.Unanswered, a.Request)
+			}
 		}
 	case td.Unreadable:
 		t.Bad++
@@ -251,7 +259,7 @@ func (t *Transcript) Apply(ev td.Event) {
 
 // startOver drops the conversation: the next iteration begins with a context of its own.
 func (t *Transcript) startOver() {
-	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: t.People, early: slices.Concat(t.early, t.unread)}
+	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: t.People, Unanswered: t.Unanswered, early: slices.Concat(t.early, t.unread)}
 }
 
 func (t *Transcript) intended(in td.Intent) {
