@@ -166,7 +166,7 @@ func orderKey(c td.Command) td.StepKey { return td.StepKey("cmd." + c.Key) }
 // heard fires PostUserInput.
 func (r *run) heard(ctx context.Context, c td.Command) (td.Command, hook.Result, error) {
 	p := hook.PostUserInputPayload{Head: r.head(), Kind: td.AskConversation, Message: c.Text, By: c.By}
-	t := r.log.Task()
+	t, free := r.log.Task(), false
 	switch {
 	case c.Type == td.CmdMessage || c.Type == td.CmdInterrupt:
 		if w := t.Status.Waiting; w != nil && w.Kind == td.AskConversation {
@@ -175,6 +175,9 @@ func (r *run) heard(ctx context.Context, c td.Command) (td.Command, hook.Result,
 	case c.Type == td.CmdAnswer && c.Answer != nil:
 		req, _ := t.Request(c.Answer.Request)
 		p.RequestID, p.Kind, p.Choice, p.Message = req.ID, req.Kind, c.Answer.Choice, c.Answer.Words
+		if free = req.About == td.AboutModel && !slices.Contains(req.Options, c.Answer.Choice); free {
+			p.Choice, p.Message = "", strings.TrimSpace(c.Answer.Choice+"\n"+c.Answer.Words) // the answer is what was said
+		}
 	default:
 		return c, hook.Result{}, nil
 	}
@@ -183,7 +186,9 @@ func (r *run) heard(ctx context.Context, c td.Command) (td.Command, hook.Result,
 		c.Text = p.Message
 	} else {
 		answer := *c.Answer
-		answer.Words = p.Message
+		if answer.Words = p.Message; free {
+			answer.Choice, answer.Words = p.Message, ""
+		}
 		c.Answer = &answer
 	}
 	return c, said, err
@@ -194,14 +199,25 @@ func (r *run) obeyed(c td.Command, said hook.Result) []td.Event {
 	t, at := r.log.Task(), r.log.Now()
 	if said.Blocked {
 		why := fmt.Sprintf("hook %s: %s", said.Hook, said.Reason)
-		return []td.Event{td.Ignore(t, c, why, at)}
+		return reopened(t, c, []td.Event{td.Ignore(t, c, why, at)})
 	}
-	evs := td.Obey(t, c, at)
+	evs := reopened(t, c, td.Obey(t, c, at))
 	if _, is := evs[0].Body.(td.Said); is && c.Type == td.CmdInterrupt && r.log.Transcript().Context != nil {
 		evs = slices.Insert(evs, 1, td.Event{Task: t.ID, At: at, Body: r.note(td.EndedInterrupted, c.Text)})
 	}
 	if len(said.Inject) > 0 {
 		evs = append(evs, td.Event{Task: t.ID, At: at, Body: injected(orderKey(c), said)})
+	}
+	return evs
+}
+
+// reopened asks again what an answer was given to that has no effect: all answers to one asking count as one, so that another would never be taken.
+func reopened(t td.Task, c td.Command, evs []td.Event) []td.Event {
+	if _, ignored := evs[0].Body.(td.Ignored); !ignored || c.Answer == nil || c.Type != td.CmdAnswer {
+		return evs
+	}
+	if r, open := t.Request(c.Answer.Request); open {
+		evs = append(evs, td.Event{Task: t.ID, At: evs[0].At, Body: td.RequestAskedAgain{ID: r.ID}})
 	}
 	return evs
 }
