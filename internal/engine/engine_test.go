@@ -442,6 +442,25 @@ func TestLooksRunTogether(t *testing.T) {
 	})
 }
 
+// So do those that a person would be asked about, if the task was added with --yes.
+func TestGrantedLooksRunTogether(t *testing.T) {
+	fetch := tool.Tool{Name: "WebFetch", Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
+		return tool.Call{Effect: td.Pure, Hosts: []string{"example.org"}, Run: func(context.Context) (td.ToolResult, error) {
+			time.Sleep(time.Second)
+			return td.ToolResult{Content: "fetched", Untrusted: true}, nil
+		}}, nil
+	}}
+	play(t, []any{calls("WebFetch", `{}`, "WebFetch", `{"a":1}`, "WebFetch", `{"a":2}`)}, func(s *td.Spec, o *Options) {
+		s.Yes, o.Tools = true, o.Tools.With(fetch)
+	}, func(b *bench, id td.TaskID) {
+		began := time.Now()
+		b.until(id, td.Completed)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("three fetches of a second took %s", took)
+		}
+	})
+}
+
 func TestSteering(t *testing.T) {
 	t.Run("pause waits for the step, resume goes on", func(t *testing.T) {
 		play(t, []any{calls("Look", `{}`), calls("Look", `{}`)}, nil, func(b *bench, id td.TaskID) {

@@ -21,15 +21,10 @@ var errClaimEnds = fmt.Errorf("start no tool: %w", coord.ErrClaimLost)
 // permitted reports whether a person allows the call that the rules do not decide. When nobody was asked yet
 // it opens the request and the run ends; when the answer was no the model is told.
 func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call, d policy.Decision) (allowed bool, rule string, err error) {
-	t := r.log.Task()
-	switch hooked := r.pre[c.Key].Permission; {
-	case refused(c):
-	case hooked == hook.Allow:
-		return true, "a hook at PreToolUse", nil
-	case t.Yes && hooked != hook.Ask && !r.tainted(): // who said yes had not read what the task has read since
-		return true, "the task was added with --yes", nil
+	if rule := r.unasked(c); rule != "" {
+		return true, rule, nil
 	}
-	a := c.Asked
+	t, a := r.log.Task(), c.Asked
 	if a != nil && (a.Request.InputHash != inputHash(c) || a.Request.Bound != call.Bound) {
 		// Hooks or a skill that were changed meanwhile made another call of it, which nobody has seen.
 		if r.isOpen(a) {
@@ -75,6 +70,18 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 		return false, "", r.deny(ctx, c, "request "+a.Request.Handle(), why)
 	}
 	return true, "request " + a.Request.Handle(), r.keepRules(ctx, a, policy.Allow)
+}
+
+// unasked is by what a call that the rules do not decide is allowed without a question; empty: a person is to be asked.
+func (r *run) unasked(c *transcript.Call) (rule string) {
+	switch hooked := r.pre[c.Key].Permission; {
+	case refused(c):
+	case hooked == hook.Allow:
+		return "a hook at PreToolUse"
+	case r.log.Task().Yes && hooked != hook.Ask && !r.tainted(): // who said yes had not read what the task has read since
+		return "the task was added with --yes"
+	}
+	return ""
 }
 
 // diffOf is what a call would change in a file.

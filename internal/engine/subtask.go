@@ -29,6 +29,15 @@ const maxDepth = 3
 // exploring are the tools of an agent that only looks.
 var exploring = []string{"Read", "Glob", "Grep", "Complete", "Fail"}
 
+// maxAnswer bounds what a subtask passes on that answers in words.
+const maxAnswer = 30_000
+
+// subtask reports whether a task is one that a call of Task or Explore made.
+func subtask(t td.Task) bool { return t.Depth > 0 && t.Source == "" }
+
+// explores reports whether a task is one that a call of Explore made: what it says at the end is its answer, for it can have left nothing half-done.
+func explores(t td.Task) bool { return subtask(t) && slices.Equal(t.Tools, exploring) }
+
 // child is the evidence of a subtask's call: its id is on disk before the subtask is, so that it is
 // created once however often that is tried. A td.Verification names a verifier in the same way.
 type child struct {
@@ -75,6 +84,9 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 		return err
 	}
 	if !task.Status.State.Terminal() {
+		if err := r.spawnBeside(ctx, c); err != nil {
+			return err
+		}
 		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.BlockOn(t, td.BlockedData{Cause: "waits for its subtask " + task.Handle, Resource: task.Handle, Child: task.ID}, at)
 		})
@@ -91,6 +103,35 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 		r.snap(ctx, c.Key)
 	}
 	return err
+}
+
+// spawnBeside creates the subtasks that only look of the same turn, so that they are at work while the parent waits for one of them.
+func (r *run) spawnBeside(ctx context.Context, waitsFor *transcript.Call) error {
+	parent, calls := r.log.Task(), r.log.Transcript().Calls
+	for i := range calls {
+		c := &calls[i]
+		t, known := r.toolbox().Get(c.Use.Name)
+		if !known || t.Control != tool.ExploreControl || c == waitsFor || c.Intent == nil || c.Outcome != nil {
+			continue
+		}
+		named, err := childOf(*c.Intent)
+		if err != nil {
+			continue // it is refused when its turn comes
+		}
+		spec, err := childSpec(parent, t, c.Use.Input, named.Task)
+		if err != nil {
+			continue
+		}
+		spec.CreatedAt = r.log.Now()
+		task, err := r.Spawn(ctx, spec)
+		if err != nil {
+			return fmt.Errorf("create the subtask: %w", err)
+		}
+		if err := r.spawned(ctx, c, task); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func childOf(in td.Intent) (named child, err error) {

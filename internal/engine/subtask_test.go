@@ -41,6 +41,31 @@ func TestRetryFreesTheParent(t *testing.T) {
 	})
 }
 
+// Those who only look are all at work while the parent waits for the first of them; what comes after a change is not sent off before it.
+func TestExplorersAreSentOffTogether(t *testing.T) {
+	var spawned atomic.Int32
+	explore := []string{"Explore", `{"question":"one"}`, "Look", `{}`, "Explore", `{"question":"two"}`, "Write", `{}`, "Explore", `{"question":"three"}`}
+	play(t, []any{calls(explore...)}, func(_ *td.Spec, o *Options) {
+		withSubtasks(o)
+		spawned.Store(0)
+		spawn := o.Spawn
+		o.Spawn = func(ctx context.Context, s td.Spec) (td.Task, error) {
+			spawned.Add(1)
+			return spawn(ctx, s)
+		}
+		o.Tools = o.Tools.With(tool.Tool{Name: "Explore", Control: tool.ExploreControl, Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
+			return tool.Call{}, nil
+		}})
+	}, func(b *bench, id td.TaskID) {
+		b.until(id, td.Blocked)
+		if got := spawned.Load(); got != 2 {
+			t.Errorf("%d are at work, want 2", got)
+		}
+		b.post(id, td.Command{Type: td.CmdCancel})
+		b.until(id, td.Cancelled)
+	})
+}
+
 // A subtask begins with what its parent has read, and its result brings along what it has read itself.
 func TestTaintGoesBothWays(t *testing.T) {
 	input := json.RawMessage(`{"prompt":"work"}`)

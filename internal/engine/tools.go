@@ -63,6 +63,7 @@ func (r *run) useTools(ctx context.Context) error {
 func (r *run) useSome(ctx context.Context) error {
 	var looks []durable.Step
 	var first func() error // the first of them, alone
+	var sent func() error  // the first that explores and has a name: all who do are sent off before the first is waited for
 	var last *transcript.Call
 	calls := r.log.Transcript().Calls
 	for i := range calls {
@@ -85,6 +86,12 @@ func (r *run) useSome(ctx context.Context) error {
 				return err
 			}
 		}
+		if known && t.Control == tool.ExploreControl && c.Intent != nil {
+			if sent == nil {
+				sent = func() error { return r.useOne(ctx, c, t, known) }
+			}
+			continue
+		}
 		step, pure := r.look(ctx, c, t, known, looks)
 		if pure {
 			if looks = append(looks, step); first == nil {
@@ -92,13 +99,16 @@ func (r *run) useSome(ctx context.Context) error {
 			}
 			continue
 		}
-		if len(looks) > 0 {
+		if len(looks) > 0 || sent != nil && !(known && t.Control == tool.ExploreControl) {
 			break // what was only looked at first
 		}
 		return r.useOne(ctx, c, t, known)
 	}
 	if len(looks) > 0 {
 		return r.lookAtAll(ctx, looks, first)
+	}
+	if sent != nil {
+		return sent()
 	}
 	if done, err := r.beforeTool(ctx, last); err != nil || done {
 		return err
@@ -143,6 +153,11 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	}
 	d := r.decide(c, call)
 	_, often := r.tooOften(c, before...)
+	var with []td.Body
+	if rule := r.unasked(c); d.Verdict == policy.Ask && rule != "" && !r.Hooks.Has(hook.PermissionGranted) {
+		d.Verdict, d.Rule, d.Confined = policy.Allow, rule, policy.Unconfined
+		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
+	}
 	if d.Verdict != policy.Allow || often != "" || refused(c) {
 		return durable.Step{}, false // useOne has it denied or asked about
 	}
@@ -151,9 +166,9 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	in.Wants = wants
 	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
 	return durable.Step{
-		Intent: in,
-		Again:  c.Intent != nil,
-		Run:    r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
+		Intent: in, With: with,
+		Again: c.Intent != nil,
+		Run:   r.leased(c.Key, wants, r.judged(c, r.runner(t, call, env))),
 	}, true
 }
 

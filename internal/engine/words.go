@@ -37,6 +37,9 @@ func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 			n.text = "the agent says that it cannot be done"
 		}
 		return true, r.conclude(ctx, n)
+	case subtask(t) && n.text != "" && (explores(t) || script.Reminded >= r.Reminders):
+		n.text = clip(sigil.Rest(text), maxAnswer) // it is all that its parent waits for
+		return true, r.conclude(ctx, n)
 	}
 	return false, nil
 }
