@@ -89,7 +89,7 @@ var Keys = []Key{
 		Name: "timeouts.permission", Doc: "How long a permission request stays open before it counts as no.", field: func(c *Config) any { return &c.Timeouts.Permission },
 		check: positive(func(c *Config) time.Duration { return c.Timeouts.Permission }),
 	},
-	{Name: "timeouts.shutdown", Doc: "How long a stop waits for steps in flight; what is left is for recovery.", field: func(c *Config) any { return &c.Timeouts.Shutdown }},
+	{Name: "timeouts.shutdown", Doc: "How long a stop waits for steps in flight; what is left is for recovery. Calls of models are cut at once.", field: func(c *Config) any { return &c.Timeouts.Shutdown }},
 	{
 		Name: "timeouts.background_job", Doc: "How long a background job may live.", field: func(c *Config) any { return &c.Timeouts.BackgroundJob },
 		check: positive(func(c *Config) time.Duration { return c.Timeouts.BackgroundJob }),

@@ -351,9 +351,9 @@ func (r *run) loop(ctx context.Context) error {
 			return err
 		}
 		err := r.next(ctx)
-		// The safe point takes the command that could not wait; a process that was lost is in flight
+		// The safe point takes the command that could not wait, or gives the task back to a daemon that stops; a process that was lost is in flight
 		// without an outcome, which the next look at the records settles.
-		if errors.Is(err, scheduler.ErrUrgent) || errors.Is(err, sandbox.ErrLost) {
+		if errors.Is(err, scheduler.ErrUrgent) || errors.Is(err, scheduler.ErrHalted) || errors.Is(err, sandbox.ErrLost) {
 			continue
 		}
 		if short := td.ShortageOf(err); short != nil {

@@ -461,6 +461,25 @@ func TestGrantedLooksRunTogether(t *testing.T) {
 	})
 }
 
+// A daemon that stops does not wait for a model: the call is cut, and the task is given back as at any other safe point.
+func TestStopCutsAModelCall(t *testing.T) {
+	hangs := func(ctx context.Context) (llm.Response, error) {
+		<-ctx.Done()
+		return llm.Response{}, ctx.Err()
+	}
+	play(t, []any{hangs}, nil, func(b *bench, id td.TaskID) {
+		for len(b.task(id).InFlight) == 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		began := time.Now()
+		b.sched.Stop()
+		got := b.until(id, td.Queued)
+		if took := time.Since(began); took > time.Second || got.Status.Reason != "the daemon stopped" {
+			t.Errorf("it is queued after %s: %s", took, got.Status.Reason)
+		}
+	})
+}
+
 func TestSteering(t *testing.T) {
 	t.Run("pause waits for the step, resume goes on", func(t *testing.T) {
 		play(t, []any{calls("Look", `{}`), calls("Look", `{}`)}, nil, func(b *bench, id td.TaskID) {

@@ -84,7 +84,7 @@ func (r *run) callModel(ctx context.Context) error {
 	if err != nil || c == nil {
 		return err
 	}
-	step, done := r.ctl.Step(ctx)
+	step, done := r.ctl.Brief(ctx)
 	defer done()
 	_, err = r.log.Do(step, durable.Step{
 		Intent: td.Intent{Key: c.key, Kind: td.ModelStep, Name: c.req.Model, Effect: td.Pure, Attempt: c.req.Attempt, Why: c.why, Reserve: c.reserve},

@@ -11,6 +11,9 @@ import (
 // ErrUrgent is the cause of a step's context when a command must not wait for the step's end.
 var ErrUrgent = errors.New("a person's command interrupts the step")
 
+// ErrHalted is the cause of a brief step's context when the daemon stops.
+var ErrHalted = errors.New("the daemon stops")
+
 // Control is how the scheduler reaches a run.
 type Control struct {
 	wake chan struct{} // something is in the inbox, or halt
@@ -35,12 +38,18 @@ func (c *Control) Halted() bool {
 
 // Step gives the context for one step: it ends when an urgent command comes or the daemon leaves.
 func (c *Control) Step(ctx context.Context) (context.Context, func()) {
+	return c.step(ctx, func(cause error) bool { return !errors.Is(cause, ErrHalted) })
+}
+
+// Brief is Step for what may be made again at no loss but its price, as the call of a model may: it ends also when the run must stop at the next
+// safe point, however long it would take.
+func (c *Control) Brief(ctx context.Context) (context.Context, func()) {
 	return c.step(ctx, func(error) bool { return true })
 }
 
 // Patient is Step for what carries a command out: it ends only when the daemon leaves.
 func (c *Control) Patient(ctx context.Context) (context.Context, func()) {
-	return c.step(ctx, func(cause error) bool { return !errors.Is(cause, ErrUrgent) })
+	return c.step(ctx, func(cause error) bool { return !errors.Is(cause, ErrUrgent) && !errors.Is(cause, ErrHalted) })
 }
 
 func (c *Control) step(ctx context.Context, ends func(error) bool) (context.Context, func()) {
@@ -53,6 +62,9 @@ func (c *Control) step(ctx context.Context, ends func(error) bool) (context.Cont
 	c.mu.Lock()
 	c.cancel = end
 	end(c.cause)
+	if c.halted {
+		end(ErrHalted)
+	}
 	c.mu.Unlock()
 	return ctx, func() {
 		c.mu.Lock()
@@ -81,9 +93,12 @@ func (c *Control) notify(urgent bool) {
 
 func (c *Control) halt() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.halted = true
-	c.mu.Unlock()
-	c.Poke()
+	c.Poke() // before the step ends, as in interrupt
+	if c.cancel != nil {
+		c.cancel(ErrHalted)
+	}
 }
 
 // abandon ends the step under way so that its process goes on and can be adopted.
