@@ -118,7 +118,7 @@ func walk(ctx context.Context, env *tool.Env, base string, visit func(name strin
 			return nil // what cannot be read is left out
 		case d.IsDir() && (strings.EqualFold(d.Name(), ".git") || env.Hides(name)):
 			return fs.SkipDir
-		case d.IsDir() || env.Hides(name):
+		case d.IsDir() || env.Hides(name) || name != base && strings.EqualFold(d.Name(), ".git"): // of a worktree it is a file
 			return nil
 		}
 		return visit(name, d)

@@ -45,6 +45,17 @@ func TestGlob(t *testing.T) {
 	b.bad("Glob", args{"pattern": "*", "path": "none"}, "does not exist")
 }
 
+// The .git of a worktree is a file.
+func TestGlobLeavesOutTheGitFile(t *testing.T) {
+	b := newBench(t)
+	b.put(".git", "gitdir: elsewhere\n")
+	b.put("sub/.git", "gitdir: elsewhere\n")
+	b.put("a.go", "")
+	if res := b.ok("Glob", args{"pattern": "**"}); strings.Contains(res.Content, ".git") || !strings.Contains(res.Content, "a.go") {
+		t.Errorf("found %q", res.Content)
+	}
+}
+
 func TestGlobIsBounded(t *testing.T) {
 	b := newBench(t)
 	for i := range maxGlob + 5 {
