@@ -107,7 +107,8 @@ type Status struct {
 	Tasks     map[td.State]int   `json:"tasks"`
 	Running   []td.Task          `json:"running,omitempty"`
 	Waiting   []td.Task          `json:"waiting,omitempty"`
-	Stuck     []td.Task          `json:"stuck,omitempty"` // blocked, or paused by taskdaemon: they need a person, and ask nothing
+	Resting   []td.Task          `json:"resting,omitempty"` // blocked because no model answers: they go on by themselves
+	Stuck     []td.Task          `json:"stuck,omitempty"`   // blocked, or paused by taskdaemon: they need a person, and ask nothing
 	Stopping  bool               `json:"stopping,omitempty"`
 	Calls     Calls              `json:"calls"`
 	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so

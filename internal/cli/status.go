@@ -72,6 +72,13 @@ func runStatus(ctx context.Context, o statusOptions) error {
 			return err
 		}
 	}
+	if len(st.Resting) > 0 {
+		fmt.Fprintln(a.stdout, "\nno answer from the model")
+		for _, t := range st.Resting {
+			fmt.Fprintf(a.stdout, "  %s %s: %s\n", t.Handle, plainLine(t.Title, 60), plainLine(t.Status.Reason, 400))
+			fmt.Fprintf(a.stdout, "  %s; to try now: %s\n", a.outageWords(*t.Status.Blocked.Outage), a.typeable(whatNext(t)))
+		}
+	}
 	if len(st.Stuck) > 0 {
 		fmt.Fprintln(a.stdout, "\nstopped")
 		for _, t := range st.Stuck {

@@ -30,6 +30,8 @@ func stateWords(t td.Task) string {
 		return "running: retrying"
 	case st.Running != nil:
 		return "running: " + string(st.Running.Phase)
+	case st.Blocked != nil && st.Blocked.Outage != nil:
+		return "blocked: retrying"
 	case st.Waiting != nil:
 		return "waiting: " + string(st.Waiting.Kind)
 	default:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -96,6 +97,12 @@ func taskRows(a *app, t td.Task) [][]string {
 	if f := t.Retrying; f != nil {
 		add("retrying", "at %s (%s: %s)", f.RetryAt.Local().Format("15:04:05"), f.Class, f.Message)
 	}
+	if b := t.Status.Blocked; b != nil && b.Outage != nil {
+		add("retrying", "%s", a.outageWords(*b.Outage))
+		if b.Outage.Hint != "" {
+			add("hint", "%s", b.Outage.Hint)
+		}
+	}
 	if c := t.Resolving; c != nil && t.Worktree != nil {
 		who := "the agent was told to merge it"
 		if c.Later {
@@ -175,6 +182,23 @@ func statusRows(st td.Status) [][]string {
 		add("hint", st.Failed.Hint)
 	}
 	return rows
+}
+
+// outageWords say how long no model has answered, when it is asked again and how long that goes on.
+func (a *app) outageWords(o td.Outage) string {
+	end := "then the task fails"
+	if o.Left > 0 {
+		end = "gives up after another " + age(o.Left)
+	}
+	return fmt.Sprintf("at %s, no answer since %s (%s); %s", clock(a.now(), o.RetryAt), clock(a.now(), o.Since), plural(o.Rests, "rest"), end)
+}
+
+// clock is a time of the day, with the day if that is another one.
+func clock(now, at time.Time) string {
+	if now, at = now.Local(), at.Local(); now.YearDay() != at.YearDay() || now.Year() != at.Year() {
+		return at.Format("2006-01-02 15:04:05")
+	}
+	return at.Local().Format("15:04:05")
 }
 
 func usageWords(u td.Usage) string {

@@ -319,6 +319,9 @@ func (v *view) moved(b td.Moved, t td.Task) {
 		if st.Blocked != nil && st.Blocked.Child != "" && st.Blocked.Child != v.verifier { // that one may ask something
 			v.line(v.s.dim("  see it: " + v.app.typeable("taskdaemon loop attach "+plainLine(st.Blocked.Resource, 40))))
 		}
+		if st.Blocked != nil && st.Blocked.Outage != nil {
+			v.line(v.s.dim("  retrying " + v.app.outageWords(*st.Blocked.Outage)))
+		}
 	}
 }
 

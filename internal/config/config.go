@@ -108,6 +108,8 @@ type Retry struct {
 	Overloaded      []time.Duration
 	RateLimitedMax  int
 	RateLimitedWait time.Duration // when the provider names no time
+	Rest            []time.Duration
+	RestMax         time.Duration
 }
 
 // Drift says when a loop counts as going nowhere (L-12). Zero switches a signal off.
@@ -261,6 +263,8 @@ func Default() Config {
 			Overloaded:      []time.Duration{30 * time.Second, 30 * time.Second, 30 * time.Second},
 			RateLimitedMax:  5,
 			RateLimitedWait: 30 * time.Second,
+			Rest:            []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute},
+			RestMax:         12 * time.Hour,
 		},
 		Drift:     Drift{TurnTokens: 50_000, ToolFailures: 10, NoProgress: 10 * time.Minute, Repeats: 5},
 		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour},

@@ -117,6 +117,8 @@ var Keys = []Key{
 	{Name: "retry.overloaded", Doc: "Waits before each new attempt when the provider is overloaded (529).", field: func(c *Config) any { return &c.Retry.Overloaded }},
 	{Name: "retry.rate_limited_max", Doc: "Attempts after a rate limit (429); each waits as long as the provider asks.", field: func(c *Config) any { return &c.Retry.RateLimitedMax }},
 	{Name: "retry.rate_limited_wait", Doc: "Wait after a rate limit for which the provider names no time.", field: func(c *Config) any { return &c.Retry.RateLimitedWait }},
+	{Name: "retry.rest", Doc: "How long a task rests, blocked, when these waits are used up and no model is left to ask; then the model is asked once more. The last one counts for all further rests.", field: func(c *Config) any { return &c.Retry.Rest }},
+	{Name: "retry.rest_max", Doc: "How long a task may rest in all before it fails; `0s` fails it at once.", field: func(c *Config) any { return &c.Retry.RestMax }},
 
 	{
 		Name: "permissions.mode", Doc: "What tasks may do without asking: ask (nothing that changes something), accept-edits (edit files of the workspace, build and test in the sandbox), auto (also run commands that the sandbox holds to the workspace without a network), plan (nothing is changed).",

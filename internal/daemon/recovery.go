@@ -186,6 +186,10 @@ func (r *rescuer) rescue(ctx context.Context, t td.Task) error {
 		if len(t.Requests) > 0 {
 			return r.reask(ctx, t)
 		}
+		if b := t.Status.Blocked; b != nil && b.Outage != nil {
+			r.note(&r.report.Queued, t, t.Status.Reason+"; retrying at "+b.Outage.RetryAt.Local().Format("15:04:05"))
+			return nil
+		}
 		r.note(&r.report.Queued, t, "was blocked: "+t.Status.Reason+"; tried again")
 	case td.Paused:
 		r.note(&r.report.Paused, t, "stays paused; taskdaemon resume "+t.Handle)

@@ -65,6 +65,10 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		switch {
 		case len(t.Requests) > 0:
 			st.Waiting = append(st.Waiting, t)
+		case t.Status.Blocked != nil && t.Status.Blocked.Outage != nil:
+			if len(st.Resting) < mostListed {
+				st.Resting = append(st.Resting, t)
+			}
 		case !t.Status.Blocked.Passes() && len(st.Stuck) < mostListed:
 			st.Stuck = append(st.Stuck, t)
 		}

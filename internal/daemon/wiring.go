@@ -67,7 +67,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Verifications: c.Limits.Verifications,
 		Tool:          c.Timeouts.Tool,
 		Permission:    c.Timeouts.Permission,
-		Retry:         engine.RetryTable{Network: c.Retry.Network, Overloaded: c.Retry.Overloaded, RateLimited: rateLimited},
+		Retry:         engine.RetryTable{Network: c.Retry.Network, Overloaded: c.Retry.Overloaded, RateLimited: rateLimited, Rest: c.Retry.Rest, RestMax: c.Retry.RestMax},
 		Drift: transcript.DriftLimits{
 			TurnTokens: int64(c.Drift.TurnTokens), ToolFailures: c.Drift.ToolFailures, NoProgress: c.Drift.NoProgress,
 			Repeats: c.Drift.Repeats,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
@@ -130,5 +131,76 @@ func TestUnknownPricesAreCounted(t *testing.T) {
 		if got := b.until(id, td.Completed); got.Cost != 9e6 || got.Unpriced != 1 {
 			t.Errorf("%d, %d calls of unknown price", got.Cost, got.Unpriced)
 		}
+	})
+}
+
+// resting gives the task a night's patience.
+func resting(_ *td.Spec, o *Options) {
+	o.Retry.Rest, o.Retry.RestMax = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, 12*time.Hour
+}
+
+// What passes by itself is waited for, with growing rests in which the task holds nothing, and asked for once after each.
+func TestOutageIsRestedThrough(t *testing.T) {
+	for _, f := range []*llm.Error{
+		{Class: td.Network, Err: errors.New("no route to host")},
+		{Class: td.Overloaded, Status: 529, Err: errors.New("busy")},
+		{Class: td.RateLimited, Status: 429, Err: errors.New("slow down")},
+	} {
+		plays := slices.Concat(slices.Repeat([]any{f}, 7), []any{calls("Complete", `{"summary":"ok"}`)})
+		play(t, plays, resting, func(b *bench, id td.TaskID) {
+			began := time.Now()
+			b.until(id, td.Blocked)
+			task := b.until(id, td.Completed)
+			if took := time.Since(began); took < 36*time.Minute || took > 62*time.Minute || len(b.model.requests) != 8 {
+				t.Errorf("%s: %d calls in %s", f.Class, len(b.model.requests), took)
+			}
+			if task.Turns != 1 {
+				t.Errorf("%d turns", task.Turns)
+			}
+		})
+	}
+}
+
+// A provider that names a long time is not asked before, and nobody holds a place meanwhile.
+func TestLongRetryAfterIsRested(t *testing.T) {
+	limited := &llm.Error{Class: td.RateLimited, Status: 429, RetryAfter: 2 * time.Hour, Err: errors.New("slow down")}
+	play(t, []any{limited, calls("Complete", `{"summary":"ok"}`)}, resting, func(b *bench, id td.TaskID) {
+		o := b.until(id, td.Blocked).Status.Blocked.Outage
+		if o == nil || o.Wait < 2*time.Hour || len(b.model.requests) != 1 {
+			t.Errorf("%+v after %d calls", o, len(b.model.requests))
+		}
+		b.until(id, td.Completed)
+	})
+}
+
+func TestOutageEnds(t *testing.T) {
+	down := &llm.Error{Class: td.Network, Err: errors.New("no route to host"), Hint: "check the network"}
+	play(t, slices.Repeat([]any{down}, 500), resting, func(b *bench, id td.TaskID) {
+		began := time.Now()
+		failed := b.until(id, td.Failed).Status.Failed
+		if took := time.Since(began); took < 12*time.Hour || took > 12*time.Hour+time.Minute {
+			t.Errorf("it gave up after %s", took)
+		}
+		if !strings.Contains(failed.Error, "no answer for 12h0m") || failed.Hint != "check the network" || !failed.Recoverable {
+			t.Errorf("%+v", failed)
+		}
+		n := len(b.model.requests)
+		b.post(id, td.Command{Type: td.CmdResume})
+		if o := b.until(id, td.Blocked).Status.Blocked.Outage; o.Rests != 1 || len(b.model.requests) != n+4 {
+			t.Errorf("after a resume %+v, %d calls", o, len(b.model.requests)-n)
+		}
+	})
+}
+
+// A fallback that a person must see to does not end a task whose own model is only away for a while.
+func TestBadFallbackEndsNoOutage(t *testing.T) {
+	down := &llm.Error{Class: td.Network, Err: errors.New("no route to host")}
+	auth := &llm.Error{Class: td.AuthFailed, Status: 401, Err: errors.New("who are you")}
+	play(t, []any{down, down, down, down, auth, calls("Complete", `{"summary":"ok"}`)}, func(s *td.Spec, o *Options) {
+		falling(s, o)
+		resting(s, o)
+	}, func(b *bench, id td.TaskID) {
+		b.until(id, td.Blocked)
+		b.until(id, td.Completed)
 	})
 }

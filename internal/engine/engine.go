@@ -255,6 +255,12 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 	if b := t.Status.Blocked; b != nil && len(b.Wants) > 0 {
 		return e.leaseFree(ctx, t)
 	}
+	if b := t.Status.Blocked; b != nil && b.Outage != nil {
+		if !b.Outage.Due(e.Now()) {
+			return "", nil
+		}
+		return "the model is asked again", nil
+	}
 	if b := t.Status.Blocked; b != nil && b.Budget != nil {
 		return e.room(ctx, t)
 	}

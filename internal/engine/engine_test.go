@@ -202,7 +202,7 @@ func (b *bench) task(id td.TaskID) td.Task {
 
 func (b *bench) until(id td.TaskID, want td.State) td.Task {
 	b.t.Helper()
-	for range 10_000 {
+	for range 600_000 {
 		if t := b.task(id); t.Status.State == want {
 			return t
 		}

@@ -27,11 +27,15 @@ var (
 )
 
 // RetryTable says how long to wait before each further attempt of a failed model call (L-6); when a
-// class's waits are used up the next model of the chain is asked, and without one the task fails.
+// class's waits are used up the next model of the chain is asked, and without one the task rests.
 type RetryTable struct {
 	Network     []time.Duration
 	Overloaded  []time.Duration
 	RateLimited []time.Duration // when the provider names no time of its own
+	// Rest is how long a task lies blocked before its models are asked once more, each time; the last one counts for all further
+	// times. RestMax bounds all of them together; zero: the task fails at once.
+	Rest    []time.Duration
+	RestMax time.Duration
 }
 
 // mostTooLong bounds how often a call that the provider finds too long is made smaller.
@@ -62,9 +66,16 @@ func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, 
 	wait := waits[n]
 	if f.Class == td.RateLimited && f.RetryAfter > 0 {
 		wait = f.RetryAfter
+		if r.rests() && wait > r.Rest[0] {
+			return time.Time{} // nobody holds a place for that long
+		}
 	}
-	// Up to a tenth more, so that many loops that failed together do not come back together.
-	return now.Add(wait + time.Duration(rand.Int64N(int64(wait)/10+1)))
+	return now.Add(jittered(wait))
+}
+
+// jittered is up to a tenth more, so that many loops that failed together do not come back together.
+func jittered(wait time.Duration) time.Duration {
+	return wait + time.Duration(rand.Int64N(int64(wait)/10+1))
 }
 
 // call is one attempt at an answer, ready to be made.
@@ -117,9 +128,9 @@ func (r *run) nextCall(ctx context.Context) (*call, error) {
 	if raised, err := r.escalate(ctx); err != nil || raised {
 		return nil, err
 	}
-	model, why, ok := r.choose(r.model(t), script.Model.Failures)
+	model, why, ok := r.choose(r.model(t), script.Model.Lately())
 	if !ok {
-		return nil, r.fail(ctx, gaveUp(script.Model.Failures))
+		return nil, r.noAnswer(ctx)
 	}
 	req, err := r.request(t, model)
 	if err != nil {
@@ -250,7 +261,11 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.
 			return td.Outcome{}, cause
 		}
 		fpFailed.Hit()
-		return td.Outcome{Failure: r.failure(req.Model, err, r.log.Transcript().Model.Failures, r.log.Now())}, nil
+		was, retry := r.log.Transcript().Model, r.Retry
+		if was.Outage != nil {
+			retry = retry.once()
+		}
+		return td.Outcome{Failure: retry.failure(req.Model, err, was.Lately(), r.log.Now())}, nil
 	}
 	fpAnswered.Hit()
 	script := r.log.Transcript()
@@ -295,13 +310,13 @@ func noInput(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &fields) == nil && len(fields) == 0
 }
 
-func (e *Engine) failure(model string, err error, earlier []td.ModelFailure, now time.Time) *td.ModelFailure {
+func (r RetryTable) failure(model string, err error, earlier []td.ModelFailure, now time.Time) *td.ModelFailure {
 	var why *llm.Error
 	if !errors.As(err, &why) {
 		why = &llm.Error{Class: td.Network, Err: err}
 	}
-	f := &td.ModelFailure{Model: model, Class: why.Class, Status: why.Status, Message: why.Error(), Hint: why.Hint}
-	f.RetryAt = e.Retry.after(model, *why, earlier, now)
+	f := &td.ModelFailure{Model: model, Class: why.Class, Status: why.Status, Message: why.Error(), Hint: why.Hint, RetryAfter: why.RetryAfter}
+	f.RetryAt = r.after(model, *why, earlier, now)
 	if !f.RetryAt.IsZero() {
 		f.Wait = f.RetryAt.Sub(now)
 	}

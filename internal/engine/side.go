@@ -65,7 +65,7 @@ func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, ma
 		if cause := context.Cause(ctx); cause != nil {
 			return td.SideResult{}, cause
 		}
-		f := e.failure(model, err, failed, e.Now())
+		f := e.Retry.failure(model, err, failed, e.Now())
 		failed = append(failed, *f)
 		if end, bounded := ctx.Deadline(); bounded && time.Until(end) <= f.Wait {
 			return td.SideResult{Model: model, Error: f.Message}, nil // in a tool, which can do without

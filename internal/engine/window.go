@@ -28,7 +28,7 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if script.Model.InFlight || script.Model.Intent != nil && !wanted {
 		return false, nil // a call that was begun is carried through first
 	}
-	model, _, ok := r.choose(r.model(r.log.Task()), script.Model.Failures)
+	model, _, ok := r.choose(r.model(r.log.Task()), script.Model.Lately())
 	if !ok {
 		return false, nil // no model is left to ask
 	}

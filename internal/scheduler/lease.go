@@ -42,6 +42,9 @@ const shortest = 10 * time.Millisecond
 // restFor is how long a blocked task is left alone: longer each time that the same was in its way.
 func (s *Scheduler) restFor(e *entry) time.Duration {
 	t := e.task
+	if b := t.Status.Blocked; b != nil && b.Outage != nil {
+		return max(shortest, min(b.Outage.Wait, time.Until(b.Outage.RetryAt)))
+	}
 	if t.Place == nil {
 		return s.Retry << min(max(0, e.stuck-1), mostDoubled)
 	}

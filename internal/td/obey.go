@@ -99,9 +99,20 @@ func obey(t Task, c Command, at time.Time) (Move, error) {
 		if c.Text == "" {
 			return Move{}, Errorf(Invalid, "no model named")
 		}
-		return only(t, ModelChosen{Model: c.Text, By: c.By}, at)
+		return choose(t, c, at)
 	}
 	return Move{}, Errorf(Invalid, "unknown command %q", c.Type)
+}
+
+// choose overrides the model. A task that rests because the one before does not answer goes on with it.
+func choose(t Task, c Command, at time.Time) (Move, error) {
+	m, err := only(t, ModelChosen{Model: c.Text, By: c.By}, at)
+	if b := t.Status.Blocked; err != nil || b == nil || b.Outage == nil {
+		return m, err
+	}
+	next, err := Unblock(t, "another model was chosen", at)
+	next.Events = append(m.Events, next.Events...)
+	return next, err
 }
 
 func say(t Task, c Command, at time.Time) (Move, error) {
@@ -237,6 +248,8 @@ func discard(t Task, c Command, at time.Time) (Move, error) {
 		m, err = move(t, VerbResume, Status{State: Queued}, "the last answer is asked for again", at)
 	case t.Status.Blocked != nil && t.Status.Blocked.Child != "":
 		m, err = Unblock(t, "the answer that asked for the subtask was dropped", at)
+	case t.Status.Blocked != nil && t.Status.Blocked.Outage != nil:
+		m, err = Unblock(t, "the last answer is asked for again", at)
 	case t.Status.State == Completed:
 		err = Errorf(Conflict, "%s is completed", t.Handle).WithHint("taskdaemon task show %s", t.Handle)
 	case t.Status.State.Terminal():

@@ -90,11 +90,29 @@ type BlockedData struct {
 	// Wants is what it waits for when that is leases, and Step what wants them.
 	Wants []Want  `json:"wants,omitempty"`
 	Step  StepKey `json:"step,omitempty"`
+	// Outage is set when no model answers.
+	Outage *Outage `json:"outage,omitempty"`
+}
+
+// Outage is what a task rests for whose models do not answer (L-6), and when they are asked again.
+type Outage struct {
+	Since   time.Time     `json:"since"`          // of the first call that failed
+	RetryAt time.Time     `json:"retry_at"`       // of the next call
+	Wait    time.Duration `json:"wait"`           // from the beginning of this rest until then
+	Rests   int           `json:"rests"`          // so far, with this one
+	Rested  time.Duration `json:"rested"`         // in all of them
+	Left    time.Duration `json:"left,omitempty"` // how much longer it may rest after this; none: the next failure ends the task
+	Hint    string        `json:"hint,omitempty"` // what a person can do about it
+}
+
+// Due reports whether the models may be asked again. A clock that was set back to before the rest began does not prolong it.
+func (o *Outage) Due(now time.Time) bool {
+	return !now.Before(o.RetryAt) || now.Before(o.RetryAt.Add(-o.Wait))
 }
 
 // Passes reports whether the task goes on by itself when what it waits for comes: no person is needed.
 func (b *BlockedData) Passes() bool {
-	return b != nil && (b.Child != "" || len(b.Wants) > 0 || b.Budget != nil && b.Budget.Passes())
+	return b != nil && (b.Child != "" || len(b.Wants) > 0 || b.Outage != nil || b.Budget != nil && b.Budget.Passes())
 }
 
 // PausedData is what a paused task carries.

@@ -171,6 +171,13 @@ type ModelFailure struct {
 	RetryAt time.Time    `json:"retry_at,omitzero"` // zero: this model is not asked again
 	// Wait is how long that was from the failure on.
 	Wait time.Duration `json:"wait,omitempty"`
+	// RetryAfter is how long the provider wants nobody to ask.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
+}
+
+// Passes reports whether the same call may succeed later, though nobody does anything about it.
+func (f ModelFailure) Passes() bool {
+	return f.Class == Network || f.Class == Overloaded || f.Class == RateLimited
 }
 
 // FailureClass sorts failures of model calls by what is done about them (L-6). Values are on disk.

@@ -109,6 +109,23 @@ type ModelCall struct {
 	Intent   *td.Intent        // in flight, or its newest attempt
 	InFlight bool              // sent, no outcome recorded
 	Failures []td.ModelFailure // of this call, oldest first
+	Failing  time.Time         // since when
+	// Outage is the newest rest that the task took because no model answered, and before is how many failures led to it.
+	Outage *td.Outage
+	before int
+}
+
+// Lately are the failures since the task last rested.
+func (c *ModelCall) Lately() []td.ModelFailure { return c.Failures[c.before:] }
+
+// moved keeps what a move says about the call.
+func (c *ModelCall) moved(b td.Moved) {
+	switch {
+	case b.Verb == td.VerbReset || b.Verb == td.VerbResume: // a person wants another try, with all its attempts
+		c.Failures, c.Failing, c.Outage, c.before = nil, time.Time{}, nil, 0
+	case b.Status.Blocked != nil && b.Status.Blocked.Outage != nil:
+		c.Outage, c.before = b.Status.Blocked.Outage, len(c.Failures)
+	}
 }
 
 // Of folds a whole stream.
@@ -192,6 +209,9 @@ func (t *Transcript) Apply(ev td.Event) {
 		if b.Model != nil && b.Model.Prefix != nil {
 			t.AnsweredAt = ev.At
 		}
+		if b.Failure != nil && len(t.Model.Failures) == 0 {
+			t.Model.Failing = ev.At
+		}
 		t.ended(b.Outcome)
 	case td.Said:
 		if b.Why == td.Remind {
@@ -222,8 +242,9 @@ func (t *Transcript) Apply(ev td.Event) {
 		if b.Verb == td.VerbRetry {
 			t.startOver()
 		}
+		t.Model.moved(b)
 		if b.Verb == td.VerbReset || b.Verb == td.VerbResume {
-			t.Model.Failures, t.Reminded, t.Compacted = nil, 0, 0 // a person wants another try, with all its attempts
+			t.Reminded, t.Compacted = 0, 0
 			t.Begun++
 			t.Answered = false
 		}

@@ -184,7 +184,7 @@ func newRun(t *testing.T, s scenario) *crashRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := strings.NewReplacer("SERVER", server, "HOOKS", hookServer(), "COUNTER", w.path("counter"), "PRICES", prices()).Replace(s.config) + "retry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms}\n"
+	config := strings.NewReplacer("SERVER", server, "HOOKS", hookServer(), "COUNTER", w.path("counter"), "PRICES", prices()).Replace(s.config) + "retry: {network: [0s, 10ms, 10ms, 10ms], overloaded: [10ms, 10ms, 10ms], rate_limited_wait: 10ms, rest: [20ms]}\n"
 	models := "provider: rehearsal\n"
 	if s.chained {
 		if models, err = w.chain(); err != nil {

@@ -238,6 +238,16 @@ turns:
   - tools: [{name: Complete, input: {summary: done by another}}]
 `,
 	},
+	{
+		name: "no answer", yes: true, points: []string{"engine.model.failed", "engine.outage.before_block", "engine.outage.blocked", "scheduler.attend.claimed"},
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER"}}]
+  - faults: [{status: 500}, {status: 500}, {status: 500}, {status: 500}, {status: 500}, {status: 500}, {status: 529}]
+    tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: rested}}]
+`,
+	},
 	{name: "in circles", yes: true, person: answerAll, points: []string{"engine.drift.recorded"}, script: `
 turns:
   - {repeat: 10, tools: [{name: Glob, input: {pattern: "*.none"}}]}

@@ -41,7 +41,7 @@ var meanings = map[td.State]struct{ what, carries, crash string }{
 	td.Queued:    {"may be picked up", "–", "stays queued"},
 	td.Running:   {"one claim holds it and works", "run, phase, the model or tool at work, start, iteration", "recovered: back to queued, on from its last record"},
 	td.Waiting:   {"a person must answer; holds no claim", "kind (conversation, permission, question, credential), request, prompt, options", "asked again, same request"},
-	td.Blocked:   {"something it needs is not there", "cause, resource, holder", "tried again"},
+	td.Blocked:   {"something it needs is not there", "cause, resource, holder; without an answer from the model: since when, next try", "tried again; a rest goes on until its next try"},
 	td.Paused:    {"a person or a limit stopped it; only a person resumes it", "by whom, where it goes on (queued or waiting)", "stays paused"},
 	td.Completed: {"the work is in", "summary, iterations, cost, evidence (tree, command, exit)", "nothing"},
 	td.Failed:    {"it cannot go on", "error, hint, whether a resume may help, retries", "nothing"},
