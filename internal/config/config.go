@@ -88,6 +88,8 @@ type Models struct{ Small, Worker, Expert string }
 type Timeouts struct {
 	RequestHeaders time.Duration // zero: as is right for the provider
 	StreamIdle     time.Duration // likewise
+	StreamProgress time.Duration
+	Request        time.Duration
 	Tool           time.Duration
 	Permission     time.Duration
 	Shutdown       time.Duration
@@ -251,10 +253,12 @@ func Default() Config {
 		MaxTokens: 16384,
 		Window:    Window{Tokens: 200_000, Percent: 90},
 		Timeouts: Timeouts{
-			Tool:          2 * time.Minute,
-			Permission:    5 * time.Minute,
-			Shutdown:      30 * time.Second,
-			BackgroundJob: time.Hour,
+			StreamProgress: 10 * time.Minute,
+			Request:        time.Hour,
+			Tool:           2 * time.Minute,
+			Permission:     5 * time.Minute,
+			Shutdown:       30 * time.Second,
+			BackgroundJob:  time.Hour,
 		},
 		Budget: Budget{UnpricedTokens: 5_000_000, UnpricedDayTokens: 5_000_000},
 		Limits: Limits{Loops: 10, Turns: 50, Reminders: 1, Iterations: 10, Verifications: 3, Escalate: 2},

@@ -82,6 +82,15 @@ var Keys = []Key{
 	{Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer; 0 is 5 minutes.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders }},
 	{Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut; 0 is 2 minutes, with kind openai 5.", field: func(c *Config) any { return &c.Timeouts.StreamIdle }},
 	{
+		Name: "timeouts.stream_progress", Doc: "How long an answer may bring less than a letter of text, thought or tool input a second before it counts as cut, whatever else comes.",
+		field: func(c *Config) any { return &c.Timeouts.StreamProgress },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.StreamProgress }),
+	},
+	{
+		Name: "timeouts.request", Doc: "How long a model call may take in all.", field: func(c *Config) any { return &c.Timeouts.Request },
+		check: positive(func(c *Config) time.Duration { return c.Timeouts.Request }),
+	},
+	{
 		Name: "timeouts.tool", Doc: "How long a tool call may take, unless the tool says otherwise.", field: func(c *Config) any { return &c.Timeouts.Tool },
 		check: positive(func(c *Config) time.Duration { return c.Timeouts.Tool }),
 	},

@@ -91,10 +91,12 @@ func newClient(c config.Config, p config.Provider, key, env string) llm.Model {
 	if p.Kind == config.OpenAI {
 		return openai.New(openai.Options{
 			APIKey: key, KeyEnv: env, BaseURL: p.BaseURL, IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
+			ProgressTimeout: c.Timeouts.StreamProgress, CallTimeout: c.Timeouts.Request,
 		})
 	}
 	return anthropic.New(anthropic.Options{
 		APIKey: key, KeyEnv: env, BaseURL: p.BaseURL, IdleTimeout: c.Timeouts.StreamIdle, HeaderTimeout: c.Timeouts.RequestHeaders,
+		ProgressTimeout: c.Timeouts.StreamProgress, CallTimeout: c.Timeouts.Request,
 	})
 }
 

@@ -19,6 +19,7 @@ const maxBlocks = 4096
 // answer puts the events of a stream together.
 type answer struct {
 	emit  func(llm.Delta)
+	came  func(n int) // bytes of content
 	start time.Time
 	first time.Duration
 
@@ -208,6 +209,7 @@ func (a *answer) extend(ev *event) error {
 		b.Signature += d.Signature
 	case "input_json_delta":
 		b.text = append(b.text, d.PartialJSON...)
+		a.came(len(d.PartialJSON))
 	}
 	return nil
 }
@@ -217,6 +219,7 @@ func (a *answer) add(b *block, kind llm.DeltaKind, text string) {
 		return
 	}
 	b.text = append(b.text, text...)
+	a.came(len(text))
 	a.say(llm.Delta{Kind: kind, Text: text})
 }
 

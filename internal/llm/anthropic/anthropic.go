@@ -12,6 +12,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -34,6 +35,10 @@ type Options struct {
 	HTTP *http.Client
 	// HeaderTimeout is how long the answer may take to begin; zero: DefaultHeaderTimeout.
 	HeaderTimeout time.Duration
+	// ProgressTimeout is how long a stream may bring next to no content, whatever else it brings; zero: exchange.DefaultProgress.
+	ProgressTimeout time.Duration
+	// CallTimeout is how long a call may take in all; zero: exchange.DefaultTotal.
+	CallTimeout time.Duration
 	// IdleTimeout is how long a stream may be silent; zero: DefaultIdleTimeout. The API sends a ping
 	// now and then while a model thinks.
 	IdleTimeout time.Duration
@@ -47,11 +52,10 @@ const (
 
 // Model answers through the Claude API.
 type Model struct {
-	client        anthropic.Client
-	key           exchange.Key
-	headerTimeout time.Duration
-	idleTimeout   time.Duration
-	encoder       encoder
+	client   anthropic.Client
+	key      exchange.Key
+	patience exchange.Patience
+	encoder  encoder
 }
 
 // New makes a model. The environment is not looked at: what counts is in o.
@@ -59,12 +63,6 @@ func New(o Options) *Model {
 	key := strings.TrimSpace(o.APIKey)
 	if o.HTTP == nil {
 		o.HTTP = exchange.NewClient()
-	}
-	if o.HeaderTimeout == 0 {
-		o.HeaderTimeout = DefaultHeaderTimeout
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = DefaultIdleTimeout
 	}
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
@@ -79,10 +77,12 @@ func New(o Options) *Model {
 		opts = append(opts, option.WithBaseURL(o.BaseURL))
 	}
 	return &Model{
-		client:        anthropic.NewClient(opts...),
-		key:           exchange.NewKey(key, o.KeyEnv),
-		headerTimeout: o.HeaderTimeout,
-		idleTimeout:   o.IdleTimeout,
+		client: anthropic.NewClient(opts...),
+		key:    exchange.NewKey(key, o.KeyEnv),
+		patience: exchange.Patience{
+			Header: cmp.Or(o.HeaderTimeout, DefaultHeaderTimeout), Idle: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),
+			Progress: cmp.Or(o.ProgressTimeout, exchange.DefaultProgress), Total: cmp.Or(o.CallTimeout, exchange.DefaultTotal),
+		},
 	}
 }
 
@@ -99,7 +99,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 		return llm.Response{}, m.badRequest(err)
 	}
 	defer c.end()
-	a := &answer{emit: emit, start: time.Now(), model: req.Model}
+	a := &answer{emit: emit, came: c.watch.Came, start: time.Now(), model: req.Model}
 	err = c.run(a)
 	switch {
 	case a.done && err == nil:

@@ -55,7 +55,7 @@ func (m *Model) outcome(c *call, a *answer, err error) (llm.Response, error) {
 	case c.res != nil && c.res.StatusCode >= 400:
 		return llm.Response{}, m.statusError(c.res, err)
 	case silence != nil:
-		return llm.Response{}, m.key.Error(&llm.Error{Class: td.Network, Err: silence})
+		return llm.Response{}, m.key.Error(silence)
 	}
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return llm.Response{}, m.key.Error(&llm.Error{Class: llm.ClassOfType(e.Type), Hint: hintOfType(e.Type), Err: e})

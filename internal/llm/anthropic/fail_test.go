@@ -204,3 +204,11 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		t.Errorf("%d connections for %d calls", fresh, n)
 	}
 }
+
+func TestDrips(t *testing.T) {
+	llmtest.WantsProgress(t, sseOf(evStart, evText), "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+		sseOf(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}`),
+		func(h *http.Client, progress, total time.Duration) llm.Model {
+			return New(Options{APIKey: testKey, HTTP: h, ProgressTimeout: progress, CallTimeout: total})
+		})
+}

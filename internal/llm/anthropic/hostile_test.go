@@ -135,7 +135,7 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add(sseOf(evStart, evTool, input(`{"a`), evClose, evCall, evStop))
 	f.Fuzz(func(t *testing.T, stream string) {
-		a := &answer{emit: func(llm.Delta) {}}
+		a := &answer{emit: func(llm.Delta) {}, came: func(int) {}}
 		var r llm.Response
 		err := a.read(strings.NewReader(stream), func() {})
 		switch kept, ok := a.cut(); {

@@ -132,7 +132,7 @@ func TestWatch(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := NewWatch(t.Context(), header, idle)
+				w := NewWatch(t.Context(), Patience{Header: header, Idle: idle, Progress: time.Hour, Total: time.Hour})
 				defer w.End()
 				res := &http.Response{Body: &slow{w.Context(), c.pause, 20}}
 				w.Over(res)
@@ -142,7 +142,7 @@ func TestWatch(t *testing.T) {
 				raw, err := io.ReadAll(res.Body)
 				got := ""
 				if s := w.Silence(); s != nil {
-					got = s.Error()
+					got = s.Err.Error()
 				}
 				if got != c.want || (err == nil) != (c.want == "") {
 					t.Errorf("%d bytes, %v, silence %q, want %q", len(raw), err, got, c.want)
@@ -151,7 +151,7 @@ func TestWatch(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := NewWatch(t.Context(), header, idle)
+		w := NewWatch(t.Context(), Patience{Header: header, Idle: idle, Progress: time.Hour, Total: time.Hour})
 		defer w.End()
 		begun := time.Now()
 		<-w.Context().Done()
@@ -167,7 +167,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 func (zeros) Close() error               { return nil }
 
 func TestEndlessAnswer(t *testing.T) {
-	w := NewWatch(t.Context(), time.Minute, time.Minute)
+	w := NewWatch(t.Context(), Patience{Header: time.Minute, Idle: time.Minute, Progress: time.Minute, Total: time.Minute})
 	defer w.End()
 	res := &http.Response{Body: zeros{}}
 	w.Over(res)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,6 +184,10 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 		pause(ctx, p.Fault.Silence)
 		return
 	}
+	if p.Fault != nil && p.Fault.Drip != 0 {
+		s.drip(ctx, w, p)
+		return
+	}
 	if p.Fault != nil && p.Fault.Garbage {
 		s.mu.Lock()
 		for _, u := range p.Message.ToolUses() {
@@ -209,6 +214,24 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 		}
 	}
 	_ = flush()
+}
+
+// drip begins an answer and then sends signs of life only: comments, and a letter now and then.
+func (s *Server) drip(ctx context.Context, w http.ResponseWriter, p rehearsal.Play) {
+	p.Message = td.Message{Role: td.Assistant, Blocks: []td.Block{{Type: td.TextBlock, Text: strings.Repeat("d", 1000)}}}
+	p.Pace.Size = 1
+	for _, f := range s.protocol.frames(p) {
+		for range 10 {
+			if _, err := io.WriteString(w, ": still here\n\n"); err != nil || ctx.Err() != nil {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+			pause(ctx, p.Fault.Drip)
+		}
+		if _, err := w.Write(f.Bytes); err != nil {
+			return
+		}
+	}
 }
 
 func pause(ctx context.Context, d time.Duration) {

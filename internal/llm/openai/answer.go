@@ -16,6 +16,7 @@ import (
 // answer puts the chunks of a stream together.
 type answer struct {
 	emit  func(llm.Delta)
+	came  func(n int) // bytes of content
 	start time.Time
 	first time.Duration
 
@@ -111,6 +112,7 @@ func (a *answer) take(c *choice) error {
 		if err != nil {
 			return err
 		}
+		a.came(len(c.Delta.Calls[i].Function.Arguments))
 		if begun != "" {
 			a.say(llm.Delta{Kind: llm.ToolDelta, Text: begun})
 		}
@@ -129,6 +131,7 @@ func (a *answer) add(to *[]byte, kind llm.DeltaKind, text string) {
 		return
 	}
 	*to = append(*to, text...)
+	a.came(len(text))
 	a.say(llm.Delta{Kind: kind, Text: text})
 }
 

@@ -32,7 +32,7 @@ func (m *Model) newCall(ctx context.Context, req llm.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &call{model: m, body: b, watch: exchange.NewWatch(ctx, m.headerTimeout, m.idleTimeout)}, nil
+	return &call{model: m, body: b, watch: exchange.NewWatch(ctx, m.patience)}, nil
 }
 
 func (c *call) end() { c.watch.End() }

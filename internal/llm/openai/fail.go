@@ -86,7 +86,7 @@ func (c *call) judge(err error) *llm.Error {
 	case c.res != nil && c.res.StatusCode >= 400:
 		return statusError(c.res, c.said)
 	case silence != nil:
-		return &llm.Error{Class: td.Network, Err: silence}
+		return silence
 	case isSaid:
 		return said.failure()
 	case errors.Is(err, errNotAStream):

@@ -297,3 +297,10 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		t.Errorf("%d connections for %d calls", fresh, n)
 	}
 }
+
+func TestDrips(t *testing.T) {
+	llmtest.WantsProgress(t, sseOf(evRole), sseOf(evRole), sseOf(`{"choices":[{"index":0,"delta":{"content":"x"}}]}`),
+		func(h *http.Client, progress, total time.Duration) llm.Model {
+			return New(Options{APIKey: testKey, HTTP: h, ProgressTimeout: progress, CallTimeout: total})
+		})
+}

@@ -144,7 +144,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(sseOf(`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"A","arguments":{"x":"`+"\xff"+`"}}}]}}]}`, evCalls, evCount, evDone))
 	f.Add("error: {\"code\":500,\"message\":\"m\"}\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
-		a := &answer{emit: func(llm.Delta) {}}
+		a := &answer{emit: func(llm.Delta) {}, came: func(int) {}}
 		if err := a.read(strings.NewReader(stream), func(time.Duration) {}); err != nil || !a.done {
 			return
 		}

@@ -18,6 +18,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -41,6 +42,10 @@ type Options struct {
 	HTTP *http.Client
 	// HeaderTimeout is how long the answer may take to begin; zero: DefaultHeaderTimeout.
 	HeaderTimeout time.Duration
+	// ProgressTimeout is how long a stream may bring next to no content, whatever else it brings; zero: exchange.DefaultProgress.
+	ProgressTimeout time.Duration
+	// CallTimeout is how long a call may take in all; zero: exchange.DefaultTotal.
+	CallTimeout time.Duration
 	// IdleTimeout is how long a stream may be silent; zero: DefaultIdleTimeout.
 	IdleTimeout time.Duration
 }
@@ -65,11 +70,10 @@ const defaultBaseURL = "https://api.openai.com/v1"
 
 // Model answers through the Chat Completions API.
 type Model struct {
-	client        openai.Client
-	encoder       encoder
-	key           exchange.Key
-	headerTimeout time.Duration
-	idleTimeout   time.Duration
+	client   openai.Client
+	encoder  encoder
+	key      exchange.Key
+	patience exchange.Patience
 }
 
 // New makes a model. The environment is not looked at: what counts is in o.
@@ -81,12 +85,6 @@ func New(o Options) *Model {
 	if o.HTTP == nil {
 		o.HTTP = exchange.NewClient()
 	}
-	if o.HeaderTimeout == 0 {
-		o.HeaderTimeout = DefaultHeaderTimeout
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = DefaultIdleTimeout
-	}
 	return &Model{
 		// Not openai.NewClient: it would take headers, an account and a key from the environment.
 		client: openai.Client{Options: []option.RequestOption{
@@ -97,10 +95,12 @@ func New(o Options) *Model {
 			option.WithHeader("Content-Type", "application/json"),
 			option.WithHeader("Accept", "text/event-stream"),
 		}},
-		encoder:       encoder{limit: limitOf(o.BaseURL)},
-		key:           exchange.NewKey(key, o.KeyEnv),
-		headerTimeout: o.HeaderTimeout,
-		idleTimeout:   o.IdleTimeout,
+		encoder: encoder{limit: limitOf(o.BaseURL)},
+		key:     exchange.NewKey(key, o.KeyEnv),
+		patience: exchange.Patience{
+			Header: cmp.Or(o.HeaderTimeout, DefaultHeaderTimeout), Idle: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),
+			Progress: cmp.Or(o.ProgressTimeout, exchange.DefaultProgress), Total: cmp.Or(o.CallTimeout, exchange.DefaultTotal),
+		},
 	}
 }
 
@@ -130,7 +130,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 		return llm.Response{}, m.key.Error(badRequest(err))
 	}
 	defer c.end()
-	a := &answer{emit: emit, start: time.Now(), model: req.Model}
+	a := &answer{emit: emit, came: c.watch.Came, start: time.Now(), model: req.Model}
 	err = c.run(a)
 	switch {
 	case a.done && err == nil:

@@ -109,6 +109,11 @@ func (d *dealer) deal(p Play) (llm.Response, error) {
 				return llm.Response{}, err
 			}
 			return llm.Response{}, &llm.Error{Class: td.Network, Err: fmt.Errorf("the rehearsal was silent for %v", f.Silence)}
+		case f.Drip != 0: // nobody watches over a rehearsal: it gives up by itself
+			if err := d.wait(f.Drip); err != nil {
+				return llm.Response{}, err
+			}
+			return llm.Response{}, &llm.Error{Class: td.Network, Err: errors.New("the answer did not get on: the rehearsal script plays this failure")}
 		case f.Type != "":
 			left = letters(message) / 2
 		case f.Cut != nil:

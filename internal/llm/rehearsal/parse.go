@@ -220,6 +220,7 @@ func parseFault(n ast.Node) (Fault, error) {
 		"retry_after": duration(&f.RetryAfter),
 		"error":       one(text(&f.Type)),
 		"silence":     one(duration(&f.Silence)),
+		"drip":        one(duration(&f.Drip)),
 		"too_long":    one(number(&f.TooLong, 1, 1<<40)),
 		"garbage": one(func(n ast.Node) error {
 			b, ok := n.(*ast.BoolNode)
@@ -237,10 +238,10 @@ func parseFault(n ast.Node) (Fault, error) {
 	switch {
 	case err != nil:
 	case kinds != 1:
-		err = at(n, "a fault is one of status, error, cut, garbage, silence and too_long")
+		err = at(n, "a fault is one of status, error, cut, garbage, silence, drip and too_long")
 	case f.RetryAfter != 0 && f.Status == 0:
 		err = at(n, "retry_after goes with a status")
-	case f.Silence == 0 && f.Status == 0 && f.Type == "" && f.Cut == nil && !f.Garbage && f.TooLong == 0:
+	case f.Silence == 0 && f.Drip == 0 && f.Status == 0 && f.Type == "" && f.Cut == nil && !f.Garbage && f.TooLong == 0:
 		err = at(n, "a fault needs a value")
 	}
 	return f, err

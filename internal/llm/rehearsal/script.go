@@ -63,6 +63,7 @@ type Fault struct {
 	Cut        *int          // the stream ends after so many characters of text
 	Garbage    bool          // the input of the tool calls is not JSON
 	Silence    time.Duration // nothing comes for so long, then the call has failed
+	Drip       time.Duration // signs of life come at this distance, and never an answer
 	TooLong    int64         // a request of more tokens than this is over the window; a smaller one is answered
 }
 
