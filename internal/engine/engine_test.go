@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 
 	"taskdaemon/internal/coord"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/scheduler"
 	"taskdaemon/internal/store/mem"
@@ -35,6 +37,9 @@ type script struct {
 func (s *script) Provider() string { return "script" }
 
 func (s *script) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+	if err := llm.Check(req); err != nil {
+		return llm.Response{}, &llm.Error{Class: td.BadRequest, Err: fmt.Errorf("no provider takes this request: %w", err)}
+	}
 	s.mu.Lock()
 	s.requests = append(s.requests, req)
 	n := len(s.requests) - 1
@@ -42,17 +47,26 @@ func (s *script) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta))
 	if n >= len(s.plays) {
 		end := calls("Complete", `{"summary":"the script ended"}`)
 		end.Usage = td.Usage{Input: 1, Output: 1} // next to nothing, but said
-		return end, nil
+		return apart(end, req, n), nil
 	}
 	switch p := s.plays[n].(type) {
 	case llm.Response:
-		return p, nil
+		return apart(p, req, n), nil
 	case error:
 		return llm.Response{}, p
 	case func(context.Context) (llm.Response, error):
-		return p(ctx)
+		r, err := p(ctx)
+		return apart(r, req, n), err
 	}
 	panic(fmt.Sprintf("play %d is a %T", n, s.plays[n]))
+}
+
+// apart gives calls an id of their own, as providers do, where an answer is played twice.
+func apart(r llm.Response, req llm.Request, n int) llm.Response {
+	r.Message.Blocks = slices.Clone(r.Message.Blocks)
+	next := 0
+	exchange.Renew(&r, req.Messages, func() string { next++; return fmt.Sprintf("u%d-%d", n, next) })
+	return r
 }
 
 func says(text string, stop td.StopReason) llm.Response {

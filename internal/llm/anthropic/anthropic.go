@@ -14,6 +14,7 @@ package anthropic
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"net/http"
 	"strings"
 	"time"
@@ -104,6 +105,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	switch {
 	case a.done && err == nil:
 		r := a.response()
+		exchange.Renew(&r, req.Messages, func() string { return "toolu_" + rand.Text() })
 		r.Limits = c.limits
 		return r, nil
 	case ctx.Err() != nil:

@@ -37,6 +37,9 @@ type front struct {
 
 func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
 	var b exchange.Body
+	if budgets(req.Model) && amidst(req.Messages) {
+		req.Thinking = 0
+	}
 	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Thinking, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
 		return encodeFront(req)
 	})
@@ -65,6 +68,28 @@ func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
 	b.Add([]byte("]}"))
 	return b, nil
 }
+
+// amidst reports whether the conversation stands in the midst of a turn that was begun without thinking: by another model, or
+// before thinking was switched on. The API takes no budget for thinking until that turn has ended.
+func amidst(messages []td.Message) bool {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role != td.Assistant {
+			continue
+		}
+		if len(messages[i].ToolUses()) == 0 {
+			return false
+		}
+		for _, block := range messages[i].Blocks {
+			if sent := appendBlock(nil, block); len(sent) > 0 {
+				return block.Type != td.ThinkingBlock && block.Type != td.RedactedThinkingBlock
+			}
+		}
+	}
+	return false
+}
+
+// maxName bounds the names of tools and the ids of calls.
+const maxName = 128
 
 func lastTwoOfUser(messages []td.Message) []int {
 	var found []int
@@ -219,17 +244,20 @@ func appendBlock(b []byte, block td.Block) []byte {
 		b = exchange.AppendString(b, block.Data)
 	case td.ToolUseBlock:
 		b = append(b, `{"type":"tool_use","id":`...)
-		b = exchange.AppendString(b, block.ID)
+		b = exchange.AppendString(b, exchange.Named(block.ID, maxName))
 		b = append(b, `,"name":`...)
-		b = exchange.AppendString(b, block.Name)
+		b = exchange.AppendString(b, exchange.Named(block.Name, maxName))
 		b = append(b, `,"input":`...)
 		b = appendInput(b, block)
 	case td.ToolResultBlock:
 		b = append(b, `{"type":"tool_result","tool_use_id":`...)
-		b = exchange.AppendString(b, block.ID)
-		if block.Text != "" {
+		b = exchange.AppendString(b, exchange.Named(block.ID, maxName))
+		switch text := block.Text; {
+		case !exchange.Blank(text):
 			b = append(b, `,"content":`...)
-			b = exchange.AppendString(b, block.Text)
+			b = exchange.AppendString(b, text)
+		case block.IsError: // the API refuses an error without a word
+			b = append(b, `,"content":"(nothing)"`...)
 		}
 		if block.IsError {
 			b = append(b, `,"is_error":true`...)

@@ -65,7 +65,7 @@ func TestEncode(t *testing.T) {
 		`{"role":"user","content":[{"type":"text","text":"one"}]},` +
 		`{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"redacted_thinking","data":"d1"},` +
 		`{"type":"tool_use","id":"t1","name":"A","input":{"x":"\u003c\u0026\u003e"}},{"type":"tool_use","id":"t2","name":"B","input":{}}]},` +
-		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"fine"},{"type":"tool_result","tool_use_id":"t2","is_error":true},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"fine"},{"type":"tool_result","tool_use_id":"t2","content":"(nothing)","is_error":true},` +
 		`{"type":"text","text":"and hurry","cache_control":{"type":"ephemeral"}}]},` +
 		`{"role":"assistant","content":[{"type":"text","text":"(nothing)"}]},` +
 		`{"role":"user","content":[{"type":"text","text":"end\u0000` + "\ufffd" + `","cache_control":{"type":"ephemeral"}}]}]}`

@@ -61,7 +61,7 @@ func TestChatServerRefusesWhatTheAPIWould(t *testing.T) {
 		{"blank content", request(`{"role":"user","content":" "}`), "content"},
 		{"no content", request(`{"role":"user"}`), "content"},
 		{"calls of a user", request(strings.Replace(call, "assistant", "user", 1)), "not allowed"},
-		{"call without id", request(user, strings.Replace(call, `"id":"t"`, `"id":""`, 1)), "needs an id"},
+		{"call without id", request(user, strings.Replace(call, `"id":"t"`, `"id":""`, 1)), "must be unique"},
 		{"arguments are no object", request(user, strings.Replace(call, `"{}"`, `"[]"`, 1)), "object in a string"},
 		{"no result", request(user, call, result, user), "did not have response"},
 		{"no result at the end", request(user, call, result), "results for all"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,6 +48,12 @@ type chatCall struct {
 	} `json:"function"`
 }
 
+// How OpenAI wants ids of calls and names of functions.
+var (
+	chatID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,40}$`)
+	chatName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+)
+
 func readChat(raw []byte) (llm.Request, error) {
 	var r chatRequest
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -73,7 +80,7 @@ func readChat(raw []byte) (llm.Request, error) {
 		if err := json.Unmarshal(t.Function.Parameters, &schema); err != nil || schema.Properties == nil {
 			return req, fmt.Errorf("invalid schema for function %q: object schema missing properties", t.Function.Name)
 		}
-		if t.Type != "function" || t.Function.Name == "" {
+		if t.Type != "function" || !chatName.MatchString(t.Function.Name) {
 			return req, fmt.Errorf("tools: a tool is a function with a name")
 		}
 		req.Tools = append(req.Tools, llm.Tool{Name: t.Function.Name, Description: t.Function.Description, Schema: t.Function.Parameters})
@@ -94,6 +101,7 @@ func readChat(raw []byte) (llm.Request, error) {
 type chatReader struct {
 	req   *llm.Request
 	began bool
+	ids   map[string]bool
 	open  []string // ids of tool calls without a result
 }
 
@@ -139,7 +147,14 @@ func (c *chatReader) answer(m chatMessage) error {
 	}
 	for _, call := range m.Calls {
 		input := json.RawMessage(call.Function.Arguments)
-		if call.ID == "" || call.Type != "function" || call.Function.Name == "" || !json.Valid(input) || input[0] != '{' {
+		if !chatID.MatchString(call.ID) || !chatName.MatchString(call.Function.Name) || c.ids[call.ID] {
+			return fmt.Errorf("tool_calls: the id %q must be unique and match %s, the name %q %s", call.ID, chatID, call.Function.Name, chatName)
+		}
+		if c.ids == nil {
+			c.ids = map[string]bool{}
+		}
+		c.ids[call.ID] = true
+		if call.Type != "function" || !json.Valid(input) || input[0] != '{' {
 			return fmt.Errorf("tool_calls: a call needs an id, a name and an object in a string: %+v", call)
 		}
 		c.open = append(c.open, call.ID)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -50,8 +52,20 @@ type apiBlock struct {
 	Cache     *apiCache       `json:"cache_control"`
 }
 
+// allowed is how the API wants names of tools and ids of calls.
+var allowed = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+
 // readRequest reads a request as strictly as the API does, so that a client that passes here has a
-// chance there.
+// chance there. The rules are those of the API's reference and of what it is known to refuse:
+//
+//   - a model, max_tokens, at least one message; the first is the user's, and the roles take turns
+//   - thinking with a budget of at least 1024 and less than max_tokens; then the newest answer, if it calls tools, begins
+//     with thinking; without thinking it does not end the conversation with any
+//   - names of tools, each once, and ids of calls, each once, of letters, digits, _ and -
+//   - an input_schema is that of an object
+//   - every tool_use has its tool_result in the next message, before anything else; one that is an error says something
+//   - no blank text, no thinking without its signature, no whitespace at the end of an answer that is to go on
+//   - at most 4 cache marks, none of them on thinking
 func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 	var r apiRequest
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -70,21 +84,30 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 		return r, nil, fmt.Errorf("messages: at least one message is required")
 	case r.Thinking != nil && r.Thinking.Type == "enabled" && (r.Thinking.Budget < 1024 || r.Thinking.Budget >= r.MaxTokens):
 		return r, nil, fmt.Errorf("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
+	case r.Thinking != nil && r.Thinking.Type != "enabled" && (r.Thinking.Type != "adaptive" || r.Thinking.Budget != 0):
+		return r, nil, fmt.Errorf("thinking.type: %q with a budget of %d is not allowed", r.Thinking.Type, r.Thinking.Budget)
 	}
 	marks := 0
 	for _, b := range r.System {
 		marks += count(b.Cache)
 	}
+	names := map[string]bool{}
 	for _, t := range r.Tools {
 		marks += count(t.Cache)
-		if !bytes.HasPrefix(bytes.TrimSpace(t.InputSchema), []byte("{")) {
+		var schema struct{ Type string }
+		switch err := json.Unmarshal(t.InputSchema, &schema); {
+		case err != nil || schema.Type != "object":
 			return r, nil, fmt.Errorf("tools.%s.input_schema: must be an object", t.Name)
+		case !allowed.MatchString(t.Name) || names[t.Name]:
+			return r, nil, fmt.Errorf("tools.%q.name: must be unique and match %s", t.Name, allowed)
 		}
+		names[t.Name] = true
 	}
 	messages := make([]td.Message, len(r.Messages))
 	var open map[string]bool // tool calls without a result
+	ids := map[string]bool{}
 	for i, m := range r.Messages {
-		if m.Role != "user" && m.Role != "assistant" || i == 0 && m.Role != "user" {
+		if m.Role != "user" && m.Role != "assistant" || i == 0 && m.Role != "user" || i > 0 && m.Role == r.Messages[i-1].Role {
 			return r, nil, fmt.Errorf("messages.%d.role: %q is not allowed here", i, m.Role)
 		}
 		if len(m.Content) == 0 {
@@ -100,7 +123,14 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 			}
 			switch block.Type {
 			case td.ToolUseBlock:
-				next[block.ID] = true
+				if m.Role != "assistant" || ids[block.ID] || !allowed.MatchString(block.ID) || !allowed.MatchString(block.Name) {
+					return r, nil, fmt.Errorf("messages.%d.content.%d: tool_use %q of %q: ids must be unique, and match %s like names", i, j, block.Name, block.ID, allowed)
+				}
+				next[block.ID], ids[block.ID] = true, true
+			case td.ThinkingBlock, td.RedactedThinkingBlock:
+				if m.Role != "assistant" || b.Cache != nil {
+					return r, nil, fmt.Errorf("messages.%d.content.%d: thinking is not allowed here, nor a mark on it", i, j)
+				}
 			case td.ToolResultBlock:
 				if !open[block.ID] {
 					return r, nil, fmt.Errorf("messages.%d.content.%d: unexpected tool_use_id %q", i, j, block.ID)
@@ -117,10 +147,40 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 		}
 		open = next
 	}
+	for id := range open {
+		return r, nil, fmt.Errorf("messages: tool_use %q without a tool_result", id)
+	}
+	if err := r.turn(); err != nil {
+		return r, nil, err
+	}
 	if marks > 4 {
 		return r, nil, fmt.Errorf("a maximum of 4 blocks with cache_control may be provided, found %d", marks)
 	}
 	return r, messages, nil
+}
+
+// turn checks the newest answer.
+func (r *apiRequest) turn() error {
+	last := len(r.Messages) - 1
+	i := last
+	for i >= 0 && r.Messages[i].Role != "assistant" {
+		i--
+	}
+	if i < 0 {
+		return nil
+	}
+	content := r.Messages[i].Content
+	thinks := func(b apiBlock) bool { return b.Type == "thinking" || b.Type == "redacted_thinking" }
+	calls := slices.ContainsFunc(content, func(b apiBlock) bool { return b.Type == "tool_use" })
+	switch end := content[len(content)-1]; {
+	case r.Thinking != nil && r.Thinking.Type == "enabled" && calls && !thinks(content[0]):
+		return fmt.Errorf("messages.%d.content.0.type: expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block", i, content[0].Type)
+	case i == last && end.Type == "text" && strings.TrimRight(end.Text, " \t\n") != end.Text:
+		return fmt.Errorf("messages: final assistant content cannot end with trailing whitespace")
+	case i == last && r.Thinking == nil && slices.ContainsFunc(content, thinks):
+		return fmt.Errorf("messages.%d: when `thinking` is disabled, an `assistant` message in the final position cannot contain `thinking`", i)
+	}
+	return nil
 }
 
 func count(c *apiCache) int {
@@ -151,6 +211,9 @@ func (b apiBlock) block() (td.Block, error) {
 		}
 		out.ID, out.Name, out.Input = b.ID, b.Name, b.Input
 	case td.ToolResultBlock:
+		if b.IsError && b.Content == "" {
+			return out, fmt.Errorf("tool_result: content cannot be empty if `is_error` is true")
+		}
 		out.ID, out.Text, out.IsError = b.ToolUseID, b.Content, b.IsError
 	default:
 		return out, fmt.Errorf("type: %q is not allowed", b.Type)

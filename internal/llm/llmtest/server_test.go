@@ -50,8 +50,11 @@ func TestServerRefusesWhatTheAPIWould(t *testing.T) {
 	const (
 		user   = `{"role":"user","content":[{"type":"text","text":"a"}]}`
 		call   = `{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"A","input":{}}]}`
+		said   = `{"role":"assistant","content":[{"type":"text","text":"b"}]}`
 		result = `{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"r"}]}`
 	)
+	const thinking = `{"model":"m","max_tokens":2000,"stream":true,"thinking":{"type":"enabled","budget_tokens":1024},"messages":[MESSAGES]}`
+	const tool = `{"name":"A","input_schema":{"type":"object"}}`
 	mark := `{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}`
 	for _, c := range []struct{ name, body, want string }{
 		{"good", request(user), ""},
@@ -68,9 +71,21 @@ func TestServerRefusesWhatTheAPIWould(t *testing.T) {
 		{"unsealed thinking", request(user + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]}`), "signature"},
 		{"input is no object", request(user + "," + strings.Replace(call, `{}`, `[]`, 1)), "valid dictionary"},
 		{"no result", request(user + "," + call + "," + user), "without a tool_result"},
-		{"result of nothing", request(user + "," + result), "unexpected tool_use_id"},
+		{"result of nothing", request(user + "," + said + "," + result), "unexpected tool_use_id"},
 		{"text before the result", request(user + "," + call + "," + strings.Replace(result, `[`, `[{"type":"text","text":"x"},`, 1)), "must come first"},
-		{"five breakpoints", request(strings.Repeat(mark+",", 4) + mark), "maximum of 4"},
+		{"five breakpoints", request(strings.Repeat(mark+","+said+",", 4) + mark), "maximum of 4"},
+		{"no turns", request(user + "," + user), "not allowed here"},
+		{"no result at the end", request(user + "," + call), "without a tool_result"},
+		{"one id twice", request(user + "," + call + "," + result + "," + call + "," + result), "must be unique"},
+		{"an id of another provider", request(user + "," + strings.Replace(call, `"t"`, `"functions.A:0"`, 1)), "must be unique, and match"},
+		{"a name with a dot", request(user + "," + strings.Replace(call, `"A"`, `"functions.A"`, 1)), "like names"},
+		{"an error without a word", request(user + "," + call + "," + strings.Replace(result, `"content":"r"`, `"is_error":true`, 1)), "cannot be empty"},
+		{"thinking in the midst of a turn", strings.Replace(thinking, "MESSAGES", user+","+call+","+result, 1), "must start with a thinking block"},
+		{"thinking from the next turn on", strings.Replace(thinking, "MESSAGES", user+","+call+","+result+","+said+","+user, 1), ""},
+		{"an answer that goes on after a blank", request(user + "," + strings.Replace(said, `"b"`, `"b "`, 1)), "trailing whitespace"},
+		{"a marked thought", request(user + `,{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s","cache_control":{"type":"ephemeral"}}]}`), "nor a mark"},
+		{"adaptive with a budget", strings.Replace(strings.Replace(thinking, "enabled", "adaptive", 1), "MESSAGES", user, 1), "thinking.type"},
+		{"tools of one name", `{"model":"m","max_tokens":1,"stream":true,"tools":[` + tool + `,` + tool + `],"messages":[` + user + `]}`, "must be unique"},
 		{"budget over max", `{"model":"m","max_tokens":2000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000},"messages":[` + user + `]}`, "budget_tokens"},
 		{"schema is no object", `{"model":"m","max_tokens":1,"stream":true,"tools":[{"name":"A","input_schema":1}],"messages":[` + user + `]}`, "input_schema"},
 	} {

@@ -47,6 +47,7 @@ func Run(t *testing.T, newModel func(t *testing.T, script *rehearsal.Script) llm
 	} else {
 		t.Run("CutText", func(t *testing.T) { testCutText(t, start) })
 	}
+	t.Run("Foreign", func(t *testing.T) { testForeign(t, start) })
 	t.Run("Cancel", func(t *testing.T) { testCancel(t, start) })
 	t.Run("Concurrent", func(t *testing.T) { testConcurrent(t, start) })
 }
@@ -318,4 +319,28 @@ func testConcurrent(t *testing.T, start starter) {
 		})
 	}
 	wg.Wait()
+}
+
+// testForeign goes on with a conversation that another provider's model began: with ids and names that this one would not give, thoughts
+// that it has not sealed, an error without a word, and thinking switched on in the midst of a turn.
+func testForeign(t *testing.T, start starter) {
+	talk := start(t, "turns: [{text: a}, {text: b}, {text: c}]")
+	talk.req.Model, talk.req.Thinking, talk.req.MaxTokens = "claude-sonnet-4-5", 2048, 4096
+	use := func(id, name string) td.Block {
+		return td.Block{Type: td.ToolUseBlock, ID: id, Name: name, Input: json.RawMessage(`{}`)}
+	}
+	long := strings.Repeat("long", 50)
+	talk.req.Messages = []td.Message{
+		{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: "do it"}}},
+		{Role: td.Assistant, Blocks: []td.Block{
+			{Type: td.ThinkingBlock, Text: "not sealed"}, {Type: td.TextBlock, Text: " "}, use("functions.Look:0", "functions.Look"), use("functions.Look:1", "Look"), use(long, long),
+		}},
+		{Role: td.User, Blocks: []td.Block{
+			{Type: td.ToolResultBlock, ID: "functions.Look:0", IsError: true}, {Type: td.ToolResultBlock, ID: "functions.Look:1", Text: " "}, {Type: td.ToolResultBlock, ID: long},
+		}},
+	}
+	r, err := talk.model.Stream(t.Context(), talk.req, nil)
+	if err != nil || r.Message.Text() != "b" {
+		t.Errorf("%q, %v", r.Message.Text(), err)
+	}
 }

@@ -199,29 +199,10 @@ func (a *answer) response(conversation []td.Message) llm.Response {
 	if len(a.text) > 0 {
 		m.Blocks = append(m.Blocks, td.Block{Type: td.TextBlock, Text: string(a.text)})
 	}
-	if len(a.calls.list) > 0 {
-		used := ids(conversation)
-		for _, c := range a.calls.list {
-			if !exchange.Word(c.id) || used[c.id] {
-				c.id = "call_" + rand.Text()
-			}
-			used[c.id] = true
-			m.Blocks = append(m.Blocks, c.block())
-		}
+	for _, c := range a.calls.list {
+		m.Blocks = append(m.Blocks, c.block())
 	}
-	return llm.Response{Message: m, StopReason: a.stop, Model: a.model, Usage: a.usage, FirstToken: a.first}
-}
-
-// ids are those of the tool calls in a conversation. Some servers count from zero in every answer; a
-// conversation that is handed to another model must have each id once.
-func ids(conversation []td.Message) map[string]bool {
-	used := map[string]bool{}
-	for _, m := range conversation {
-		for _, b := range m.Blocks {
-			if b.Type == td.ToolUseBlock {
-				used[b.ID] = true
-			}
-		}
-	}
-	return used
+	r := llm.Response{Message: m, StopReason: a.stop, Model: a.model, Usage: a.usage, FirstToken: a.first}
+	exchange.Renew(&r, conversation, func() string { return "call_" + rand.Text() })
+	return r
 }

@@ -12,6 +12,12 @@ import (
 	"taskdaemon/internal/td"
 )
 
+// OpenAI's limits of an id of a call and of a name of a tool.
+const (
+	maxID   = 40
+	maxName = 64
+)
+
 // encoder makes the bodies of requests. What many calls begin with it makes once.
 type encoder struct {
 	limit   limit
@@ -146,7 +152,7 @@ func encodeMessage(b []byte, m td.Message) ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, `{"role":"tool","tool_call_id":`...)
-		b = exchange.AppendString(b, block.ID)
+		b = exchange.AppendString(b, exchange.Named(block.ID, maxID))
 		b = append(b, `,"content":`...)
 		b = exchange.AppendString(b, resultOf(block))
 		b = append(b, '}')
@@ -189,9 +195,9 @@ func appendAnswer(b []byte, m td.Message) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"id":`...)
-		b = exchange.AppendString(b, u.ID)
+		b = exchange.AppendString(b, exchange.Named(u.ID, maxID))
 		b = append(b, `,"type":"function","function":{"name":`...)
-		b = exchange.AppendString(b, u.Name)
+		b = exchange.AppendString(b, exchange.Named(u.Name, maxName))
 		b = append(b, `,"arguments":`...)
 		b = exchange.AppendString(b, arguments(u))
 		b = append(b, `}}`...)

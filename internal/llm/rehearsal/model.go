@@ -78,6 +78,9 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	if err != nil {
 		return llm.Response{}, &llm.Error{Class: td.BadRequest, Hint: td.HintOf(err), Err: err}
 	}
+	if err := llm.Check(req); err != nil {
+		return llm.Response{}, &llm.Error{Class: td.BadRequest, Err: fmt.Errorf("every provider would refuse this request: %w", err)}
+	}
 	d := &dealer{ctx: ctx, emit: emit, start: time.Now()}
 	return d.deal(s.Play(req))
 }
