@@ -117,6 +117,9 @@ func (o prdCreateOptions) read() (in api.CreatePRD, tasks []api.PlanTask, script
 		default:
 			*f.into, err = readFile(f.path)
 		}
+		if err == nil && f.flag == "rehearse" {
+			err = notEmpty(f.path, script)
+		}
 		if err != nil {
 			return in, nil, "", fmt.Errorf("--%s: %w", f.flag, err)
 		}

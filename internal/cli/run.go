@@ -139,7 +139,7 @@ func (o *runOptions) read() (err error) {
 		}
 	}
 	if o.rehearse != "" {
-		if o.in.Rehearsal, err = readFile(o.rehearse); err != nil {
+		if o.in.Rehearsal, err = readScript(o.rehearse); err != nil {
 			return err
 		}
 	}

@@ -176,7 +176,7 @@ func (o taskAddOptions) request() (api.AddTask, error) {
 		}
 	}
 	if o.rehearse != "" {
-		raw, err := readFile(o.rehearse)
+		raw, err := readScript(o.rehearse)
 		if err != nil {
 			return in, err
 		}
@@ -204,6 +204,22 @@ func (o taskAddOptions) prompt() (string, error) {
 		return "", td.Errorf(td.Invalid, "there is no prompt").WithHint(`taskdaemon task add "what to do"`)
 	}
 	return strings.Join(o.words, " "), nil
+}
+
+// readScript reads a rehearsal script. Without one a model would be called, and paid.
+func readScript(path string) (string, error) {
+	script, err := readFile(path)
+	if err != nil {
+		return "", err
+	}
+	return script, notEmpty(path, script)
+}
+
+func notEmpty(path, script string) error {
+	if strings.TrimSpace(script) == "" {
+		return td.Errorf(td.Invalid, "the rehearsal script %s is empty: it needs turns", path).WithHint("see docs/rehearsal.md, or leave --rehearse out to call the model")
+	}
+	return nil
 }
 
 func readFile(path string) (string, error) {

@@ -204,3 +204,13 @@ func TestBadFallbackEndsNoOutage(t *testing.T) {
 		b.until(id, td.Completed)
 	})
 }
+
+// A small model that does not keep to what it was asked for fills no journal.
+func TestSideAnswerIsBounded(t *testing.T) {
+	play(t, []any{says(strings.Repeat("é", 10<<20), td.EndTurn)}, func(s *td.Spec, _ *Options) { s.Mode = td.Interactive }, func(b *bench, id td.TaskID) {
+		out, err := b.engine.Aside(t.Context(), b.task(id), "", "sum it up", 100)
+		if err != nil || len(out.Text) > 2000 || !strings.HasSuffix(out.Text, "longer than asked for]") {
+			t.Errorf("%d bytes, %v", len(out.Text), err)
+		}
+	})
+}

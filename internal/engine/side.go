@@ -58,7 +58,7 @@ func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, ma
 			fpSideAnswered.Hit()
 			paid := e.billed(model, &resp, window.Tokens(system+prompt))
 			return td.SideResult{
-				Text: resp.Message.Text(), Model: resp.Model, Usage: resp.Usage,
+				Text: atMost(resp.Message.Text(), maxTokens*bytesOfToken), Model: resp.Model, Usage: resp.Usage,
 				Cost: paid.cost, Unpriced: paid.unpriced, Estimated: paid.estimated, Replayed: resp.Replayed,
 			}, nil
 		}
@@ -76,6 +76,17 @@ func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, ma
 			return td.SideResult{}, context.Cause(ctx)
 		}
 	}
+}
+
+// bytesOfToken is more than a token ever stands for, on average over a text.
+const bytesOfToken = 16
+
+// atMost is the beginning of a text: a server that does not keep to max_tokens fills no journal.
+func atMost(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "\n[cut: the answer was longer than asked for]"
 }
 
 func (e *Engine) smallModel(t td.Task) string {

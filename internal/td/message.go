@@ -88,6 +88,19 @@ func (u Usage) Add(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Output + v.Output, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
 }
 
+// mostTokens is what no call can take: windows are a thousandth of it.
+const mostTokens = 1 << 32
+
+// True reports whether the counts can be those of one call. What a server says of itself is not to be believed just so: it is added up and paid for.
+func (u Usage) True() bool {
+	for _, n := range []int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+		if n < 0 || n > mostTokens {
+			return false
+		}
+	}
+	return true
+}
+
 // Money is an amount in millionths of a US dollar.
 type Money int64
 

@@ -19,7 +19,8 @@ import (
 // Limits of what is read of an answer.
 const (
 	MaxAnswer    = 64 << 20 // of a stream, before it counts as endless
-	MaxEvent     = 32 << 20 // of one event
+	MaxEvent     = 8 << 20  // of one event
+	MaxContent   = 4 << 20  // of text, thoughts and tool input in all: more than any model answers with
 	MaxErrorBody = 64 << 10 // of an error's body
 )
 

@@ -175,3 +175,16 @@ func TestEndlessAnswer(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
+
+func TestEndlessContent(t *testing.T) {
+	w := NewWatch(t.Context(), Patience{Header: time.Minute, Idle: time.Minute, Progress: time.Minute, Total: time.Minute})
+	defer w.End()
+	w.Came(MaxContent)
+	if w.Silence() != nil {
+		t.Error("a long answer is given up")
+	}
+	w.Came(1)
+	if s := w.Silence(); s == nil || !strings.Contains(s.Error(), "longer than 4 MiB") {
+		t.Errorf("an endless answer is taken: %v", s)
+	}
+}

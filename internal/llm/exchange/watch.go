@@ -17,6 +17,8 @@ var (
 	errSilent = errors.New("nothing came any more")
 	errDrips  = errors.New("the answer does not get on")
 	errLasts  = errors.New("the answer takes too long")
+	// errEndless is an answer that no window holds.
+	errEndless = fmt.Errorf("the answer is longer than %d MiB", MaxContent>>20)
 )
 
 // Patience is how long a call may take.
@@ -43,6 +45,7 @@ type Watch struct {
 
 	Patience
 	content atomic.Int64 // letters since steady last looked
+	whole   int          // letters of all
 	began   bool         // there is a response
 	drains  bool         // the answer is there: no byte buys more time
 	closer  io.Closer
@@ -60,7 +63,13 @@ func NewWatch(ctx context.Context, p Patience) *Watch {
 }
 
 // Came says that so many bytes of content came: of text, of a thought, of a tool call.
-func (w *Watch) Came(n int) { w.content.Add(int64(n)) }
+// After MaxContent of them the call is given up.
+func (w *Watch) Came(n int) {
+	w.content.Add(int64(n))
+	if w.whole += n; w.whole > MaxContent {
+		w.cancel(errEndless)
+	}
+}
 
 // look gives the call up if too little content came since the last look.
 func (w *Watch) look() {
@@ -101,6 +110,8 @@ func (w *Watch) Silence() *llm.Error {
 	case errors.Is(err, errLasts):
 		err = fmt.Errorf("%w: more than %v", err, w.Total)
 		hint = "if this model needs that long, raise timeouts.request in the config, or lower max_tokens"
+	case errors.Is(err, errEndless):
+		hint = "choose another model, or ask for less at once"
 	case !errors.Is(err, errSilent):
 		return nil
 	case w.began:

@@ -26,6 +26,7 @@ import (
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
 )
 
 var fpAdmitted = failpoint.New("gateway.call.admitted")
@@ -143,7 +144,11 @@ func (g *Gateway) once(ctx context.Context, p *provider, req llm.Request, emit f
 	err = errPanicked // until the model comes back
 	defer func() { err = g.leave(c, resp, err) }()
 	fpAdmitted.Hit()
-	return c.key.model.Stream(ctx, req, emit)
+	resp, err = c.key.model.Stream(ctx, req, emit)
+	if !resp.Usage.True() {
+		resp.Usage = td.Usage{} // as if nothing had been said: it is estimated
+	}
+	return resp, err
 }
 
 // enter waits until c may go.

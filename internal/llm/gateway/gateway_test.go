@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -316,4 +317,32 @@ func TestTheFirstToHaveRoomIsWoken(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// What no call can have taken is not believed: it would be added up, and paid for.
+func TestUsageIsNotBelieved(t *testing.T) {
+	for _, u := range []td.Usage{{Input: math.MaxInt64}, {Output: -1}, {CacheRead: 1 << 40}} {
+		if u.True() {
+			t.Errorf("%+v is believed", u)
+		}
+	}
+	if !(td.Usage{Input: 1_000_000, Output: 128_000, CacheRead: 2_000_000, CacheWrite: 5}).True() {
+		t.Error("a long call is not believed")
+	}
+	o := Options{Providers: []Provider{{Name: "p", New: func(string) llm.Model { return boaster{} }}}, Default: "p"}
+	g, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := g.Stream(t.Context(), llm.Request{Model: "m"}, func(llm.Delta) {})
+	if err != nil || r.Usage != (td.Usage{}) {
+		t.Errorf("%+v, %v", r.Usage, err)
+	}
+}
+
+type boaster struct{}
+
+func (boaster) Provider() string { return "p" }
+func (boaster) Stream(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+	return llm.Response{Usage: td.Usage{Input: math.MaxInt64, Output: 5}}, nil
 }

@@ -47,13 +47,46 @@ func stranger(o Offer, text string, isError bool) td.ToolResult {
 	return td.ToolResult{Content: fence.Text("What the MCP server "+o.Server+" said", text), IsError: isError, Untrusted: true}
 }
 
-// repeats reports whether one of the pieces is the same JSON as data: servers should send both, and not all do.
+// repeats reports whether the pieces are data once more. Servers should send both, as the same JSON; many wrap the data in an object
+// of one field, and send a piece for each entry of a list.
 func repeats(pieces []sdk.Content, data any) bool {
-	return slices.ContainsFunc(pieces, func(c sdk.Content) bool {
-		text, ok := c.(*sdk.TextContent)
-		var said any
-		return ok && json.Unmarshal([]byte(text.Text), &said) == nil && reflect.DeepEqual(said, data)
-	})
+	var texts []string
+	for _, c := range pieces {
+		if text, ok := c.(*sdk.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	if sayAll(texts, data) {
+		return true
+	}
+	if object, ok := data.(map[string]any); ok && len(object) == 1 {
+		for _, wrapped := range object {
+			return sayAll(texts, wrapped)
+		}
+	}
+	return false
+}
+
+// sayAll reports whether one text is the data, or each text the entry of a list at its place.
+func sayAll(texts []string, data any) bool {
+	if slices.ContainsFunc(texts, func(text string) bool { return sameAs(text, data) }) {
+		return true
+	}
+	list, ok := data.([]any)
+	if !ok || len(list) != len(texts) {
+		return false
+	}
+	for i, text := range texts {
+		if !sameAs(text, list[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameAs(text string, data any) bool {
+	var said any
+	return data == text || json.Unmarshal([]byte(text), &said) == nil && reflect.DeepEqual(said, data)
 }
 
 // words writes a piece of an answer: text as it is, all else described.

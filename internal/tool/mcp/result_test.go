@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,6 +17,29 @@ func TestStructuredContentIsToldOnce(t *testing.T) {
 		res := &sdk.CallToolResult{StructuredContent: data, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 		if got := unfenced(t, render(Offer{}, res)); got != want {
 			t.Errorf("with the words %q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Servers that wrap what they return say it twice all the same.
+func TestWrappedContentIsToldOnce(t *testing.T) {
+	for _, c := range []struct {
+		data  any
+		texts []string
+		once  bool
+	}{
+		{"forty-two", []string{"forty-two"}, true},
+		{float64(42), []string{"42"}, true},
+		{[]any{"a", map[string]any{"b": float64(1)}}, []string{"a", `{"b":1}`}, true},
+		{[]any{"a", "b"}, []string{"a"}, false},
+		{"forty-two", []string{"counted"}, false},
+	} {
+		res := &sdk.CallToolResult{StructuredContent: map[string]any{"result": c.data}}
+		for _, text := range c.texts {
+			res.Content = append(res.Content, &sdk.TextContent{Text: text})
+		}
+		if got := unfenced(t, render(Offer{}, res)); strings.Contains(got, "result") == c.once {
+			t.Errorf("%v with the words %q: %q", c.data, c.texts, got)
 		}
 	}
 }
