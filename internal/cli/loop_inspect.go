@@ -61,7 +61,7 @@ func contextRows(c api.Context) [][]string {
 	sent := c.Last.Input + c.Last.CacheRead + c.Last.CacheWrite
 	last := fmt.Sprintf("%d sent, %d of them from the cache, %d answered", sent, c.Last.CacheRead, c.Last.Output)
 	if c.Prefix != nil {
-		last += fmt.Sprintf("; about %d of %d are as in the call before", c.Prefix.Shared, c.Prefix.Sent)
+		last += fmt.Sprintf("; %d %% of the prompt unchanged", 100*c.Prefix.Shared/max(c.Prefix.Sent, 1))
 		if c.Prefix.Miss != "" {
 			last += " (" + plainLine(c.Prefix.Miss, 120) + ")"
 		}

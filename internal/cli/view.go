@@ -255,6 +255,8 @@ func (v *view) show(ev td.Event, t td.Task) {
 			break
 		}
 		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
+	case td.Compacted:
+		v.line(v.s.dim("  " + plainLine(compactedWords(b.Compaction), 400)))
 	case td.Discarded:
 		v.line(v.s.dim("  the last answer is dropped and asked for again"))
 	case td.Rewound:
@@ -476,4 +478,23 @@ func callLine(use td.Block) string {
 		}
 	}
 	return plainLine(string(use.Input), 120)
+}
+
+// compactedWords say what was done to a conversation so that it fits the window.
+func compactedWords(c td.Compaction) string {
+	what := "the conversation stays as it is: there is nothing to summarise"
+	switch n := plural(c.To-c.From, "message"); {
+	case c.Strategy == td.Truncated:
+		what = plural(len(c.Edits), "large result") + " cut"
+	case c.Strategy == td.Summarised:
+		what = n + " summarised"
+	case c.To > c.From:
+		what = fmt.Sprintf("%s shortened to %d by leaving steps out", n, len(c.With))
+	default:
+		return what
+	}
+	if c.Why != "" {
+		what += " (" + c.Why + ")"
+	}
+	return fmt.Sprintf("to fit the window: %s; about %d tokens become %d", what, c.Before, c.After)
 }

@@ -18,8 +18,9 @@ const cacheLife = 5 * time.Minute
 // call before it had, or all up to the place that was rewritten since.
 func (r *run) prefix(req llm.Request, resp llm.Response) *td.Prefix {
 	script, t := r.log.Transcript(), r.log.Task()
-	p := &td.Prefix{Sent: script.Estimate()}
-	p.Shared = p.Sent - script.Changed()
+	p := &td.Prefix{Estimated: script.Estimate()}
+	scale := window.Calibrate(resp.Usage, p.Estimated)
+	p.Sent, p.Shared = scale.Of(p.Estimated), scale.Of(p.Estimated-script.Changed())
 	isAnswer := func(m td.Message) bool { return m.Role == td.Assistant }
 	switch {
 	case !slices.ContainsFunc(req.Messages, isAnswer):
@@ -30,7 +31,7 @@ func (r *run) prefix(req llm.Request, resp llm.Response) *td.Prefix {
 		p.Miss = script.Rewrote
 	default:
 		age := r.log.Now().Sub(script.AnsweredAt)
-		read, shared := resp.Usage.CacheRead, window.Calibrate(resp.Usage, p.Sent).Of(p.Shared)
+		read, shared := resp.Usage.CacheRead, p.Shared
 		switch {
 		case read > 0 && read >= int64(shared)/2:
 		case read > 0:

@@ -29,7 +29,7 @@ func TestEstimateIsTheWholeCount(t *testing.T) {
 			}
 			req := b.model.requests[n]
 			whole := window.Count(req.System, toolsOf(b, id), req.Messages)
-			if p := end.Model.Prefix; p == nil || p.Sent != whole.Total() {
+			if p := end.Model.Prefix; p == nil || p.Estimated != whole.Total() {
 				b.t.Errorf("call %d is recorded as %+v; counted it is %d", n, p, whole.Total())
 			} else if n > 0 && (p.Shared <= 0 || p.Shared >= p.Sent) {
 				b.t.Errorf("call %d shares %d of %d", n, p.Shared, p.Sent)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
@@ -37,13 +38,16 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	fixed := window.Count(script.Context.System, script.Context.Tools, nil)
-	o := window.Options{NoSummary: script.NoSummary, Scale: scale}
+	o := window.Options{NoSummary: script.NoSummary != "", NoDrop: wanted && script.Gentle, Scale: scale}
 	if wanted {
 		budget = window.Budget{Window: scale.Of(script.Wanted)}
 	}
 	d := window.Plan(script.Messages, fixed, budget, o)
 	switch {
 	case d.Do == window.Compact:
+		if d.Compaction.Strategy == td.Dropped && script.NoSummary != "" {
+			d.Compaction.Why = "there is no summary of it: " + script.NoSummary
+		}
 		return true, r.compact(ctx, d.Compaction)
 	case d.Do == window.Summarise:
 		return true, r.summarise(ctx, d.Summary)
@@ -51,6 +55,8 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 		return true, r.compact(ctx, td.Compaction{Strategy: td.Dropped, Before: d.Tokens, After: d.Tokens})
 	case d.Do == window.Fits:
 		return false, nil
+	case window.MayFit(d) && !slices.ContainsFunc(script.Model.Failures, func(f td.ModelFailure) bool { return f.Class == td.TooLong }):
+		return false, nil // the estimate is high: the provider says whether it fits
 	}
 	failed := td.FailedData{Error: d.Err.Error()}
 	var e *td.Error

@@ -27,4 +27,6 @@ type Compaction struct {
 	From     int       `json:"from,omitempty"`
 	To       int       `json:"to,omitempty"`
 	With     []Message `json:"with,omitempty"`
+	// Why says why messages were left out, and not summarised.
+	Why string `json:"why,omitempty"`
 }

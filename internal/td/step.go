@@ -131,11 +131,13 @@ type ModelResult struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
-// Prefix is the part of a call that is the same as in the call before it. Numbers are estimated tokens.
+// Prefix is the part of a call that is the same as in the call before it. Numbers are tokens as the provider counts them, where it does.
 type Prefix struct {
-	Shared int    `json:"shared"`
-	Sent   int    `json:"sent"`
-	Miss   string `json:"miss,omitempty"` // why the provider's cache could not serve what is shared, or nothing is
+	Shared int `json:"shared"`
+	Sent   int `json:"sent"`
+	// Estimated is what Sent was taken for before the provider had counted; zero, in older records: Sent is that estimate.
+	Estimated int    `json:"estimated,omitempty"`
+	Miss      string `json:"miss,omitempty"` // why the provider's cache could not serve what is shared, or nothing is
 }
 
 // StopReason is why a model stopped. Values are the API's and are on disk.

@@ -7,6 +7,7 @@
 package transcript
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,8 @@ type Transcript struct {
 	Refused    int            // nominations the validator did not let pass, in this iteration
 	Exceeded   int            // answers in a row that ended because the window was full
 	Wanted     int            // estimated tokens that somebody wants the next call to have at most; 0: nobody does
-	NoSummary  bool           // the small model had no summary to give for the next call
+	NoSummary  string         // why the small model had no summary to give for the next call; empty: it was not asked, or gave one
+	Gentle     bool           // a person wants the next call smaller: it fits, so nothing is lost for that
 	Compacted  int            // times the conversation was made smaller since the newest answer
 	AnsweredAt time.Time      // when the model's newest answer came
 	Begun      int            // times a person let it go on
@@ -230,6 +232,7 @@ func (t *Transcript) Apply(ev td.Event) {
 		t.compact(b.Compaction)
 	case td.CompactionWanted:
 		t.want()
+		t.Gentle = b.By != td.ByTaskdaemon
 	case td.AnswerChanged:
 		t.changed(b.Message)
 	case td.Discarded:
@@ -324,10 +327,11 @@ func (t *Transcript) ended(o td.Outcome) {
 		t.Model.Failures = append(t.Model.Failures, *o.Failure)
 		if o.Failure.Class == td.TooLong && !o.Failure.RetryAt.IsZero() {
 			t.want() // the estimate was too low
+			t.Gentle = false
 		}
 	case o.Side != nil:
 		if strings.HasPrefix(string(o.Key), t.summaries()) && strings.TrimSpace(o.Side.Text) == "" {
-			t.NoSummary = true
+			t.NoSummary = cmp.Or(o.Side.Error, "the answer was empty")
 		}
 	case o.Tool != nil:
 		for _, check := range t.checks() {
@@ -362,14 +366,15 @@ func (t *Transcript) answered(r td.ModelResult) {
 	t.Stop, t.Cut, t.Ended = r.StopReason, r.Cut, true
 	t.drift.took(t.Fresh(), r)
 	if p := r.Prefix; p != nil { // else nothing was sent: a hook answered
-		t.Sent, t.Scale, t.Rewrote = p.Sent, window.Calibrate(r.Usage, p.Sent), ""
+		t.Sent, t.Rewrote = cmp.Or(p.Estimated, p.Sent), ""
+		t.Scale = window.Calibrate(r.Usage, t.Sent)
 		t.carried = markEnd(t.Messages)
 		t.same = t.carried
 		if in := t.Model.Intent; in != nil {
 			t.Called = in.Name
 		}
 	}
-	t.Model, t.NoSummary, t.Compacted, t.unread, t.full = ModelCall{}, false, 0, nil, false
+	t.Model, t.NoSummary, t.Gentle, t.Compacted, t.unread, t.full = ModelCall{}, "", false, 0, nil, false
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
 	} else {

@@ -47,8 +47,11 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 	}
 	p.findTodos()
 	for {
-		if c := p.truncate(p.old()); len(c.Edits) > 0 {
-			d.Do, d.Compaction = Compact, c
+		// What does not get down to the target is needed again in a few turns, and each time costs the provider's cache:
+		// then old messages go instead.
+		cutting, deep := p.truncate(p.old())
+		if len(cutting.Edits) > 0 && deep {
+			d.Do, d.Compaction = Compact, cutting
 			return d
 		}
 		if !p.NoSummary {
@@ -57,8 +60,16 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 				return d
 			}
 		}
-		if c, ok := p.drop(); ok {
+		if c, ok := p.drop(); ok && !p.NoDrop {
 			d.Do, d.Compaction = Compact, c
+			return d
+		}
+		if len(cutting.Edits) > 0 {
+			d.Do, d.Compaction = Compact, cutting
+			return d
+		}
+		if p.NoDrop {
+			d.Do, d.Err = TooLarge, p.tooLarge(d)
 			return d
 		}
 		if p.Newest > minNewest {
@@ -66,7 +77,7 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 			continue
 		}
 		// Better to see a part of what many calls at once brought than nothing.
-		if c := p.truncate(len(p.exchanges)); len(c.Edits) > 0 {
+		if c, _ := p.truncate(len(p.exchanges)); len(c.Edits) > 0 {
 			d.Do, d.Compaction = Compact, c
 			return d
 		}
@@ -74,6 +85,10 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 		return d
 	}
 }
+
+// MayFit reports whether a conversation that was decided to be too large by its estimate may fit all the same. Estimates err high, for
+// short words by half; a provider that refuses a call takes nothing for it.
+func MayFit(d Decision) bool { return d.Do == TooLarge && int(float64(d.Tokens)*minScale) <= d.Limit }
 
 // tooLarge names the part that is to blame, and what can be done about it.
 func (p *plan) tooLarge(d Decision) error {

@@ -167,7 +167,7 @@ func TestNewestUntouched(t *testing.T) {
 		p.findTodos()
 		s, ok := p.summarise()
 		d, _ := p.drop()
-		c := p.truncate(p.old())
+		c, _ := p.truncate(p.old())
 		last := len(msgs) - p.Newest
 		if ok && s.To > last || d.To > max(last, 0) {
 			t.Fatalf("summarises to %d, drops to %d, the newest begin at %d", s.To, d.To, last)

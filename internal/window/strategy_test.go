@@ -73,7 +73,7 @@ func TestTruncateLargestThenOldest(t *testing.T) {
 		t.Errorf("cut messages %v", cutOnes)
 	}
 	again := newPlan(mustApply(t, msgs, d.Compaction), Parts{}, Budget{}, Options{})
-	if c := again.truncate(again.old()); len(c.Edits) != 0 {
+	if c, _ := again.truncate(again.old()); len(c.Edits) != 0 {
 		t.Errorf("cut again: %+v", c)
 	}
 }

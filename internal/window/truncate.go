@@ -16,8 +16,9 @@ type large struct {
 
 // truncate cuts large tool results of the first n exchanges down to the floor, until the target is reached. Largest come first, and among those of about one size (within a factor of two) the oldest: that
 // way few are cut, and those the model is least likely to need. None is cut twice: what was cut is at
-// the floor, and only what has twice as much is worth it. No edits: there is nothing to cut.
-func (p *plan) truncate(n int) Compaction {
+// the floor, and only what has twice as much is worth it. No edits: there is nothing to cut. It reports
+// whether the target is reached.
+func (p *plan) truncate(n int) (c Compaction, deep bool) {
 	var found []large
 	for at, e := range p.exchanges[:n] {
 		answers := p.carry(at, at+1)
@@ -48,7 +49,7 @@ func (p *plan) truncate(n int) Compaction {
 			after -= saved
 		}
 	}
-	c := p.compaction(Truncated, after)
+	c = p.compaction(Truncated, after)
 	c.Edits = edits
-	return c
+	return c, after <= p.target
 }

@@ -64,12 +64,14 @@ type Options struct {
 	// 0.3.
 	Verbatim float64
 	// Target is the share of the limit to get down to once something must be done: a compaction makes the
-	// provider's cache useless, so it should not be needed again at the next turn. Zero: 0.8.
+	// provider's cache useless, so that few and deep ones are better than many. Zero: 0.5.
 	Target float64
 	// Prompt is the most tokens of a prompt for a summary. Zero: 32000.
 	Prompt int
 	// NoSummary leaves summaries out: there is no model for them, or it gave none.
 	NoSummary bool
+	// NoDrop leaves nothing out: who wants the conversation smaller can do without that.
+	NoDrop bool
 	// Scale corrects the estimates.
 	Scale Scale
 }
@@ -93,6 +95,6 @@ func (o Options) withDefaults() Options {
 	o.Floor = max(o.Floor, minFloor)
 	set(&o.Prompt, 32000)
 	share(&o.Verbatim, 0.3)
-	share(&o.Target, 0.8)
+	share(&o.Target, 0.5)
 	return o
 }
