@@ -143,6 +143,9 @@ func (b *watched) Read(p []byte) (int, error) {
 	if !b.watch.drains {
 		b.watch.timer.Reset(b.watch.Idle)
 	}
+	if b.watch.ctx.Err() != nil { // whatever is still buffered
+		return 0, context.Cause(b.watch.ctx)
+	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
 		return 0, ErrTooLong

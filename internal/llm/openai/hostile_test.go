@@ -48,7 +48,7 @@ func sane(t testing.TB, r llm.Response, err error) {
 }
 
 func TestHugeText(t *testing.T) {
-	const size = 50 << 20
+	const size = 3 << 20
 	piece := sseOf(strings.Replace(evHi, "hi", strings.Repeat("x", 64<<10), 1))
 	parts := []io.Reader{strings.NewReader(sseOf(evRole))}
 	for range size / (64 << 10) {
@@ -67,12 +67,12 @@ func TestHugeLine(t *testing.T) {
 	for _, c := range []struct {
 		size int
 		ok   bool
-	}{{10 << 20, true}, {40 << 20, false}} {
+	}{{3 << 20, true}, {40 << 20, false}} {
 		r, err := play(t.Context(), sseOf(strings.Replace(evHi, "hi", strings.Repeat("x", c.size), 1), evStop, evDone))
 		if c.ok != (err == nil) || c.ok && len(r.Message.Text()) != c.size {
 			t.Errorf("a line of %d MiB: %d bytes, %v", c.size>>20, len(r.Message.Text()), err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "an event is longer than 32 MiB") {
+		if err != nil && !strings.Contains(err.Error(), "an event is longer than 8 MiB") {
 			t.Error(err)
 		}
 		sane(t, r, err)
@@ -168,4 +168,15 @@ func FuzzError(f *testing.F) {
 			t.Fatalf("%d %q: %v", status, body, err)
 		}
 	})
+}
+
+// An answer that no window holds is given up long before it fills the memory.
+func TestAnswerOverAnyWindow(t *testing.T) {
+	text := &endless{text: sseOf(strings.Replace(evHi, "hi", strings.Repeat("x", 64<<10), 1))}
+	taken := 0
+	_, err := playing(func() io.Reader { return io.MultiReader(strings.NewReader(sseOf(evRole)), text) }).
+		Stream(t.Context(), llm.Request{}, func(d llm.Delta) { taken += len(d.Text) })
+	if err == nil || !strings.Contains(err.Error(), "longer than 4 MiB") || taken > 5<<20 {
+		t.Errorf("%d bytes taken, %v", taken, err)
+	}
 }
