@@ -198,8 +198,13 @@ func (l *life) harvested(id td.TaskID, st td.Status) {
 	defer o.mu.Unlock()
 	o.done[id] = nil
 	if st.State != td.Completed || st.Completed.Evidence == nil || st.Completed.Evidence.Merged == nil {
-		if st.State == td.Completed && l.works(id) {
-			l.faultf("%s is completed by its agent, and merged nowhere", id)
+		if st.State == td.Completed && l.works(id) { // who wrote nothing since the last merge has nothing to merge
+			for _, mark := range o.marks[id] {
+				if !o.repo.Holds(simInto, mark) && !o.repo.Holds(simTrunk, mark) {
+					l.story(id)
+					l.faultf("%s is completed by its agent, and %s is merged nowhere", id, mark)
+				}
+			}
 		}
 		return
 	}
