@@ -74,12 +74,14 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 }
 
 // seatOf is the checkout that has a branch checked out, nil when there is none. A branch that a checkout is about to come back to, when its rebase
-// or bisection ends, is Refused: git would set it to where it was, or to what it made of that.
+// or bisection ends, is Refused: git would set it to where it was, or to what it made of that. Worktrees of tasks do not count: what git keeps of them the
+// tasks write, and none of their gits can move a branch of a person's.
 func seatOf(ctx context.Context, root, common, ref string) (*place, error) {
 	all, err := listings(ctx, common, root)
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, listing.ofTask)
 	for _, r := range all {
 		if err := r.returnsTo(cmp.Or(r.admin, common), ref); err != nil {
 			return nil, err

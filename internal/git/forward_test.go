@@ -95,6 +95,34 @@ func TestFastForwardSparesWhatIsTheUsers(t *testing.T) {
 	}
 }
 
+// What git keeps of a task's worktree the task writes. It keeps no branch of the person's from moving, and nobody is told to run git there.
+func TestFastForwardBelievesNoTask(t *testing.T) {
+	for name, forged := range map[string]map[string]string{
+		"a rebase":               {"rebase-merge/head-name": "refs/heads/main\n", "rebase-merge/onto": "", "rebase-merge/git-rebase-todo": ""},
+		"a rebase by mails":      {"rebase-apply/head-name": "refs/heads/main\n"},
+		"a rebase that moves it": {"rebase-merge/update-refs": "refs/heads/main\n" + strings.Repeat("0", 40) + "\n" + strings.Repeat("0", 40) + "\n"},
+		"a bisection":            {"BISECT_START": "main\n", "BISECT_LOG": ""},
+		"a checkout":             {"HEAD": "ref: refs/heads/main\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, trunk, to := ahead(t)
+			admin := user(t, w.Path, "rev-parse", "--absolute-git-dir")
+			for file, text := range forged {
+				write(t, admin+"/"+file, text)
+			}
+			if err := FastForward(t.Context(), trunk.Root, "main", to, nil); err != nil {
+				t.Fatalf("%v (%s)", err, td.HintOf(err))
+			}
+			if now := user(t, trunk.Root, "status", "--porcelain"); user(t, trunk.Root, "rev-parse", "main") != to || now != "" {
+				t.Errorf("main is not at the work: %s", now)
+			}
+			if err := MoveRefUnless(t.Context(), trunk.Root, "refs/heads/main", to, to); !td.IsKind(err, td.Unavailable) || strings.Contains(td.HintOf(err), ".worktrees") {
+				t.Errorf("a branch that a person has checked out was moved, or %v (%s)", err, td.HintOf(err))
+			}
+		})
+	}
+}
+
 func TestFastForwardGoesOnWhatDoesNotMatter(t *testing.T) {
 	_, trunk, to := ahead(t)
 	write(t, trunk.Root+"/notes", "untracked and not in the way")

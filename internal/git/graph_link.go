@@ -142,7 +142,7 @@ func (g *Graph) elsewhere(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		if c.branch != graphRef || c.path == g.dir {
+		if c.branch != graphRef || c.path == g.dir || taskAt(c.path) != "" { // what a task writes of itself keeps nobody from the graph
 			continue
 		}
 		if sameFile(c.path, g.root) {

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -122,10 +123,26 @@ next:
 			}
 		}
 		if _, err := os.Lstat(filepath.Join(p.git, u.file)); err == nil {
-			return td.Errorf(kind, "%s is in the midst of %s", p.top, u.what).WithHint(u.hint, p.top)
+			return td.Errorf(kind, "%s is in the midst of %s", p.top, u.what).WithHint("%s", p.advice(u.hint, p.top))
 		}
 	}
 	return nil
+}
+
+// taskAt is the handle of the task whose worktree has its top at a path; empty: none has.
+func taskAt(path string) string {
+	if top, ok := td.WorktreeAround(path); ok && top == filepath.Clean(path) {
+		return filepath.Base(top)
+	}
+	return ""
+}
+
+// advice is what to type about a checkout. No git is to be run by hand in the worktree of a task: it would go on with what the task wrote there, and move whatever branch that names.
+func (p *place) advice(format string, args ...any) string {
+	if task := taskAt(p.top); task != "" {
+		return fmt.Sprintf("taskdaemon task show %s; for the task to put it right: taskdaemon task send %s '<what to do>'", task, task)
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // onBranch fails unless HEAD stands for the branch.
@@ -142,7 +159,7 @@ func (p *place) onBranch(ctx context.Context) error {
 		where = "it is on " + shortRef(on)
 	}
 	return td.Errorf(td.Conflict, "%s is not on its branch %s: %s", p.top, shortRef(p.ref), where).
-		WithHint("git -C %s switch %s", p.top, shortRef(p.ref))
+		WithHint("%s", p.advice("git -C %s switch %s", p.top, shortRef(p.ref)))
 }
 
 // changes are the files that differ from HEAD or from the index, sorted by git; with untracked, those that git does not

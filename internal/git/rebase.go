@@ -50,7 +50,7 @@ func (w Worktree) Rebase(ctx context.Context, onto, without string) (Rebased, er
 		return Rebased{}, err
 	case len(changed) > 0:
 		return Rebased{}, td.Errorf(td.Refused, "%s has uncommitted changes: %s", w.Path, someOf(changed)).
-			WithHint("git -C %s commit", w.Path)
+			WithHint("%s", p.advice("git -C %s commit", w.Path))
 	}
 	to, conflicts, err := p.onto(ctx, head, onto, without)
 	if err != nil {

@@ -60,14 +60,21 @@ func ownRef(ref string) bool {
 // MoveRefUnless is MoveRef, but Conflict also if one of some other refs exists. Whoever makes one of those at the same time comes wholly before that or
 // wholly after it.
 //
-// Unavailable when the branch is checked out somewhere: the files there would seem to undo what it moves to.
+// Unavailable when the branch is checked out somewhere: the files there would seem to undo what it moves to. Where a task's worktree says so, it has left its own branch, and
+// nothing of it is merged.
 func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error {
-	at, err := line(ctx, call{dir: repo, args: []string{"for-each-ref", "--format=%(worktreepath)", ref}})
+	out, err := run(ctx, call{dir: repo, args: []string{"worktree", "list", "--porcelain", "-z"}})
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(at); at != "" && !gone(err) {
-		return td.Errorf(td.Unavailable, "%s is checked out in %s, and only nobody's branch can be merged into", shortRef(ref), at).WithHint("git -C %s switch <another branch>", at)
+	for _, c := range parseWorktrees(string(out)) {
+		if c.branch != ref || taskAt(c.path) != "" {
+			continue
+		}
+		if _, err := os.Lstat(c.path); !gone(err) {
+			return td.Errorf(td.Unavailable, "%s is checked out in %s, and only nobody's branch can be merged into", shortRef(ref), c.path).
+				WithHint("git -C %s switch <another branch>", c.path)
+		}
 	}
 	if len(others) == 0 {
 		return MoveRef(ctx, repo, ref, to, from)

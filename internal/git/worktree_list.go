@@ -100,6 +100,9 @@ type listing struct {
 
 func (r listing) short() string { return shortRef(r.branch) }
 
+// ofTask reports whether a task works there: that goes by the path, which no command can change.
+func (r listing) ofTask() bool { return r.admin != "" && taskAt(r.path) != "" }
+
 // listings are all checkouts of a repository, the main one first, and what is left of linked ones.
 func listings(ctx context.Context, common, repo string) ([]listing, error) {
 	out, err := run(ctx, call{dir: repo, args: []string{"worktree", "list", "--porcelain", "-z"}})

@@ -134,7 +134,7 @@ func (w Worktree) reachable(ctx context.Context, commit string) error {
 // proven fails unless all that the checkout holds is in one of two commits.
 func (p *place) proven(ctx context.Context, head, proof string) error {
 	if _, err := os.Lstat(filepath.Join(p.git, "locked")); err == nil {
-		return td.Errorf(td.Refused, "the worktree %s is locked", p.top).WithHint("git worktree unlock %s", p.top)
+		return td.Errorf(td.Refused, "the worktree %s is locked", p.top).WithHint("git -C %s worktree unlock %s", p.repo, p.top)
 	}
 	if err := p.busy(td.Refused, "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer"); err != nil {
 		return err
@@ -165,5 +165,5 @@ func (p *place) proven(ctx context.Context, head, proof string) error {
 	if err != nil {
 		return err
 	}
-	return td.Errorf(td.Refused, "%s holds what %.12s does not: %s", p.top, proof, someOf(changed)).WithHint("git -C %s status", p.top)
+	return td.Errorf(td.Refused, "%s holds what %.12s does not: %s", p.top, proof, someOf(changed)).WithHint("%s", p.advice("git -C %s status", p.top))
 }

@@ -106,7 +106,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: git may run or believe what the command left: %s\n", told(failed))
 	}
 	if len(removed) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program\n", told(removed))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program or the branch of others\n", told(removed))
 	}
 	if len(left) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: left as they are, for they may be the person's, and may run programs: %s\n", told(left))
@@ -219,6 +219,9 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caugh
 			res.Memory = max(res.Memory, held)
 			if res.Limit == "" {
 				res.Limit = limits.crowded(disks)
+			}
+			if p := s.spec.Profile; res.Limit == "" && p != nil {
+				res.Limit = p.overcrowded()
 			}
 			pause = min(2*pause, lookMost)
 			look.Reset(pause)

@@ -258,6 +258,25 @@ func TestGitLinkedWorktree(t *testing.T) {
 		}
 		run.run("git update-ref -d refs/heads/taskdaemon/run/more/1; git update-ref -d refs/heads/taskdaemon/run/more/2; git update-ref -d refs/heads/taskdaemon/run/more/3")
 	}
+	// One that runs on is ended.
+	if res := run.run("h=$(git rev-parse HEAD); cd $(git rev-parse --git-common-dir)/refs/heads/taskdaemon/run; for i in $(seq 300); do echo $h > x$i; done; sleep 30"); !strings.Contains(res.Limit, "more than 200 references") {
+		t.Errorf("a command with 300 references: %+v", res)
+	}
+	// What is under way and names branches of others goes; what names the task's own stays.
+	on := y.git("-C", run.work, "symbolic-ref", "HEAD")
+	for file, text := range map[string]string{
+		"rebase-merge/head-name": "REF\n", "rebase-apply/head-name": "REF\n", "rebase-merge/update-refs": on + "\nID\nID\nREF\nID\nID\n",
+		"rebase-merge/git-rebase-todo": "update-ref REF\n", "BISECT_START": "REF\n",
+	} {
+		for ref, stays := range map[string]bool{"refs/heads/main": false, on: true} {
+			said := strings.NewReplacer("REF", ref, "ID", strings.Repeat("1", 40)).Replace(text)
+			run.run("cd $(git rev-parse --git-dir) && mkdir -p rebase-merge rebase-apply && printf %s '" + said + "' > " + file)
+			if exists("/", own+"/"+file) != stays {
+				t.Errorf("%s with %s: is left %t", file, ref, !stays)
+			}
+			run.run("cd $(git rev-parse --git-dir) && rm -rf rebase-merge rebase-apply BISECT_START")
+		}
+	}
 	for _, packed := range []bool{false, true} {
 		if packed {
 			y.git("pack-refs", "--all")

@@ -1,8 +1,11 @@
 package sandbox
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"taskdaemon/internal/beneath"
@@ -40,6 +43,26 @@ func (p Profile) boundRefs() (removed []string) {
 	return removed
 }
 
+// overcrowded says that the command has too many references by now, or nothing: every git of others waits while it lists them.
+func (p Profile) overcrowded() string {
+	_, common := gitWorktree(p.Workspace)
+	if common == "" {
+		return ""
+	}
+	for _, ref := range p.Refs {
+		folder, err := beneath.Open(filepath.Join(common, ref))
+		if err != nil {
+			continue
+		}
+		crowded := crowdedRefs(folder, ref)
+		_ = folder.Close()
+		if crowded {
+			return fmt.Sprintf("it made more than %d references in %s, or one with a name of more than %d characters", mostRefs, ref, longestRef)
+		}
+	}
+	return ""
+}
+
 // crowdedRefs reports whether a folder of references has too many, or one that is too long.
 func crowdedRefs(folder *beneath.Folder, ref string) bool {
 	seen, crowded := 0, false
@@ -51,4 +74,62 @@ func crowdedRefs(folder *beneath.Folder, ref string) bool {
 		return nil
 	})
 	return crowded
+}
+
+// forsake removes what is under way in a task's worktree if it names branches besides the task's own. Whoever goes on with it, or gives it up, would have git set those
+// to what the task wrote.
+func (d gitDir) forsake(own []string) (removed []string) {
+	for _, name := range []string{"rebase-merge", "rebase-apply"} {
+		state, err := d.folder.Unlocked(name)
+		if err != nil {
+			continue
+		}
+		alien := !onlyOwn(state, "head-name", own, wholeText) || !onlyOwn(state, "update-refs", own, everyLine) || !onlyOwn(state, rebasePlan, own, planned)
+		_ = state.Close()
+		if alien {
+			removed = append(removed, remove(d.folder, name)...)
+		}
+	}
+	if !onlyOwn(d.folder, "BISECT_START", own, wholeText) {
+		for name := range d.names() {
+			if strings.HasPrefix(name, "BISECT_") {
+				removed = append(removed, remove(d.folder, name)...)
+			}
+		}
+	}
+	return removed
+}
+
+// onlyOwn reports whether all references that a file names are a task's own. One that is not there names none, and one that cannot be read may name any.
+func onlyOwn(folder *beneath.Folder, name string, own []string, named func(string) []string) bool {
+	raw, _, err := readSized(folder, name, maxPlan)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !slices.ContainsFunc(named(string(raw)), func(ref string) bool {
+		return ref != "detached HEAD" && !isHex(ref, 40) && !isHex(ref, 64) && !slices.ContainsFunc(own, func(folder string) bool {
+			return strings.HasPrefix(ref, folder+"/") || strings.HasPrefix(ref, strings.TrimPrefix(folder, "refs/heads/")+"/")
+		})
+	})
+}
+
+// wholeText is the reference that all of a file is.
+func wholeText(text string) []string { return []string{strings.TrimSpace(text)} }
+
+// everyLine are the references of a rebase that moves several, with where they were and where they go.
+func everyLine(text string) (refs []string) {
+	for line := range strings.Lines(text) {
+		refs = append(refs, strings.TrimSpace(line))
+	}
+	return refs
+}
+
+// planned are the references that the plan of a rebase moves.
+func planned(text string) (refs []string) {
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 0 && (words[0] == "update-ref" || words[0] == "u") {
+			refs = append(refs, strings.Join(words[1:], " "))
+		}
+	}
+	return refs
 }

@@ -35,6 +35,9 @@ func (c *cell) tidy(p Profile, since int64, e *effort) (removed []string, named 
 	for _, repo := range c.repos {
 		for _, dir := range repo.plan.dirs {
 			removed = append(removed, dir.tidy(since)...)
+			if dir.linked && len(p.Refs) > 0 {
+				removed = append(removed, dir.forsake(p.Refs)...)
+			}
 			if dir.bears {
 				continue
 			}
