@@ -256,7 +256,7 @@ var Keys = []Key{
 			return nil
 		},
 	},
-	{Name: "sandbox.free", Doc: "Room that a command must leave on each disk that it can write to, or it is ended; 0 is no bound. A disk that had less before does not count.", field: func(c *Config) any { return &c.Sandbox.Free }},
+	{Name: "sandbox.free", Doc: "Room that a command must leave on each disk that it can write to, with an inode for every 16KiB of it, or it is ended; 0 is no bound. A disk that had less before does not count.", field: func(c *Config) any { return &c.Sandbox.Free }},
 
 	{
 		Name: "worktree.use", Doc: "Where a task in a git repository works: auto is in a worktree of its own, on a branch of its own, whose work is merged when it is done; off is in the folder itself, one task at a time, as with --in-place.",
@@ -277,11 +277,11 @@ var Keys = []Key{
 	},
 	{Name: "worktree.quota", Doc: "Room that the worktrees of a project may take before no new one is made; 0 is no bound.", project: true, field: func(c *Config) any { return &c.Worktree.Quota }},
 	{
-		Name: "worktree.warn", Doc: "How full the disk or the quota may be, in percent, before status and doctor warn.", field: func(c *Config) any { return &c.Worktree.Warn },
+		Name: "worktree.warn", Doc: "How full the disk, by room or by inodes, or the quota may be, in percent, before status and doctor warn.", field: func(c *Config) any { return &c.Worktree.Warn },
 		check: percent(func(c *Config) int { return c.Worktree.Warn }),
 	},
 	{
-		Name: "worktree.stop", Doc: "How full the disk may be, in percent, before no new worktree is made.", field: func(c *Config) any { return &c.Worktree.Stop },
+		Name: "worktree.stop", Doc: "How full the disk may be, by room or by inodes, in percent, before no new worktree is made.", field: func(c *Config) any { return &c.Worktree.Stop },
 		check: percent(func(c *Config) int { return c.Worktree.Stop }),
 	},
 

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -127,7 +128,11 @@ func (w Worktree) noRoom(err error) error {
 	if td.IsKind(err, td.Storage) || !strings.Contains(err.Error(), "unable to write") || unix.Statfs(w.Repo, &st) != nil {
 		return err
 	}
-	return td.Errorf(td.Storage, "the files of the worktree cannot be written, with %d MiB free: %w", st.Bavail*uint64(st.Bsize)>>20, err).
+	free := fmt.Sprintf("%d MiB", st.Bavail*uint64(st.Bsize)>>20)
+	if st.Files > 0 {
+		free += fmt.Sprintf(" and %d inodes", st.Ffree)
+	}
+	return td.Errorf(td.Storage, "the files of the worktree cannot be written, with %s free: %w", free, err).
 		WithHint("make room on the disk of %s, or taskdaemon worktree prune", w.Repo)
 }
 

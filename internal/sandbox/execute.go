@@ -217,13 +217,16 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caugh
 			var held int64
 			res.Limit, held = limits.exceeded(measure)
 			res.Memory = max(res.Memory, held)
+			soon := false
 			if res.Limit == "" {
-				res.Limit = limits.crowded(disks)
+				res.Limit, soon = limits.crowded(disks)
 			}
 			if p := s.spec.Profile; res.Limit == "" && p != nil {
 				res.Limit = p.overcrowded()
 			}
-			pause = min(2*pause, lookMost)
+			if pause = min(2*pause, lookMost); soon {
+				pause = lookFirst
+			}
 			look.Reset(pause)
 		case res.Limit = <-caught:
 		case <-s.signals:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -86,35 +87,78 @@ func (l Limits) exceeded(m meter) (why string, held int64) {
 type volume struct {
 	path string
 	id   unix.Fsid
+	left spare // at the last look
 }
 
-// disks are those that the paths are on and that have more room than a command must leave. Of one that has less the
-// command is not to blame.
+// spare is what a command may still take of a disk: bytes, and inodes, of which every file and folder takes one.
+type spare struct{ bytes, inodes int64 }
+
+// inodeEach is how many bytes a disk has for every inode, as file systems are made by default. As many inodes as that makes of what must stay free have to stay free as well, but
+// no more than a quarter of all.
+const inodeEach = 16 << 10
+
+// spare is what there is on a disk beyond what must stay free. Some disks make inodes as they are needed, and count none.
+func (l Limits) spare(st unix.Statfs_t) spare {
+	s := spare{bytes: room(st) - l.Free, inodes: math.MaxInt64}
+	if st.Files > 0 {
+		s.inodes = int64(st.Ffree) - l.inodes(st)
+	}
+	return s
+}
+
+// inodes is how many must stay free.
+func (l Limits) inodes(st unix.Statfs_t) int64 { return min(l.Free/inodeEach, int64(st.Files/4)) }
+
+// disks are those that the paths are on. Where there is less than a command must leave, the command is not to blame, and may take all.
 func (l Limits) disks(paths []string) (out []volume) {
 	if l.Free == 0 {
 		return nil
 	}
 	for _, path := range paths {
 		var st unix.Statfs_t
-		if path == "" || unix.Statfs(path, &st) != nil || room(st) < l.Free {
+		if path == "" || unix.Statfs(path, &st) != nil {
 			continue
 		}
 		if !slices.ContainsFunc(out, func(d volume) bool { return d.id == st.Fsid }) {
-			out = append(out, volume{path, st.Fsid})
+			out = append(out, volume{path, st.Fsid, l.spare(st)})
 		}
 	}
 	return out
 }
 
-// crowded says which disk has too little room by now, or nothing.
-func (l Limits) crowded(disks []volume) string {
-	for _, d := range disks {
+// crowded says which disk has too little left by now, or nothing; soon reports that one loses so much that it has to be looked at again at once.
+func (l Limits) crowded(disks []volume) (why string, soon bool) {
+	for i, d := range disks {
 		var st unix.Statfs_t
-		if unix.Statfs(d.path, &st) == nil && room(st) < l.Free {
-			return fmt.Sprintf("the disk of %s has only %s left, and %s must stay free", d.path, mebibytes(room(st)), mebibytes(l.Free))
+		if unix.Statfs(d.path, &st) != nil {
+			continue
+		}
+		now := l.spare(st)
+		switch {
+		case now.bytes < 0 && d.left.bytes >= 0:
+			return l.tooFull(d.path, st), false
+		case now.inodes < 0 && d.left.inodes >= 0:
+			return l.tooMany(d.path, st), false
+		}
+		for _, one := range []struct {
+			left *int64
+			now  int64
+		}{{&disks[i].left.bytes, now.bytes}, {&disks[i].left.inodes, now.inodes}} {
+			if *one.left >= 0 { // what was too little before the command stays so
+				soon = soon || one.now < *one.left/4*3
+				*one.left = one.now
+			}
 		}
 	}
-	return ""
+	return "", soon
+}
+
+func (l Limits) tooFull(path string, st unix.Statfs_t) string {
+	return fmt.Sprintf("the disk of %s has only %s left, and %s must stay free", path, mebibytes(room(st)), mebibytes(l.Free))
+}
+
+func (l Limits) tooMany(path string, st unix.Statfs_t) string {
+	return fmt.Sprintf("the disk of %s has only %d inodes left for files, and %d must stay free", path, st.Ffree, l.inodes(st))
 }
 
 // room is what is free for those who are not root.

@@ -344,11 +344,17 @@ func movePart(from, to *beneath.Folder, name string, room func(int64) error, syn
 
 // room says whether the disk of a store has as much more than what must stay free.
 func (s *shim) room(st *store) func(int64) error {
-	least := s.spec.Profile.Limits.Free
+	limits := s.spec.Profile.Limits
 	return func(bytes int64) error {
 		var disk unix.Statfs_t
-		if least > 0 && unix.Fstatfs(int(st.real.Fd()), &disk) == nil && room(disk)-bytes < least {
-			return fmt.Errorf("the disk of %s has only %s left, and %s must stay free", st.path, mebibytes(room(disk)), mebibytes(least))
+		if limits.Free == 0 || unix.Fstatfs(int(st.real.Fd()), &disk) != nil {
+			return nil
+		}
+		switch left := limits.spare(disk); {
+		case left.bytes < bytes:
+			return errors.New(limits.tooFull(st.path, disk))
+		case left.inodes < 0:
+			return errors.New(limits.tooMany(st.path, disk))
 		}
 		return nil
 	}

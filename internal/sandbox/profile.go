@@ -71,7 +71,7 @@ type Limits struct {
 	Memory    int64 `json:"memory,omitempty"`    // bytes; what processes share counts once
 	Processes int   `json:"processes,omitempty"` // at the same time
 	FileSize  int64 `json:"file_size,omitempty"` // bytes of one file
-	// Free is how many bytes a command must leave free on each disk that it can write to.
+	// Free is how many bytes a command must leave free on each disk that it can write to, and inodes for as many files of an ordinary size.
 	Free int64 `json:"free,omitempty"`
 }
 

@@ -19,6 +19,7 @@ type Room struct {
 	Repo string
 	Conf config.Worktree
 	Disk int   // how full the disk is, in percent
+	Used int   // how many of its inodes are in use, in percent; 0 where it counts none
 	Size int64 // what the worktrees take, where there is a quota
 }
 
@@ -28,7 +29,7 @@ func (t *Trees) DiskOf(repo string) (Room, error) {
 	if err := unix.Statfs(repo, &st); err != nil {
 		return Room{}, td.Errorf(td.NotFound, "look at the disk of %s: %w", repo, err)
 	}
-	return Room{Repo: repo, Conf: t.Config(repo), Disk: percentUsed(st)}, nil
+	return Room{Repo: repo, Conf: t.Config(repo), Disk: percent(st.Blocks-st.Bfree, st.Bavail), Used: percent(st.Files-st.Ffree, st.Ffree)}, nil
 }
 
 // RoomOf looks at the disk of a repository, and what its worktrees take where there is a quota.
@@ -46,6 +47,9 @@ func (r Room) Full() error {
 	case r.Disk >= r.Conf.Stop:
 		return td.Errorf(td.Storage, "the disk of %s is %d %% full, and no worktree is made from %d %% on", r.Repo, r.Disk, r.Conf.Stop).
 			WithHint("taskdaemon worktree prune, or make room")
+	case r.Used >= r.Conf.Stop && r.Used > 0:
+		return td.Errorf(td.Storage, "the disk of %s has used %d %% of its inodes, and no worktree is made from %d %% on", r.Repo, r.Used, r.Conf.Stop).
+			WithHint("taskdaemon worktree prune, or remove files")
 	case r.Conf.Quota > 0 && r.Size >= int64(r.Conf.Quota):
 		return td.Errorf(td.Storage, "the worktrees of %s take %s, and worktree.quota is %s", r.Repo, config.Size(r.Size), r.Conf.Quota).
 			WithHint("taskdaemon worktree prune, or raise worktree.quota")
@@ -60,6 +64,8 @@ func (r Room) Warning() string {
 		return r.Full().Error()
 	case r.Disk >= r.Conf.Warn:
 		return fmt.Sprintf("the disk of %s is %d %% full; from %d %% on no worktree is made", r.Repo, r.Disk, r.Conf.Stop)
+	case r.Used >= r.Conf.Warn && r.Used > 0:
+		return fmt.Sprintf("the disk of %s has used %d %% of its inodes; from %d %% on no worktree is made", r.Repo, r.Used, r.Conf.Stop)
 	case quota > 0 && r.Size/quota*100+r.Size%quota*100/quota >= int64(r.Conf.Warn):
 		return fmt.Sprintf("the worktrees of %s take %s of the %s that worktree.quota allows", r.Repo, config.Size(r.Size), r.Conf.Quota)
 	}
@@ -81,12 +87,12 @@ func (t *Trees) room(ctx context.Context, w td.Worktree) error {
 	return nil
 }
 
-func percentUsed(st unix.Statfs_t) int {
-	used := st.Blocks - st.Bfree
-	if used+st.Bavail == 0 {
+// percent is how much of something is used, rounded up.
+func percent(used, free uint64) int {
+	if used+free == 0 {
 		return 0
 	}
-	return int((used*100 + used + st.Bavail - 1) / (used + st.Bavail))
+	return int((used*100 + used + free - 1) / (used + free))
 }
 
 // DiskUse is what a folder takes on its disk.

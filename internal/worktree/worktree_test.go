@@ -232,20 +232,22 @@ func TestRoom(t *testing.T) {
 	}
 	conf := config.Worktree{Quota: 1000, Warn: 80, Stop: 95}
 	for _, tc := range []struct {
-		disk int
-		size int64
-		want string
+		disk, used int
+		size       int64
+		want       string
 	}{
-		{79, 799, ""},
-		{80, 799, "the disk of /r is 80 % full; from 95 % on"},
-		{79, 800, "the worktrees of /r take 800B of the 1KB"},
-		{95, 0, "the disk of /r is 95 % full, and no worktree is made"},
-		{79, 1000, "and worktree.quota is 1KB"},
-		{79, 1 << 62, "and worktree.quota is 1KB"},
+		{79, 79, 799, ""},
+		{80, 0, 799, "the disk of /r is 80 % full; from 95 % on"},
+		{0, 80, 799, "the disk of /r has used 80 % of its inodes; from 95 % on"},
+		{79, 0, 800, "the worktrees of /r take 800B of the 1KB"},
+		{95, 0, 0, "the disk of /r is 95 % full, and no worktree is made"},
+		{0, 95, 0, "the disk of /r has used 95 % of its inodes, and no worktree is made"},
+		{79, 0, 1000, "and worktree.quota is 1KB"},
+		{79, 0, 1 << 62, "and worktree.quota is 1KB"},
 	} {
-		got := Room{Repo: "/r", Conf: conf, Disk: tc.disk, Size: tc.size}.Warning()
+		got := Room{Repo: "/r", Conf: conf, Disk: tc.disk, Used: tc.used, Size: tc.size}.Warning()
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-			t.Errorf("disk %d %%, worktrees %d: %q, want %q", tc.disk, tc.size, got, tc.want)
+			t.Errorf("disk %d %%, inodes %d %%, worktrees %d: %q, want %q", tc.disk, tc.used, tc.size, got, tc.want)
 		}
 	}
 }
