@@ -78,3 +78,16 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// Titles and summaries are words of models; what people read with git log acts on no terminal.
+func TestMessagesActOnNoTerminal(t *testing.T) {
+	w, _ := made(t)
+	write(t, w.Path+"/new", "1\n")
+	commit, err := w.Commit(t.Context(), "a\x1b[31m\u202eb\u009bc\td\n\nmore \u2067é\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := user(t, w.Repo, "log", "-1", "--format=%B", commit), "a\ufffd[31m\ufffdb\ufffdc\td\n\nmore \ufffdé"; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+}

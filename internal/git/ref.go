@@ -5,6 +5,8 @@ import (
 	"context"
 	"os"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"taskdaemon/internal/td"
 )
@@ -115,8 +117,21 @@ func CommitTree(ctx context.Context, repo, tree, message string, parents ...stri
 	}
 	return line(ctx, call{
 		dir: repo, keep: true, env: identity(ctx, repo), set: []string{"i18n.commitEncoding=UTF-8"},
-		args: append(args, "-F", "-"), stdin: strings.NewReader(message),
+		args: append(args, "-F", "-"), stdin: strings.NewReader(readable(message)),
 	})
+}
+
+// readable is a message with nothing in it that acts on a terminal, or turns the direction of writing: titles and summaries are words of models, and people read them with git log.
+func readable(message string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
+			return utf8.RuneError
+		}
+		return r
+	}, message)
 }
 
 // commitOf is the commit that a name stands for.
