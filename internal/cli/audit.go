@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,8 +81,6 @@ func runAudit(ctx context.Context, o auditOptions) error {
 	if err != nil {
 		return err
 	}
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
 	q := api.EventQuery{Refs: o.refs, Types: audited, Since: since, Follow: o.follow}
 	for it, err := range svc.Events(ctx, q) {
 		if err != nil {
@@ -92,8 +89,8 @@ func runAudit(ctx context.Context, o auditOptions) error {
 		if it.Event == nil {
 			continue
 		}
-		if err := enc.Encode(it.Event); err != nil {
-			return written(err)
+		if err := encodeJSON(a.stdout, it.Event, ""); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -143,7 +143,7 @@ func (a *app) printLearnings(all []memory.Match) error {
 		if i == 0 {
 			gap = ""
 		}
-		text := strings.ReplaceAll(strings.TrimSpace(plainText(m.Text)), "\n", "\n  ")
+		text := quoted(strings.TrimSpace(m.Text))
 		if _, err := fmt.Fprintf(a.stdout, "%s%s\n  %s\n  %s\n", gap, head, plainLine(m.Title, 200), text); err != nil {
 			return written(err)
 		}

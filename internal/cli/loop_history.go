@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -49,11 +48,9 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 	a.notePeer(svc)
 	switch {
 	case o.events:
-		enc := json.NewEncoder(a.stdout)
-		enc.SetEscapeHTML(false)
 		for _, ev := range h.Events {
-			if err := enc.Encode(ev); err != nil {
-				return written(err)
+			if err := encodeJSON(a.stdout, ev, ""); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -101,13 +98,13 @@ func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
 	s := o.app.style
 	switch b.Type {
 	case td.TextBlock:
-		fmt.Fprintln(w, plainText(b.Text))
+		fmt.Fprintln(w, quotedWhole(b.Text))
 	case td.ToolUseBlock:
 		fmt.Fprintln(w, s.bold("▸ "+plainLine(b.Name, 40))+" "+callLine(b))
 	case td.ToolResultBlock:
-		bar := s.dim("  │ ")
+		bar := s.dim(margin)
 		if b.IsError {
-			bar = s.red("  │ ")
+			bar = s.red(margin)
 		}
 		head, tail := 12, 6
 		if o.full {

@@ -49,6 +49,6 @@ func runLoopQuery(ctx context.Context, o loopQueryOptions) error {
 	if answer.Model != "" {
 		a.say("%s", a.talk.dim(fmt.Sprintf("%s read the conversation of %s, for %s", plainLine(answer.Model, 60), answer.Task, answer.Cost)))
 	}
-	_, err = fmt.Fprintln(a.stdout, plainText(answer.Text))
+	_, err = fmt.Fprintln(a.stdout, quotedWhole(answer.Text))
 	return err
 }

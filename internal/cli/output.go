@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -67,10 +68,20 @@ func (s style) state(state td.State, text string) string {
 
 // printJSON writes one value as data.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	return encodeJSON(a.stdout, v, "  ")
+}
+
+// encodeJSON writes a value as data. What acts on a terminal is spelled out, which is the same data.
+func encodeJSON(w io.Writer, v any, indent string) error {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return written(enc.Encode(v))
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return td.Errorf(td.Internal, "encode output: %w", err)
+	}
+	_, err := io.WriteString(w, spelledOut(out.String()))
+	return written(err)
 }
 
 // written gives an error about stdout its kind.
@@ -100,9 +111,9 @@ func (a *app) printError(cmd *cobra.Command, err error) {
 			return
 		}
 	}
-	fmt.Fprintf(a.stderr, "%s %s\n", a.talk.red("error:"), plainText(e.Message))
+	fmt.Fprintf(a.stderr, "%s %s\n", a.talk.red("error:"), quoted(e.Message))
 	if e.Hint != "" {
-		fmt.Fprintf(a.stderr, "%s %s\n", a.talk.dim("next: "), plainText(e.Hint))
+		fmt.Fprintf(a.stderr, "%s %s\n", a.talk.dim("next: "), quoted(e.Hint))
 	}
 }
 

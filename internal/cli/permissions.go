@@ -12,6 +12,7 @@ import (
 
 	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/rulebook"
+	"taskdaemon/internal/store/clean"
 	"taskdaemon/internal/td"
 )
 
@@ -142,6 +143,11 @@ func runPermissionsAdd(ctx context.Context, o rulesOptions) error {
 		return err
 	}
 	r := o.rule()
+	for name, text := range map[string]string{"the rule": r.Match, "--why": o.why} {
+		if o.app.secrets(nil).Secret([]byte(text)) {
+			return clean.Refused(name)
+		}
+	}
 	r.Why, r.By, r.At = o.why, o.app.by(), o.app.now().UTC()
 	if err := book.Keep(ctx, []td.KeptRule{r}); err != nil {
 		return err

@@ -56,6 +56,34 @@ func isDangerous(r rune) bool {
 		r == 0x200e || r == 0x200f || r == 0x061c || r == 0x2028 || r == 0x2029
 }
 
+// margin begins the lines of what a model, a tool or a person's prompt said, wherever taskdaemon's own lines stand beside them: without it such text could pass for a question, or for what
+// to type next.
+const margin = "  │ "
+
+// quoted is plain text that follows words of taskdaemon's own: all lines but the first have a margin.
+func quoted(s string) string {
+	return strings.ReplaceAll(strings.TrimRight(plainText(s), "\n"), "\n", "\n"+margin)
+}
+
+// quotedWhole is plain text that stands by itself: all lines have a margin.
+func quotedWhole(s string) string { return margin + quoted(s) }
+
+// spelledOut is JSON in which the characters that act on a terminal, all of them in strings, are escaped.
+func spelledOut(s string) string {
+	if isClean(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if r == 0x7f || isDangerous(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // plainLine is s on one line, at most width characters long.
 func plainLine(s string, width int) string {
 	s = strings.Join(strings.Fields(plainText(s)), " ")

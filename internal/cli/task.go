@@ -53,15 +53,15 @@ func (a *app) printTasks(tasks []td.Task) error {
 
 // printRequest writes a question and what to type to answer it.
 func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
-	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), plainText(r.Prompt))
+	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), quoted(r.Prompt))
 	if !strings.Contains(r.Prompt, strings.TrimSpace(r.Detail)) {
 		for _, line := range plainClip(r.Detail, 12, 4) {
-			fmt.Fprintf(w, "    %s\n", line)
+			fmt.Fprintln(w, margin+line)
 		}
 	}
 	if r.Diff != "" {
 		for _, line := range plainClip(r.Diff, 60, 20) {
-			fmt.Fprintf(w, "    %s\n", line)
+			fmt.Fprintln(w, margin+line)
 		}
 	}
 	for _, line := range howToAnswer(t, r) {

@@ -69,7 +69,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 		fmt.Fprintln(a.stdout)
 		a.printRequest(a.stdout, a.style, t, r)
 	}
-	fmt.Fprintf(a.stdout, "\n%s\n", plainText(strings.TrimSpace(t.Prompt)))
+	fmt.Fprintf(a.stdout, "\n%s\n", quotedWhole(strings.TrimSpace(t.Prompt)))
 	next := whatNext(t)
 	if openAgain(planned, t) {
 		next = "taskdaemon run " + t.Handle

@@ -65,7 +65,7 @@ func (o taskShowOptions) showPlanned(ctx context.Context, svc api.Service, unkno
 		return err
 	}
 	if text := strings.TrimSpace(p.Text); text != "" {
-		fmt.Fprintf(a.stdout, "\n%s\n", plainText(text))
+		fmt.Fprintf(a.stdout, "\n%s\n", quotedWhole(text))
 	}
 	return nil
 }

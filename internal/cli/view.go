@@ -60,14 +60,14 @@ func (v *view) live(l api.Live) {
 	switch l.Kind {
 	case api.LiveText:
 		v.streamed[l.Step] += l.Text
-		v.stream(piece{l.Step, l.Kind}, "", l.Text, v.s.bright)
+		v.stream(piece{l.Step, l.Kind}, v.s.dim(margin), l.Text, v.s.bright)
 	case api.LiveThinking:
 		if v.thoughts {
 			v.stream(piece{l.Step, l.Kind}, v.s.dim("  … "), l.Text, v.s.dim)
 		}
 	case api.LiveOutput:
 		v.streamed[l.Step] += l.Text
-		v.stream(piece{l.Step, l.Kind}, v.s.dim("  │ "), l.Text, as)
+		v.stream(piece{l.Step, l.Kind}, v.s.dim(margin), l.Text, as)
 	case api.LiveGap:
 		v.line(v.s.dim("  (some of what was on its way is left out here)"))
 		clear(v.streamed) // so that the records that follow are shown whole
@@ -232,11 +232,11 @@ func (v *view) show(ev td.Event, t td.Task) {
 		if b.Why != "" {
 			who = "taskdaemon"
 		}
-		v.line(v.s.cyan("» "+plainLine(who, 40)+": ") + plainText(b.Text))
+		v.line(v.s.cyan("» "+plainLine(who, 40)+": ") + quoted(b.Text))
 	case td.Received:
-		v.line(v.s.cyan("» "+plainLine(receivedFrom(b), 100)+": ") + plainText(b.Text))
+		v.line(v.s.cyan("» "+plainLine(receivedFrom(b), 100)+": ") + quoted(b.Text))
 	case td.Queried:
-		v.line(v.s.dim("  "+plainLine(b.By, 40)+" asked: "+plainLine(b.Question, 200)) + "\n" + v.s.dim("  ") + plainText(queriedWords(b)))
+		v.line(v.s.dim("  "+plainLine(b.By, 40)+" asked: "+plainLine(b.Question, 200)) + "\n" + v.s.dim("  ") + quoted(queriedWords(b)))
 	case td.Decided:
 		if b.Decision != "allow" {
 			v.line(v.s.warn(fmt.Sprintf("  %s was not allowed: %s", plainLine(b.Tool, 40), plainLine(b.Rule, 200))))
@@ -305,12 +305,12 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	}
 	switch {
 	case st.Completed != nil:
-		v.line(v.s.green("✓ completed") + ": " + plainText(strings.TrimSpace(st.Completed.Summary)))
+		v.line(v.s.green("✓ completed") + ": " + quoted(strings.TrimSpace(st.Completed.Summary)))
 		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), costWords(t.Cost, td.Spent{Cost: max(t.Cost, st.Completed.Cost), Unpriced: t.TreeSpent().Unpriced}))))
 	case st.Failed != nil:
-		v.line(v.s.red("✗ failed") + ": " + plainText(st.Failed.Error))
+		v.line(v.s.red("✗ failed") + ": " + quoted(st.Failed.Error))
 		if st.Failed.Hint != "" {
-			v.line("  " + v.app.typeable(plainText(st.Failed.Hint)))
+			v.line("  " + v.app.typeable(quoted(st.Failed.Hint)))
 		}
 	case b.Verb == td.VerbRecover:
 		v.line(v.s.warn("↻ recovered" + reason))
@@ -371,10 +371,10 @@ func (v *view) answered(o td.Outcome) {
 	switch shown := v.streamed[o.Key]; {
 	case text == "":
 	case shown == "":
-		v.line(plainText(strings.TrimRight(text, "\n")))
+		v.line(quotedWhole(text))
 	case strings.ReplaceAll(shown, "\n", "") != strings.ReplaceAll(text, "\n", ""):
 		v.line(v.s.dim("  (the whole answer)"))
-		v.line(plainText(strings.TrimRight(text, "\n")))
+		v.line(quotedWhole(text))
 	}
 	delete(v.streamed, o.Key)
 	v.endLine()
@@ -435,7 +435,7 @@ func (v *view) result(o td.Outcome) {
 			lines, colour = plainClip(o.Tool.Content, 5, 0), v.s.red
 		}
 		for _, l := range lines {
-			v.line(v.s.dim("  │ ") + colour(l))
+			v.line(v.s.dim(margin) + colour(l))
 		}
 	}
 	v.line(line)

@@ -69,7 +69,7 @@ func TestStreamedTextIsNotShownTwice(t *testing.T) {
 		v.live(api.Live{Step: "t1.model", Kind: api.LiveText, Text: piece})
 	}
 	v.event(modelEnded("t1.model", "Hello\nworld"), td.Task{}, true)
-	if out.String() != "Hello\nworld\n" {
+	if out.String() != "  │ Hello\n  │ world\n" {
 		t.Errorf("shown is %q", out.String())
 	}
 }
@@ -78,14 +78,14 @@ func TestWhatWasMissedIsShownWhole(t *testing.T) {
 	v, out := viewOf(newBench(t))
 	v.live(api.Live{Step: "t1.model", Kind: api.LiveText, Text: "world"}) // attached in the middle
 	v.event(modelEnded("t1.model", "Hello world"), td.Task{}, true)
-	if out.String() != "world\n  (the whole answer)\nHello world\n" {
+	if out.String() != "  │ world\n  (the whole answer)\n  │ Hello world\n" {
 		t.Errorf("shown is %q", out.String())
 	}
 	out.Reset()
 	v.live(api.Live{Step: "t2.model", Kind: api.LiveText, Text: "Hel"})
 	v.live(api.Live{Kind: api.LiveGap})
 	v.event(modelEnded("t2.model", "Hello"), td.Task{}, true)
-	if got := out.String(); !strings.HasSuffix(got, "left out here)\nHello\n") {
+	if got := out.String(); !strings.HasSuffix(got, "left out here)\n  │ Hello\n") {
 		t.Errorf("shown is %q", got)
 	}
 }

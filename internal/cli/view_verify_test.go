@@ -49,9 +49,9 @@ func TestAttachShowsTheVerifier(t *testing.T) {
 	go func() { done <- b.run(t.Context(), []string{"loop", "attach", "--tail", "-1", task.Handle}) }()
 	out.wait(t, "hurry")
 	f.Say(api.Live{Task: verifier.ID, Step: "t1.model", Kind: api.LiveText, Text: "It looks\nwell"})
-	out.wait(t, "  ┊ It looks\n  ┊ well")
+	out.wait(t, "  ┊   │ It looks\n  ┊   │ well")
 	f.Append(task.ID, td.Said{Text: "still there?", By: "me"})
-	out.wait(t, "  ┊ well\n» me: still there?\n")
+	out.wait(t, "  ┊   │ well\n» me: still there?\n")
 	f.Append(verifier.ID, modelEnded("t1.model", "It looks\nwell").Body,
 		td.Moved{Verb: td.VerbComplete, From: td.Running, Status: td.Status{State: td.Completed, Completed: &td.CompletedData{Summary: "seen"}}})
 	f.Append(task.ID, back, runs, restsFor(verifier.ID), back, runs,

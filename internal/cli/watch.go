@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
 	"taskdaemon/internal/api"
@@ -120,9 +119,7 @@ func (w *watch) show(v *view, t *td.Task, it api.Item) error {
 		if !shown {
 			return nil
 		}
-		enc := json.NewEncoder(w.out)
-		enc.SetEscapeHTML(false)
-		return written(enc.Encode(it))
+		return encodeJSON(w.out, it, "")
 	case it.Live != nil:
 		v.live(*it.Live)
 	case it.Event != nil:
