@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"syscall"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/td"
@@ -66,4 +67,14 @@ func RemoveAll(dir string) error {
 		return err
 	}
 	return nil
+}
+
+// Trouble reports whether an error says that this machine has run short of something. It tells nothing of what was being done, and passes.
+func Trouble(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }

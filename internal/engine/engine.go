@@ -18,6 +18,7 @@ import (
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/coord"
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
@@ -273,7 +274,7 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 	if !available(t.Dir) {
 		return "", nil
 	}
-	return "the workspace is there again", nil
+	return "it is tried again", nil
 }
 
 // Run works on a queued task until it ends, waits, pauses or is blocked, or until it is told to stop.
@@ -367,6 +368,10 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		if git, is := errors.AsType[*repoError](err); is && !r.ctl.Halted() {
 			err = r.stuck(ctx, git)
+		}
+		if disk.Trouble(err) && !r.ctl.Halted() {
+			// What the machine lacks is no outcome of a step: it is left without one, and settled when the task goes on.
+			err = r.block(ctx, err)
 		}
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
@@ -76,6 +77,10 @@ func (r *run) conclude(ctx context.Context, n nomination) error {
 		return err
 	} else if why != "" {
 		return r.reject(ctx, n, "Not accepted: "+why)
+	}
+	// A job that goes on could show the validator other files than are merged.
+	if err := r.reapJobs(ctx, "the task said that it was completed"); err != nil {
+		return err
 	}
 	evidence, passed, err := r.validate(ctx, n)
 	if err != nil || !passed {
@@ -325,6 +330,9 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check, again bool) 
 				Shell: task.Validator, Dir: task.Dir, Timeout: validatorLimit, Task: task.ID, Run: task.Run, Step: v.Key,
 				Profile: r.heldTo(r.validatorHeld(task)),
 			})
+			if disk.Trouble(err) {
+				return td.Outcome{}, err
+			}
 			if err != nil {
 				return toolError(fmt.Sprintf("the validator could not be started: %v", err)), nil
 			}
@@ -376,6 +384,9 @@ func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Ou
 				_ = p.Kill(context.WithoutCancel(ctx))
 			}
 			return td.Outcome{}, cause
+		}
+		if disk.Trouble(err) {
+			return td.Outcome{}, err
 		}
 		return toolError(fmt.Sprintf("the validator's result is lost: %v", err)), nil
 	}

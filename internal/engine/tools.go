@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/fence"
@@ -513,7 +514,7 @@ func (r *run) runner(t tool.Tool, call tool.Call, env *tool.Env) func(context.Co
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return td.Outcome{}, cause
 		}
-		if errors.Is(err, sandbox.ErrLost) {
+		if errors.Is(err, sandbox.ErrLost) || disk.Trouble(err) {
 			return td.Outcome{}, err
 		}
 		if err != nil && errors.Is(context.Cause(limited), errToolTimeout) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/merge"
@@ -211,6 +212,9 @@ func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, li
 	p, err := r.Spool.Start(ctx, tool.SpoolName(task.ID, key), sandbox.Command{
 		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Profile: HeldTo(r.sandboxIn(dir), held),
 	})
+	if disk.Trouble(err) {
+		return td.Outcome{}, err
+	}
 	if err != nil {
 		return toolError(fmt.Sprintf("it could not be started: %v", err)), nil
 	}
@@ -221,6 +225,8 @@ func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, li
 	case err != nil && cause != nil:
 		_ = p.Kill(context.WithoutCancel(ctx)) // it is run again
 		return td.Outcome{}, cause
+	case disk.Trouble(err):
+		return td.Outcome{}, err
 	case err != nil:
 		return toolError(fmt.Sprintf("its result is lost: %v", err)), nil
 	case res.Exit != 0:

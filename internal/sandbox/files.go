@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
 )
@@ -142,6 +143,9 @@ func probe(dir string, void bool) (ProcessState, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Lost, nil // there was one before anything was recorded: what became of the command nobody can say
+	}
+	if err != nil && disk.Trouble(err) {
+		return Lost, td.Errorf(td.Storage, "open spool folder %s: %w", dir, err)
 	}
 	if err != nil {
 		return Lost, td.Errorf(td.Corrupt, "open spool folder %s: %w", dir, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
@@ -185,7 +186,7 @@ func resolveCommand(ctx context.Context, env *tool.Env, command string, limit ti
 	p, state, ferr := env.Spool.Find(tool.SpoolName(env.Task, env.Step))
 	fpBashResolved.Hit()
 	switch {
-	case state == sandbox.StillRunning && ferr != nil:
+	case state == sandbox.StillRunning && ferr != nil, disk.Trouble(ferr): // what became of it can be told later
 		return tool.Resolution{}, ferr
 	case state == sandbox.StillRunning || state == sandbox.Finished:
 		if ev.Job != nil {

@@ -60,7 +60,7 @@ type completeInput struct {
 
 func completeTool() tool.Tool {
 	return control("Complete", tool.CompleteControl,
-		"Ends the task as done. Call it when all that was asked for is done and checked.",
+		"Ends the task as done. Call it when all that was asked for is done and checked. Background jobs are ended first, and are gone even if it is not accepted.",
 		func(in completeInput) (string, string) { return in.Summary, "the summary is empty" })
 }
 
