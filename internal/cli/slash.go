@@ -37,7 +37,7 @@ var slashes = map[string]func(ctx context.Context, a *app, ref, rest string) err
 
 func controlling(name string) func(ctx context.Context, a *app, ref, rest string) error {
 	return func(ctx context.Context, a *app, ref, rest string) error {
-		return runControl(ctx, controlOptions{a, controls[name], ref, rest})
+		return runControl(ctx, controlOptions{app: a, control: controls[name], ref: ref, words: rest})
 	}
 }
 

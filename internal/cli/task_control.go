@@ -45,6 +45,7 @@ type controlOptions struct {
 	control control
 	ref     string
 	words   string
+	alone   bool // nothing shows the task meanwhile, and how it ends
 }
 
 // newControlCmd makes a command that stands below a group, or below none.
@@ -55,29 +56,18 @@ func newControlCmd(a *app, group string, c control) *cobra.Command {
 		Example:     "  taskdaemon " + group + c.name + " t-4k7q2m9x",
 		Annotations: talks(exitNotFound, exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runControl(cmd.Context(), controlOptions{a, c, args[0], strings.Join(args[1:], " ")})
+			return runControl(cmd.Context(), controlOptions{a, c, args[0], strings.Join(args[1:], " "), true})
 		},
 	}
 }
 
 func runControl(ctx context.Context, o controlOptions) error {
-	return o.app.command(ctx, o.ref, api.Command{Type: o.control.kind, Text: o.words}, o.control.done)
-}
-
-// command hands a wish to a task and says so. The daemon has it on disk when this returns and acts on it
-// at the next safe point.
-func (a *app) command(ctx context.Context, ref string, cmd api.Command, done string) error {
-	svc, err := a.service(ctx)
+	cmd, done := api.Command{Type: o.control.kind, Text: o.words}, o.control.done
+	svc, t, err := o.app.hand(ctx, o.ref, cmd)
 	if err != nil {
 		return err
 	}
-	cmd.By = a.by()
-	t, err := svc.Command(ctx, ref, cmd)
-	if err != nil {
-		return err
-	}
-	a.notePeer(svc)
-	if cmd.Type == td.CmdCancel {
+	if cmd.Type == td.CmdCancel && o.alone {
 		if t, err = ended(ctx, svc, t); err != nil {
 			return err
 		}
@@ -85,6 +75,33 @@ func (a *app) command(ctx context.Context, ref string, cmd api.Command, done str
 			done = "is being cancelled: what it does at the moment takes a while to end"
 		}
 	}
+	return o.app.told(t, cmd, done)
+}
+
+// command hands a wish to a task and says so.
+func (a *app) command(ctx context.Context, ref string, cmd api.Command, done string) error {
+	_, t, err := a.hand(ctx, ref, cmd)
+	if err != nil {
+		return err
+	}
+	return a.told(t, cmd, done)
+}
+
+// hand gives a wish to a task. The daemon has it on disk when this returns and acts on it at the next safe point.
+func (a *app) hand(ctx context.Context, ref string, cmd api.Command) (api.Service, td.Task, error) {
+	svc, err := a.service(ctx)
+	if err != nil {
+		return nil, td.Task{}, err
+	}
+	cmd.By = a.by()
+	t, err := svc.Command(ctx, ref, cmd)
+	if err == nil {
+		a.notePeer(svc)
+	}
+	return svc, t, err
+}
+
+func (a *app) told(t td.Task, cmd api.Command, done string) error {
 	if a.json {
 		return a.printJSON(t)
 	}
@@ -104,13 +121,17 @@ func ended(ctx context.Context, svc api.Service, t td.Task) (td.Task, error) {
 	for end := time.Now().Add(endLimit); !t.Status.State.Terminal() && time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
-			return t, context.Cause(ctx)
+			return t, nil // it has been told to, and whoever asked has gone away
 		case <-time.After(20 * time.Millisecond):
 		}
-		var err error
-		if t, err = svc.Task(ctx, handle); err != nil {
+		now, err := svc.Task(ctx, handle)
+		if ctx.Err() != nil {
+			return t, nil
+		}
+		if err != nil {
 			return t, err
 		}
+		t = now
 	}
 	return t, nil
 }
