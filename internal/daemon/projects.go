@@ -381,26 +381,45 @@ func closing(v graph.Verdict) api.Command {
 	return api.Command{Type: td.CmdCancel, By: v.By, Text: "closed by hand: " + string(v.State)}
 }
 
-// plan writes a task that is to run at once into the graph of its project, if it is in one.
-func (p *projects) plan(ctx context.Context, spec *td.Spec, key string) error {
+// plan has a task created that is to run at once, and writes it into the graph of its project, if it is in one: both or
+// neither. What a person was refused must not be found there by the next run.
+func (p *projects) plan(ctx context.Context, spec td.Spec, key string, create func(td.Spec) error) error {
 	root, ok := graph.Find(spec.Dir)
 	if !ok {
-		return nil
+		return create(spec)
 	}
 	s, err := p.at(ctx, root)
 	if err != nil {
 		return err
 	}
-	added, err := s.Add(ctx, graph.Task{
+	p.vouch(ctx, root, spec.CreatedBy, spec.Validator)
+	err = s.AddWith(ctx, graph.Task{
 		ID: spec.ID, Key: key, Title: spec.Title, Text: spec.Prompt, Labels: spec.Labels, Priority: spec.Priority,
 		Validator: spec.Validator, Tier: spec.Tier, CreatedBy: spec.CreatedBy,
+	}, func(id td.TaskID, handle string) error {
+		spec.ID, spec.Handle, spec.Project = id, handle, root
+		return create(spec)
 	})
-	if err != nil {
-		return fmt.Errorf("plan it in %s: %w", root, err)
-	}
 	p.touch(root)
-	spec.ID, spec.Handle, spec.Project = added[0].ID, added[0].Handle, root
-	return nil
+	switch {
+	case err == nil:
+		return nil
+	case !td.IsKind(err, td.Unknown):
+		err = errors.Join(err, p.unplan(context.WithoutCancel(ctx), s, key))
+	}
+	return fmt.Errorf("plan it in %s: %w", root, err)
+}
+
+// unplan takes a task out of a graph that an earlier try left there, if the journal never heard of it.
+func (p *projects) unplan(ctx context.Context, s *graph.Store, key string) error {
+	ids, planned, err := s.Known(ctx, []string{key})
+	if err != nil || !planned {
+		return err
+	}
+	if _, err := p.journal.Task(ctx, ids[0]); !td.IsKind(err, td.NotFound) {
+		return err
+	}
+	return s.Delete(ctx, ids[0])
 }
 
 // note says that the journal has records of a planned task.

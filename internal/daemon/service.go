@@ -106,21 +106,21 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 	if err != nil {
 		return td.Task{}, fmt.Errorf("add task: %w", err)
 	}
-	if err := d.projects.plan(ctx, &spec, key); err != nil {
-		return td.Task{}, fmt.Errorf("add task: %w", err)
-	}
-	if spec.Project != "" {
-		d.vouch(ctx, spec.Project, in.By, spec.Validator)
-	}
-	if spec, err = d.apart(spec, trunk, ""); err != nil {
-		return td.Task{}, fmt.Errorf("add task: %w", err)
-	}
-	fpBeforeCreate.Hit()
-	t, err := d.journal.Create(ctx, spec, key)
+	var t td.Task
+	err = d.projects.plan(ctx, spec, key, func(spec td.Spec) (err error) {
+		if spec, err = d.apart(spec, trunk, ""); err != nil {
+			return err
+		}
+		fpBeforeCreate.Hit()
+		if t, err = d.journal.Create(ctx, spec, key); err != nil {
+			return err
+		}
+		fpCreated.Hit()
+		return nil
+	})
 	if err != nil {
 		return td.Task{}, fmt.Errorf("add task: %w", err)
 	}
-	fpCreated.Hit()
 	d.projects.note(t.ID)
 	d.trunks.begun(t)
 	d.sched.Wake(ctx, t, false)

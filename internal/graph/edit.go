@@ -26,7 +26,30 @@ const (
 // call, those before it. One whose key is known is not added again: the known one is returned in its place.
 func (s *Store) Add(ctx context.Context, tasks ...Task) ([]Task, error) {
 	added := make([]td.TaskID, len(tasks))
-	err := s.write(ctx, "", func() (changes []change, err error) {
+	if err := s.write(ctx, "", s.adding(tasks, added)); err != nil {
+		return nil, err
+	}
+	out := make([]Task, len(added))
+	for i, id := range added {
+		var err error
+		if out[i], err = s.Task(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// AddWith writes down a task that is to be known elsewhere, too: at both places or at none. Elsewhere is told the id and the
+// handle while nobody can see the task yet; its error is returned, and takes the task back unless nobody knows whether it is
+// there (td.Unknown).
+func (s *Store) AddWith(ctx context.Context, t Task, elsewhere func(td.TaskID, string) error) error {
+	added := make([]td.TaskID, 1)
+	return s.writeWith(ctx, "", s.adding([]Task{t}, added), func() error { return elsewhere(added[0], s.name(added[0])) })
+}
+
+// adding are the changes that add tasks. It says which they are then.
+func (s *Store) adding(tasks []Task, added []td.TaskID) func() ([]change, error) {
+	return func() (changes []change, err error) {
 		var trial []td.TaskID
 		known := map[td.TaskID]td.TaskID{} // what those are called that were added before
 		now := func(ids []td.TaskID) []td.TaskID {
@@ -65,17 +88,7 @@ func (s *Store) Add(ctx context.Context, tasks ...Task) ([]Task, error) {
 			changes, added[i] = append(changes, c), t.ID
 		}
 		return changes, nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	out := make([]Task, len(added))
-	for i, id := range added {
-		if out[i], err = s.Task(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 // there reports whether a task is in the graph, or on trial.

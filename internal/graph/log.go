@@ -191,20 +191,26 @@ func restored(sum []byte) (hash.Hash, bool) {
 }
 
 // append writes lines to the end, synced. If it fails the file is as it was, or has a torn line at its end that
-// the next append closes.
-func (l *log) append(lines []byte) error {
+// the next append closes. Until the lock is let go the lines can be taken back, for which a disk needs no room.
+func (l *log) append(lines []byte) (takeBack func() error, err error) {
 	info, err := l.f.Stat()
 	if err != nil {
-		return fileError("look at", l.f.Name(), err)
+		return nil, fileError("look at", l.f.Name(), err)
+	}
+	takeBack = func() error {
+		if err := errors.Join(l.f.Truncate(info.Size()), l.f.Sync()); err != nil {
+			return fileError("take back what was written to", l.f.Name(), err)
+		}
+		return nil
 	}
 	fpAppend.Hit()
 	_, err = l.f.Write(lines)
 	fpAppended.Hit()
 	if err = errors.Join(err, l.f.Sync()); err != nil {
-		return errors.Join(fileError("write", l.f.Name(), err), l.f.Truncate(info.Size()))
+		return nil, errors.Join(fileError("write", l.f.Name(), err), takeBack())
 	}
 	fpSynced.Hit()
-	return nil
+	return takeBack, nil
 }
 
 // torn reports whether the last line lacks its end.

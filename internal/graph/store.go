@@ -500,8 +500,15 @@ func (s *Store) with(ctx context.Context, f func() error) error {
 }
 
 // write runs f with the log locked and everything in it known, appends the changes that f makes, synced and under the
-// key if there is one, and makes them known. An error of f leaves all as it was.
+// key if there is one, and makes them known. An error, of f or of a disk, leaves all as it was: what somebody was
+// refused is not in the log.
 func (s *Store) write(ctx context.Context, key string, f func() ([]change, error)) error {
+	return s.writeWith(ctx, key, f, nil)
+}
+
+// writeWith is write with a part that is done elsewhere while the changes are in the log and nobody can read them: they stay
+// there if it is done, or may be (td.Unknown), and go if it is not. It is done also if there is nothing to change.
+func (s *Store) writeWith(ctx context.Context, key string, f func() ([]change, error), elsewhere func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l, err := openLog(s.path, true)
@@ -542,6 +549,9 @@ func (s *Store) write(ctx context.Context, key string, f func() ([]change, error
 		}
 	}
 	if len(lines) == 0 {
+		if elsewhere != nil {
+			return elsewhere()
+		}
 		return nil
 	}
 	torn, err := l.torn()
@@ -551,14 +561,33 @@ func (s *Store) write(ctx context.Context, key string, f func() ([]change, error
 	if torn {
 		lines = slices.Concat([]byte("\n"), lines)
 	}
-	h, ok := restored(s.at.sum)
-	if err := l.append(lines); err != nil {
+	takeBack, err := l.append(lines)
+	if err != nil {
 		return err
 	}
-	if !ok {
-		return s.catchUp(ctx, l)
+	if elsewhere == nil {
+		if err := s.heed(ctx, l); err != nil {
+			return errors.Join(err, takeBack())
+		}
+		return nil
 	}
-	return s.follow(ctx, l, s.at.Place, h) // the lock was held: what is before is as it was
+	if err := elsewhere(); err != nil && !td.IsKind(err, td.Unknown) {
+		return errors.Join(err, takeBack())
+	} else if err != nil {
+		return err
+	}
+	if err := s.heed(ctx, l); err != nil { // the log has it, and is read by the next who asks
+		s.logger.Warn("read what was just written to a graph", "path", s.path, "err", err)
+	}
+	return nil
+}
+
+// heed makes known what was just appended. The lock was held: what is before is as it was.
+func (s *Store) heed(ctx context.Context, l *log) error {
+	if h, ok := restored(s.at.sum); ok {
+		return s.follow(ctx, l, s.at.Place, h)
+	}
+	return s.catchUp(ctx, l)
 }
 
 // Compact folds changes older than before into one line a task. It returns the sizes of the log before and after.

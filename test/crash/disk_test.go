@@ -96,6 +96,47 @@ func TestDiskFull(t *testing.T) {
 	s.d.stop()
 }
 
+// TestRefusedIsNotPlanned: what could not be recorded because the disk of the state folder was full is not in the graph of its project
+// either, which lies on another one, and so no run takes it up later.
+func TestRefusedIsNotPlanned(t *testing.T) {
+	s := graphed(t, "")
+	s.smallDisk()
+	s.start(nil)
+	s.plan("there")
+	log := s.path("work/.taskdaemon/tasks.jsonl")
+	before, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fill()
+	for _, prompt := range []string{"short", strings.Repeat("long ", 20_000)} {
+		task, err := s.person.svc.AddTask(s.ctx, api.AddTask{Prompt: prompt, Dir: s.path("work")})
+		if !td.IsKind(err, td.Storage) {
+			t.Fatalf("add on a full disk: %s, %v (kind %s)", task.Handle, err, td.KindOf(err))
+		}
+		if after, err := os.ReadFile(log); err != nil || string(after) != string(before) {
+			t.Errorf("a task of %d bytes that was refused is planned: %v\n%.300s", len(prompt), err, after[len(before):])
+		}
+	}
+	_, err = s.person.svc.Plan(s.ctx, api.Plan{Dir: s.path("work"), Tasks: []api.PlanTask{{Title: "no room", Text: strings.Repeat("long ", 20_000)}}})
+	if !td.IsKind(err, td.Storage) {
+		t.Errorf("plan on a full disk: %v (kind %s)", err, td.KindOf(err))
+	}
+	if err := os.Remove(s.path("state/filler")); err != nil {
+		t.Fatal(err)
+	}
+	planned, err := s.person.svc.Planned(s.ctx, api.PlanQuery{Dir: s.path("work")})
+	if err != nil || len(planned) != 1 || planned[0].Title != "there" {
+		t.Errorf("with room again the graph has %+v, %v", planned, err)
+	}
+	if task, err := s.person.svc.AddTask(s.ctx, api.AddTask{Prompt: "say it", Dir: s.path("work"), Yes: true, Rehearsal: "turns: [{tools: [{name: Complete, input: {summary: done}}]}]"}); err != nil {
+		t.Error(err)
+	} else {
+		s.untilPlanned(task.ID, td.Completed)
+	}
+	s.d.stop()
+}
+
 // TestReadOnlyFolder: a state folder that cannot be written is a clear error.
 func TestReadOnlyFolder(t *testing.T) {
 	s := newStage(t, "")
