@@ -408,7 +408,7 @@ func (r *run) env(step td.StepKey, t tool.Tool) *tool.Env {
 		limit = r.Tool
 	}
 	return &tool.Env{
-		Task: task.ID, Run: task.Run, Step: step, Feature: r.feature(), Root: r.root, Spool: r.Spool, Jobs: task.Jobs,
+		Task: task.ID, Run: task.Run, Step: step, Feature: r.feature(), Root: r.root, Home: task.Home(), Spool: r.Spool, Jobs: task.Jobs,
 		Known:   r.log.Transcript().Known,
 		Hidden:  r.hidden(task),
 		Emit:    func(out []byte) { r.live(step, api.LiveOutput, out) },

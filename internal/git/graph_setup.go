@@ -95,6 +95,17 @@ func (g *Graph) exclude(context.Context) error {
 	return exclude(g.common, "/"+graphFolder+"/", "/"+graphFolder+asideMark+"*/", "/"+worktreesFolder+"/")
 }
 
+// HideGraph keeps the folder of a graph out of the user's commits, for whoever makes it before there is a graph: what lies
+// there goes to a branch of its own, and what the user's branch has of it stands in the way of that. Where there is no
+// repository, or one that is gone, there is nothing to do.
+func HideGraph(dir string) error {
+	common := CommonDir(dir)
+	if info, err := os.Stat(common); common == "" || err != nil || !info.IsDir() {
+		return nil
+	}
+	return exclude(common, "/"+graphFolder+"/")
+}
+
 // maxExclude is more than anybody writes into such a list.
 const maxExclude = 1 << 20
 

@@ -13,6 +13,7 @@ import (
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/td"
 )
 
@@ -48,6 +49,11 @@ func openFolder(project string, create bool) (*folder, error) {
 	open := in.Folder
 	if create {
 		open = in.Make
+		if _, err := in.Lstat(path.Dir(Folder)); errors.Is(err, fs.ErrNotExist) {
+			if err := git.HideGraph(project); err != nil { // before there is something to hide
+				return nil, err
+			}
+		}
 	}
 	root, err := open(Folder)
 	switch {

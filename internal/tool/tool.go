@@ -105,9 +105,11 @@ type Env struct {
 	// Feature is the slug of the PRD that the task is part of; may be empty.
 	Feature string
 	Root    *Workspace
-	Spool   Spool
-	Jobs    []td.Job               // background jobs of the task
-	Known   func(path string) bool // has the model seen this file's content?
+	// Home is the folder of the project, which is another than the workspace for a task that has a worktree.
+	Home  string
+	Spool Spool
+	Jobs  []td.Job               // background jobs of the task
+	Known func(path string) bool // has the model seen this file's content?
 	// Hidden reports whether a file or folder may not be read, by its absolute path: what goes through folders leaves
 	// it out, content and name. Nil: nothing is.
 	Hidden func(path string) bool

@@ -25,7 +25,8 @@ type learnInput struct {
 	Files []string `json:"files,omitempty" jsonschema:"files it is about; once one of them changes it no longer counts"`
 }
 
-// learnTool writes to the project's knowledge and nowhere else, so nobody is asked.
+// learnTool writes to the project's knowledge and nowhere else, so nobody is asked. That is in the project's own folder: what is in
+// a worktree goes with it, or into the commits of the task.
 func learnTool(shelf *knowledge.Shelf) tool.Tool {
 	return tool.Define(tool.Tool{
 		Name: "Learn",
@@ -57,7 +58,7 @@ func prepareLearn(shelf *knowledge.Shelf, env *tool.Env, in learnInput) (tool.Ca
 	return tool.Call{
 		Effect: td.Keyed, Evidence: evidence, Title: title("Learn", in.Title), Free: true,
 		Run: func(ctx context.Context) (res td.ToolResult, err error) {
-			err = shelf.Use(env.Root.Dir(), func(s *memory.Store) error {
+			err = shelf.Use(env.Home, func(s *memory.Store) error {
 				fpBeforeLearn.Hit()
 				kept, _, err := s.Add(ctx, l)
 				fpLearned.Hit()
@@ -79,7 +80,7 @@ func resolveLearn(ctx context.Context, shelf *knowledge.Shelf, env *tool.Env, in
 	if err := json.Unmarshal(intent.Evidence, &l); err != nil {
 		return tool.Resolution{}, td.Errorf(td.Corrupt, "read evidence: %w", err)
 	}
-	err = shelf.Use(env.Root.Dir(), func(s *memory.Store) error {
+	err = shelf.Use(env.Home, func(s *memory.Store) error {
 		kept, done, err := s.Probe(ctx, l)
 		if done {
 			out = tool.Resolution{State: tool.Done, Via: td.Probed, Result: learned(kept)}

@@ -51,7 +51,7 @@ func newBenchWith(t testing.TB, opts Options) *bench {
 	}
 	b := &bench{TB: t, dir: w.Dir(), spool: &sandbox.Spool{Dir: t.TempDir(), Self: self}, tools: tool.NewRegistry(Tools(opts)...)}
 	b.env = &tool.Env{
-		Task: td.NewTaskID(), Run: td.NewRunID(), Step: "1.1", Root: w, Spool: b.spool,
+		Task: td.NewTaskID(), Run: td.NewRunID(), Step: "1.1", Root: w, Home: w.Dir(), Spool: b.spool,
 		Known: func(p string) bool { return slices.Contains(b.files, p) },
 		Now:   time.Now, Timeout: 20 * time.Second,
 		Sandbox: func() *sandbox.Profile { return nil }, // as if the sandbox was off
