@@ -66,6 +66,8 @@ type PlanTask struct {
 	Validator string      `json:"validator,omitempty" doc:"Command that must exit 0 before it counts as completed."`
 	Tier      td.Tier     `json:"tier,omitempty"`
 	Done      bool        `json:"done,omitempty" doc:"It is completed already."`
+	Held      string      `json:"held,omitempty" doc:"Why it is paused until a person resets it; empty: it is not."`
+	Source    string      `json:"source,omitempty" doc:"What names it wherever it comes from: the same source is the same task in every clone."`
 }
 
 // Planned is a task of a graph, and where it stands.

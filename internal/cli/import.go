@@ -34,8 +34,9 @@ func newImportCmd(a *app) *cobra.Command {
 markdown: "- [ ] item" is a task, "- [x] item" a completed one; items that are indented below another, and all that is below
 a heading, are part of it; text below an item is what to do.
 
-beads: a file like .beads/issues.jsonl. Closed issues are completed, deleted ones left out; blocks and parent-child are kept
-as they are, all other ties become related.`,
+beads: a file like .beads/issues.jsonl. Closed issues are completed, deleted ones left out, and those that are neither open
+nor closed (in progress, blocked, deferred) are paused until "task reset"; blocks and parent-child are kept as they are, all
+other ties become related. Who imports the same issues in another clone gets the same tasks.`,
 		Example: "  taskdaemon import TODO.md --dry-run",
 	}, func(ctx context.Context) error { return runImport(ctx, *o) })
 	cmd.Flags().StringVar(&o.format, "format", "", "markdown or beads; by the file's name when not given")
@@ -146,7 +147,7 @@ func (o importOptions) tasks(plan planfile.Plan) []api.PlanTask {
 	out := make([]api.PlanTask, len(plan.Items))
 	for i, it := range plan.Items {
 		out[i] = api.PlanTask{
-			Key: it.Key, Title: it.Title, Text: it.Text, Parent: o.parent, Blockers: refs(it.Blockers), Related: refs(it.Related),
+			Key: it.Key, Source: it.Source, Held: it.Held, Title: it.Title, Text: it.Text, Parent: o.parent, Blockers: refs(it.Blockers), Related: refs(it.Related),
 			Labels: it.Labels, Priority: it.Priority, Done: it.Done,
 		}
 		if it.Parent >= 0 {
@@ -170,6 +171,9 @@ func (o importOptions) preview(plan planfile.Plan, tasks []api.PlanTask) error {
 		mark := "·"
 		if it.Done {
 			mark = "✓"
+		}
+		if it.Held != "" {
+			mark = "‖"
 		}
 		line := strings.Repeat("  ", depth[i]) + mark + " " + plainLine(it.Title, 80)
 		if len(it.Blockers) > 0 {

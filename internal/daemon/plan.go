@@ -37,8 +37,12 @@ func (d *Daemon) planIn(ctx context.Context, s *graph.Store, in api.Plan) (_ []a
 		return nil, td.Errorf(td.Invalid, "%d tasks: a call adds between one and %d", len(in.Tasks), maxPlan)
 	}
 	refs := &refs{s: s}
-	for range in.Tasks {
-		refs.fresh = append(refs.fresh, td.NewTaskID())
+	for _, t := range in.Tasks {
+		id := td.NewTaskID()
+		if t.Source != "" {
+			id = td.PlannedIDFor(t.Source)
+		}
+		refs.fresh = append(refs.fresh, id)
 	}
 	tasks := make([]graph.Task, len(in.Tasks))
 	for i, t := range in.Tasks {
@@ -104,7 +108,7 @@ func (r *refs) all(ctx context.Context, names []string) (out []td.TaskID, err er
 func (r *refs) task(ctx context.Context, i int, in api.PlanTask, by string) (t graph.Task, err error) {
 	t = graph.Task{
 		ID: r.fresh[i], Key: in.Key, Title: in.Title, Text: in.Text, Kind: in.Kind, Labels: in.Labels, Priority: 2,
-		Validator: in.Validator, Tier: in.Tier, CreatedBy: by,
+		Validator: in.Validator, Tier: in.Tier, CreatedBy: by, Held: in.Held,
 	}
 	if in.Priority != nil {
 		t.Priority = *in.Priority
@@ -287,6 +291,8 @@ func plain(t *graph.Task) api.Planned {
 	}
 	if v := t.Verdict; v != nil {
 		p.Summary, p.Reason = v.Summary, v.Reason
+	} else if t.Held != "" {
+		p.Reason = t.Held
 	}
 	return p
 }

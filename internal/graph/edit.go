@@ -73,6 +73,12 @@ func (s *Store) adding(tasks []Task, added []td.TaskID) func() ([]change, error)
 			if t.ID == "" {
 				t.ID = td.NewTaskID()
 			}
+			if gone, err := s.gone(t.ID); err != nil {
+				return nil, err
+			} else if gone { // one that came from elsewhere and was deleted is another when it comes again
+				known[t.ID] = td.NewTaskID()
+				t.ID = known[t.ID]
+			}
 			if s.there(t.ID) {
 				return nil, td.Errorf(td.Conflict, "add %q: the task %s exists already", t.Title, t.ID)
 			}
@@ -89,6 +95,15 @@ func (s *Store) adding(tasks []Task, added []td.TaskID) func() ([]change, error)
 		}
 		return changes, nil
 	}
+}
+
+// gone reports whether a task was in the graph and was deleted.
+func (s *Store) gone(id td.TaskID) (bool, error) {
+	r, err := s.index.record(id)
+	if err != nil {
+		return false, td.Errorf(td.Storage, "read the index of %s: %w", s.path, err)
+	}
+	return r != nil && r.Deleted(), nil
 }
 
 // there reports whether a task is in the graph, or on trial.
@@ -112,6 +127,7 @@ func created(t Task) (c change, err error) {
 	set(fieldValidator, t.Validator)
 	set(fieldTier, string(t.Tier))
 	set(fieldCreatedBy, t.CreatedBy)
+	set(fieldHeld, t.Held)
 	set(fieldKey, t.Key)
 	set(fieldSlug, t.Slug)
 	if t.Verdict != nil {
@@ -168,7 +184,7 @@ func checkText(t *Task) error {
 		return td.Errorf(td.Invalid, "the kind %q is not known", string(t.Kind)).WithHint("task, spec or prd")
 	}
 	t.Title = strings.Join(strings.Fields(title), " ")
-	for _, text := range append([]string{t.Title, t.Text, t.Validator, t.Key}, t.Labels...) {
+	for _, text := range append([]string{t.Title, t.Text, t.Validator, t.Key, t.Held}, t.Labels...) {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 			return td.Errorf(td.Invalid, "it has bytes that are no text")
 		}

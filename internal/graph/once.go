@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -138,15 +139,21 @@ func (o Once) End(ctx context.Context, id td.TaskID, v Verdict) error {
 	})
 }
 
-// Reopen takes back how a task ended, but not that a run said so. One that has not ended stays as it is.
+// Reopen takes back how a task ended, but not that a run said so, and that it is held. One that is open stays as it is.
 func (o Once) Reopen(ctx context.Context, id td.TaskID) error {
 	return o.write(ctx, id, func() ([]change, error) {
 		t, err := o.s.read(id)
-		if err != nil || t.Verdict == nil {
+		if err != nil || t.Verdict == nil && t.Held == "" {
 			return nil, err
 		}
 		c := change{jsonl.Change{Task: id}}
-		if err := c.set(fieldVerdict, nil); err != nil {
+		if t.Verdict != nil {
+			err = c.set(fieldVerdict, nil)
+		}
+		if t.Held != "" {
+			err = errors.Join(err, c.set(fieldHeld, nil))
+		}
+		if err != nil {
 			return nil, err
 		}
 		return []change{c}, nil

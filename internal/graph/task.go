@@ -30,6 +30,8 @@ type Task struct {
 	CreatedBy string      `json:"created_by,omitempty"`
 	UpdatedAt time.Time   `json:"updated_at"`
 	Verdict   *Verdict    `json:"verdict,omitempty"`
+	// Held is why nobody is to work on it until a person opens it again; empty: somebody may.
+	Held string `json:"held,omitempty"`
 	// Closed is the last end of it that a run told of. It stays when the task is opened again.
 	Closed *Closed `json:"closed,omitempty"`
 	// DecidedAt is when somebody last said that it has ended, or that it has not.
@@ -71,6 +73,9 @@ func (t *Task) State() td.State {
 	if t.Verdict != nil {
 		return t.Verdict.State
 	}
+	if t.Held != "" {
+		return td.Paused
+	}
 	return td.Queued
 }
 
@@ -88,6 +93,7 @@ const (
 	fieldValidator = "validator"
 	fieldTier      = "tier"
 	fieldVerdict   = "verdict"
+	fieldHeld      = "held"
 	fieldCreatedBy = "created_by"
 	fieldKey       = "key"
 	fieldSlug      = "slug"
@@ -127,6 +133,7 @@ func taskOf(r *jsonl.Record) *Task {
 	read(fieldSlug, &t.Slug)
 	read(fieldDirect, &t.Direct)
 	read(fieldVerdict, &t.Verdict)
+	read(fieldHeld, &t.Held)
 	read(FieldClosed, &t.Closed)
 	if v, ok := r.Fields[fieldVerdict]; ok {
 		t.DecidedAt = v.Op.Time()

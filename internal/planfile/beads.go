@@ -1,6 +1,7 @@
 package planfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,11 +23,26 @@ type issue struct {
 	Type         string       `json:"issue_type"`
 	Labels       []string     `json:"labels"`
 	Dependencies []dependency `json:"dependencies"`
+	Assignee     string       `json:"assignee"`
+	CreatedBy    string       `json:"created_by"`
+	CreatedAt    string       `json:"created_at"`
+	UpdatedAt    string       `json:"updated_at"`
+	ClosedAt     string       `json:"closed_at"`
+	CloseReason  string       `json:"close_reason"`
+	DueAt        string       `json:"due_at"`
+	DeferUntil   string       `json:"defer_until"`
+	Comments     []comment    `json:"comments"`
 
 	line              int
 	parent            *issue
 	blockers, related []*issue
 	place             int // 0: not placed, -1: being placed, else its place from 1
+}
+
+type comment struct {
+	Author    string `json:"author"`
+	Text      string `json:"text"`
+	CreatedAt string `json:"created_at"`
 }
 
 type dependency struct {
@@ -35,7 +51,8 @@ type dependency struct {
 	Type      string `json:"type"`
 }
 
-// Beads reads the issues of beads, one JSON object a line. Closed ones are done, deleted ones left out. Of the ties
+// Beads reads the issues of beads, one JSON object a line. Open ones may be worked on, closed ones are done, deleted ones left
+// out; all others are held, for beads knows that somebody is at work or that they are to wait. Of the ties
 // "blocks" and "parent-child" are what they are here, all others become related.
 func Beads(raw []byte) (Plan, error) {
 	all, err := lines(raw)
@@ -82,6 +99,7 @@ func Beads(raw []byte) (Plan, error) {
 		p.Items = append(p.Items, is.item())
 	}
 	p.containersEndByThemselves()
+	p.containersHoldTheirParts()
 	slices.SortStableFunc(p.Notes, func(a, b Note) int { return a.Line - b.Line })
 	return p, nil
 }
@@ -96,7 +114,7 @@ func (is *issue) check(known map[string]*issue) error {
 		return td.Errorf(td.Invalid, "line %d: the issue %s is on line %d already", is.line, is.ID, other.line)
 	case strings.TrimSpace(is.Title) == "" && !is.gone():
 		return td.Errorf(td.Invalid, "line %d: the issue %s has no title", is.line, is.ID)
-	case strings.ContainsRune(is.Title+is.Description+is.Design+is.Acceptance+is.Notes+is.Type+strings.Join(is.Labels, ""), 0):
+	case strings.ContainsRune(is.Title+is.text()+is.held()+is.ID+is.Type+strings.Join(is.Labels, ""), 0):
 		return td.Errorf(td.Invalid, "line %d: the issue %s has bytes that are no text", is.line, is.ID)
 	case is.Priority < 0 || is.Priority > 4:
 		return td.Errorf(td.Invalid, "line %d: the issue %s has priority %d, not 0 to 4", is.line, is.ID, is.Priority)
@@ -211,16 +229,61 @@ func circle(stack []*issue, from *issue) string {
 	return strings.Join(append(names, from.ID), " → ")
 }
 
-func (is *issue) item() Item {
+// text is all that the issue says beside its title.
+func (is *issue) text() string {
 	text := []string{strings.TrimSpace(is.Description)}
-	for _, part := range [][2]string{{"Design", is.Design}, {"Acceptance criteria", is.Acceptance}, {"Notes", is.Notes}} {
+	comments := make([]string, len(is.Comments))
+	for i, c := range is.Comments {
+		comments[i] = strings.Join(strings.Fields(c.Author+" "+c.CreatedAt), ", ") + ":\n\n" + strings.TrimSpace(c.Text)
+	}
+	for _, part := range [][2]string{
+		{"Design", is.Design}, {"Acceptance criteria", is.Acceptance}, {"Notes", is.Notes}, {"Comments", strings.Join(comments, "\n\n")}, {"In beads", is.record()},
+	} {
 		if t := strings.TrimSpace(part[1]); t != "" {
 			text = append(text, "## "+part[0]+"\n\n"+t)
 		}
 	}
+	return strings.TrimSpace(strings.Join(text, "\n\n"))
+}
+
+// record is who had to do with the issue, and when.
+func (is *issue) record() string {
+	var out []string
+	for _, fact := range [][2]string{
+		{"assignee", is.Assignee}, {"created", strings.TrimSpace(is.CreatedAt + " " + is.CreatedBy)}, {"updated", is.UpdatedAt},
+		{"closed", strings.TrimSpace(is.ClosedAt + " " + is.CloseReason)}, {"due", is.DueAt}, {"deferred until", is.DeferUntil},
+	} {
+		if fact[1] != "" {
+			out = append(out, "- "+fact[0]+": "+strings.Join(strings.Fields(fact[1]), " "))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// held is why an issue is not to be worked on though it is not closed; empty: it may be.
+func (is *issue) held() string {
+	switch is.Status {
+	case "", "open", "closed", "tombstone":
+		return ""
+	}
+	why := "it is " + strings.ReplaceAll(is.Status, "_", " ") + " in beads"
+	if is.Assignee != "" {
+		why += ", assigned to " + is.Assignee
+	}
+	if is.DeferUntil != "" {
+		why += ", until " + is.DeferUntil
+	}
+	return why
+}
+
+func (is *issue) item() Item {
 	priority := is.Priority
-	it := Item{Line: is.line, Key: "beads:" + is.ID, Parent: -1, Labels: is.labels(), Priority: &priority, Done: is.Status == "closed"}
-	it.Title, it.Text = titled(is.Title, strings.TrimSpace(strings.Join(text, "\n\n")))
+	it := Item{
+		// Lists of two projects may have the same ids, but hardly of the same instant.
+		Line: is.line, Key: "beads:" + is.ID, Source: strings.Join([]string{"beads", is.ID, cmp.Or(is.CreatedAt, is.Title)}, "\n"),
+		Parent: -1, Labels: is.labels(), Priority: &priority, Done: is.Status == "closed", Held: is.held(),
+	}
+	it.Title, it.Text = titled(is.Title, is.text())
 	if is.parent != nil {
 		it.Parent = is.parent.place - 1
 	}

@@ -7,6 +7,7 @@ package planfile
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -17,14 +18,16 @@ import (
 type Item struct {
 	Line     int // where it begins in the file
 	Key      string
+	Source   string // what names it wherever it is imported; empty: nothing does
 	Title    string
 	Text     string
 	Parent   int // -1: none
 	Blockers []int
 	Related  []int
 	Labels   []string
-	Priority *int // nil: not given
-	Done     bool // never of an item that holds others
+	Priority *int   // nil: not given
+	Done     bool   // never of an item that holds others
+	Held     string // why it is not to be worked on; empty: it is. Never of an item that holds others
 }
 
 // Note is something of the file that is not in the plan, and why.
@@ -72,6 +75,23 @@ func (p *Plan) containersEndByThemselves() {
 	for _, it := range p.Items {
 		if it.Parent >= 0 {
 			p.Items[it.Parent].Done = false
+		}
+	}
+}
+
+// containersHoldTheirParts passes on that an item is held to what it holds, unless that is done: it is the parts that are worked on.
+func (p *Plan) containersHoldTheirParts() {
+	held := make([]string, len(p.Items))
+	holds := make([]bool, len(p.Items))
+	for i, it := range p.Items { // what holds others comes before them
+		held[i] = it.Held
+		if it.Parent >= 0 {
+			held[i], holds[it.Parent] = cmp.Or(it.Held, held[it.Parent]), true
+		}
+	}
+	for i := range p.Items {
+		if p.Items[i].Held = held[i]; holds[i] || p.Items[i].Done {
+			p.Items[i].Held = ""
 		}
 	}
 }

@@ -32,6 +32,9 @@ func sketch(p Plan) string {
 		if it.Done {
 			b.WriteString(" done")
 		}
+		if it.Held != "" {
+			fmt.Fprintf(&b, " held %q", it.Held)
+		}
 		if it.Text != "" {
 			fmt.Fprintf(&b, " text %q", it.Text)
 		}
@@ -133,10 +136,10 @@ func TestBeads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `0 "House" p2 [epic]
-1 "Floor" in 0 p0 done text "of oak\n\n## Design\n\nlong boards\n\n## Acceptance criteria\n\nlevel\n\n## Notes\n\nsoon"
+	want := `0 "House" p2 [epic] text "## In beads\n\n- created: 2025-12-13T08:44:50.145364+11:00"
+1 "Floor" in 0 p0 done text "of oak\n\n## Design\n\nlong boards\n\n## Acceptance criteria\n\nlevel\n\n## Notes\n\nsoon\n\n## In beads\n\n- closed: 2025-12-18T02:49:10.575133-08:00"
 2 "Roof" after [1] p1 [house feature]
-3 "Paint" like [1 2] p4 [chore]
+3 "Paint" like [1 2] p4 [chore] held "it is in progress in beads"
 line 1: bd-3: its tie to bd-4 is left out: there is no such issue
 line 1: bd-3: its tie to bd-404 is left out: there is no such issue
 line 3: bd-1 does not wait for bd-1.1: one is part of the other
@@ -146,6 +149,32 @@ line 3: bd-1 does not wait for bd-1.1: one is part of the other
 	}
 	if p.Items[1].Key != "beads:bd-1.1" || p.Items[1].Line != 4 {
 		t.Errorf("the floor is %+v", p.Items[1])
+	}
+}
+
+// What beads says of who is at work, what waits and what was said is not lost, and nothing of it is ready by mistake.
+func TestBeadsHeld(t *testing.T) {
+	p, err := Beads([]byte(`{"id":"a","title":"At work","status":"in_progress","assignee":"ada","created_at":"2025-01-02T03:04:05Z","comments":[{"author":"ben","text":"mind the gap","created_at":"2025-01-03T00:00:00Z"}]}
+{"id":"b","title":"Stuck","status":"blocked"}
+{"id":"c","title":"Later","status":"deferred","defer_until":"2030-01-01T00:00:00Z"}
+{"id":"c.1","title":"Part","status":"open","dependencies":[{"depends_on_id":"c","type":"parent-child"}]}
+{"id":"c.2","title":"Done part","status":"closed","dependencies":[{"depends_on_id":"c","type":"parent-child"}]}
+{"id":"d","title":"New word","status":"hooked"}
+{"id":"e","title":"Open","status":"open"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `0 "At work" p0 held "it is in progress in beads, assigned to ada" text "## Comments\n\nben, 2025-01-03T00:00:00Z:\n\nmind the gap\n\n## In beads\n\n- assignee: ada\n- created: 2025-01-02T03:04:05Z"
+1 "Stuck" p0 held "it is blocked in beads"
+2 "Later" p0 text "## In beads\n\n- deferred until: 2030-01-01T00:00:00Z"
+3 "Part" in 2 p0 held "it is deferred in beads, until 2030-01-01T00:00:00Z"
+4 "Done part" in 2 p0 done
+5 "New word" p0 held "it is hooked in beads"
+6 "Open" p0
+`
+	if got := sketch(p); got != want {
+		t.Errorf("the plan is\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package td
 
 import (
+	"crypto/sha256"
 	"strings"
 
 	"github.com/google/uuid"
@@ -25,6 +26,12 @@ func NewTaskID() TaskID { return TaskID(newUUID()) }
 // TaskIDFor is the id of the task that a key asks for: the same in every life.
 func TaskIDFor(key string) TaskID {
 	return TaskID(uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String())
+}
+
+// PlannedIDFor is the id of the planned task that a source names: the same in every clone. It has the form of a UUIDv7, as the log of
+// a graph wants it, but tells no time.
+func PlannedIDFor(source string) TaskID {
+	return TaskID(uuid.NewHash(sha256.New(), uuid.NameSpaceOID, []byte(source), 7).String())
 }
 
 // NewRunID makes a fresh run id.
