@@ -51,7 +51,7 @@ var floors = [][]string{
 const cmd = "cmd"
 
 // suites are for tests: any test may import them, nothing else may.
-var suites = []string{"store/storetest", "llm/llmtest", "api/apitest", "tool/mcp/mcptest", "channel/channeltest", "worktree/worktreetest", "crash"}
+var suites = []string{"store/storetest", "llm/llmtest", "api/apitest", "tool/mcp/mcptest", "channel/channeltest", "worktree/worktreetest", "disk/disktest", "crash"}
 
 // edges speak to the outside. They know the words and the contract of the API, never what is behind it.
 var (

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"taskdaemon/internal/disk/disktest"
 	"taskdaemon/internal/td"
 )
 
@@ -108,13 +109,13 @@ func stop(p *os.Process) {
 
 // TestDiskFull fills a real disk while the journal is written, makes room again and goes on.
 func TestDiskFull(t *testing.T) {
-	if !inside(t) {
+	if !disktest.Inside(t) {
 		return
 	}
-	d := newDisk(t, 24)
-	state := filepath.Join(d.dir, "state")
+	d := disktest.New(t, 24)
+	state := filepath.Join(d.Dir, "state")
 	s := openTest(t, Options{Dir: state})
-	ballast := filepath.Join(d.dir, "ballast")
+	ballast := filepath.Join(d.Dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -142,9 +143,8 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	_ = s.Close() // it may not find room for its last words
-	run(t, "umount", d.dir)
-	run(t, "mount", "-o", "loop", d.image, d.dir)
-	if err := os.Remove(filepath.Join(d.dir, "lost+found")); err != nil {
+	d.Again(t)
+	if err := os.Remove(filepath.Join(d.Dir, "lost+found")); err != nil {
 		t.Fatal(err)
 	}
 	copied := t.TempDir()
