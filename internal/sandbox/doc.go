@@ -19,6 +19,8 @@
 // the page cache survives the death of a process; it does not survive that of the host, so a folder of
 // another boot that holds no result is lost, whatever else it says. A folder that never reached the
 // disk cannot be found at all: whoever keeps the intent of an opaque step compares boot ids as well.
+// A result that is found needs no sync: one of another boot was read from the disk, and one of this boot is
+// journaled, which syncs it, before its folder is removed.
 //
 // The shim is a session leader and the subreaper of all that the command starts. When the command's
 // main process ends, whatever it left behind is killed, daemonised or not, so that a command that has

@@ -36,6 +36,8 @@ var (
 	outside  = []string{"./internal/sandbox", "-run", "TestOutside|TestEscape$/outside"}
 	taken    = []string{"./internal/sandbox", "-run", "TestEscape$/memory"}
 
+	unplugged = []string{"./internal/sandbox", "-run", "TestResultOutlastsThePower"}
+
 	traps = []string{"./internal/sandbox", "-run", "TestGitTraps|TestCheckObject"}
 
 	graphLog = []string{"./internal/jsonl", "-args", "-rapid.nofailfile"} // what fails for a mutant is not to be tried again
@@ -213,6 +215,18 @@ var mutants = []mutant{
 		"a command is not marked as started", "internal/sandbox/shim.go",
 		"if err := create(s.dir, startedFile); err != nil {", "if err := error(nil); err != nil {",
 		[]string{"./internal/sandbox", "-run", "TestSecondShimRunsNothing|TestOrphansOfAKilledShim|TestShimDies|TestTornFiles"},
+	},
+	{
+		"the result of a command is not synced", "internal/sandbox/files.go",
+		"\t\terr = f.Sync()\n", "", unplugged,
+	},
+	{
+		"the folder of a command's result is not synced", "internal/sandbox/files.go",
+		"return syncFolder(dir)", "return nil", unplugged,
+	},
+	{
+		"the output of a command is not synced", "internal/sandbox/output.go",
+		"_ = r.file.Sync()", "_ = r.file", unplugged,
 	},
 	{
 		"of two values of one op, the one that came last counts", "internal/jsonl/fold.go",
