@@ -27,6 +27,8 @@ var (
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
 
+	inOrder = []string{"./internal/store/sqlite", "-run", "BeforeItIs"}
+
 	planned = []string{"./internal/daemon", "-run", "TestRandomGraphs", "-args", "-sim.seeds=200"}
 
 	hostile  = []string{"./internal/git", "-run", "Hostile"}
@@ -97,6 +99,22 @@ var mutants = []mutant{
 		"published before it is appended", "internal/store/sqlite/writer.go",
 		"\tfpGroupCommit.Hit()\n", "\tw.s.bus.Publish(t.publish)\n\tt.publish = nil\n\tfpGroupCommit.Hit()\n",
 		[]string{"./internal/store/sqlite", "-run", "TestNobodyIsToldBeforeTheCommit"},
+	},
+	{
+		"a blob's name is not synced", "internal/store/sqlite/blob.go",
+		"return b.syncDir(sub)", "return nil", inOrder,
+	},
+	{
+		"the folder of a blob is not synced", "internal/store/sqlite/blob.go",
+		"if err := b.syncDir(b.dir); err", "if err := error(nil); err", inOrder,
+	},
+	{
+		"the state folder is not synced at open", "internal/store/sqlite/store.go",
+		"if err := s.syncDir(s.dir); err", "if err := error(nil); err", inOrder,
+	},
+	{
+		"a checkpoint is made before the log is synced", "internal/store/sqlite/writer.go",
+		"err := w.sync.settle(context.Background()); err", "err := error(nil); err", inOrder,
 	},
 	{
 		"an opaque step is run again blindly", "internal/engine/tools.go",

@@ -20,7 +20,8 @@ func (h hash) String() string { return hex.EncodeToString(h[:]) }
 
 // blobs is the folder of bodies too large for the database, each named by its hash.
 type blobs struct {
-	dir string
+	dir     string
+	syncDir func(string) error
 
 	mu sync.Mutex
 	// busy counts the calls that are about to refer to a blob, so that nobody removes it before their
@@ -31,7 +32,7 @@ type blobs struct {
 // tempPrefix marks a blob that is being written. One left by a crash is removed at the next start.
 const tempPrefix = "tmp-"
 
-func openBlobs(dir string) (*blobs, error) {
+func openBlobs(dir string, syncDir func(string) error) (*blobs, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func openBlobs(dir string) (*blobs, error) {
 	if err := syncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
-	return &blobs{dir: dir, busy: map[hash]int{}}, nil
+	return &blobs{dir: dir, syncDir: syncDir, busy: map[hash]int{}}, nil
 }
 
 func (b *blobs) path(h hash) string {
@@ -80,7 +81,7 @@ func (b *blobs) write(h hash, body []byte) error {
 	path := b.path(h)
 	sub := filepath.Dir(path)
 	if err := os.Mkdir(sub, 0o700); err == nil {
-		if err := syncDir(b.dir); err != nil {
+		if err := b.syncDir(b.dir); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -100,7 +101,7 @@ func (b *blobs) write(h hash, body []byte) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	fpBlobRenamed.Hit()
-	return syncDir(sub)
+	return b.syncDir(sub)
 }
 
 func fill(f *os.File, body []byte) error {

@@ -157,7 +157,7 @@ func (s *Store) create() error {
 		return err
 	}
 	fpCreateRenamed.Hit()
-	return syncDir(s.dir)
+	return s.syncDir(s.dir)
 }
 
 func syncFile(path string) error {

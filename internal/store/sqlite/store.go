@@ -36,14 +36,16 @@ type Options struct {
 	// Behind opens it all the same, and a new one in the place of one that is gone: a person wants to go on with what there is.
 	Behind bool
 
-	vfs   string // a VFS that fails on purpose, in tests
-	early bool   // acknowledge before the sync, to prove that tests notice
+	vfs     string             // a VFS that fails on purpose, in tests
+	early   bool               // acknowledge before the sync, to prove that tests notice
+	syncDir func(string) error // called for the function of that name, in tests
 }
 
 // Store is the journal in SQLite. Its methods may be called from any goroutine.
 type Store struct {
 	dir, path, vfs string
 	alive          func(td.Holder) bool
+	syncDir        func(string) error
 	log            *slog.Logger
 	opened         time.Time // with the monotonic clock
 
@@ -72,8 +74,11 @@ const (
 // Newer: a newer program wrote it; Corrupt: it is damaged or no journal, and was not touched.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
-		dir: o.Dir, path: filepath.Join(o.Dir, "journal.db"), vfs: o.vfs, alive: o.Alive, log: o.Log,
+		dir: o.Dir, path: filepath.Join(o.Dir, "journal.db"), vfs: o.vfs, alive: o.Alive, syncDir: o.syncDir, log: o.Log,
 		opened: time.Now(), deadlines: map[int64]time.Time{}, done: make(chan struct{}),
+	}
+	if s.syncDir == nil {
+		s.syncDir = syncDir
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -127,7 +132,7 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 		}
 	}()
 	c.SetInterrupt(context.Background())
-	if s.blobs, err = openBlobs(filepath.Join(s.dir, "blobs")); err != nil {
+	if s.blobs, err = openBlobs(filepath.Join(s.dir, "blobs"), s.syncDir); err != nil {
 		return err
 	}
 	s.bus = bus.New(busEvents, busBytes, last)
@@ -185,7 +190,7 @@ func (s *Store) prove(c *conn, o Options) (last, commits uint64, err error) {
 	}
 	// Now the log exists in any case. Its name must be durable too, and what is in it goes into the
 	// database, so that nothing is shown that was written but never synced before a crash.
-	if err := syncDir(s.dir); err != nil {
+	if err := s.syncDir(s.dir); err != nil {
 		return 0, 0, err
 	}
 	if _, _, err := c.WALCheckpoint("main", sqlite3.CHECKPOINT_TRUNCATE); err != nil {
