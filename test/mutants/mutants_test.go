@@ -40,6 +40,8 @@ var (
 
 	unplugged = []string{"./internal/sandbox", "-run", "TestResultOutlastsThePower"}
 
+	changed = []string{"./internal/tool/builtin", "-run", "TestChangeOutlastsThePower"}
+
 	traps = []string{"./internal/sandbox", "-run", "TestGitTraps|TestCheckObject"}
 
 	graphLog = []string{"./internal/jsonl", "-args", "-rapid.nofailfile"} // what fails for a mutant is not to be tried again
@@ -245,6 +247,18 @@ var mutants = []mutant{
 	{
 		"the output of a command is not synced", "internal/sandbox/output.go",
 		"_ = r.file.Sync()", "_ = r.file", unplugged,
+	},
+	{
+		"Write and Edit do not sync before the rename", "internal/tool/builtin/change.go",
+		"\t\terr = f.Sync()\n", "", changed,
+	},
+	{
+		"the rename of Write is not synced", "internal/tool/builtin/change.go",
+		"\tfpAfterRename.Hit()\n\tif err := dir.Sync(); err", "\tfpAfterRename.Hit()\n\tif err := error(nil); err", changed,
+	},
+	{
+		"a rename that was seen is taken for one that lasts", "internal/tool/builtin/change.go",
+		"\t\tif err := dir.Sync(); err", "\t\tif err := error(nil); err", changed,
 	},
 	{
 		"of two values of one op, the one that came last counts", "internal/jsonl/fold.go",

@@ -40,7 +40,12 @@ func newBench(t testing.TB) *bench {
 
 func newBenchWith(t testing.TB, opts Options) *bench {
 	t.Helper()
-	dir := t.TempDir()
+	return newBenchIn(t, t.TempDir(), opts)
+}
+
+// newBenchIn is a bench whose workspace is in dir, and closed at the end of the test.
+func newBenchIn(t testing.TB, dir string, opts Options) *bench {
+	t.Helper()
 	w, err := tool.OpenWorkspace(dir)
 	if err != nil {
 		t.Fatal(err)
