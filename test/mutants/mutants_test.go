@@ -23,6 +23,7 @@ type mutant struct {
 var (
 	sim     = []string{"./test/sim", "-args", "-sim.seeds=300"}
 	engine  = []string{"./internal/engine"}
+	secrets = []string{"./internal/engine", "-run", "TestHooksHear"}
 	budgets = []string{"./internal/engine", "-run", "TestBudget"}
 	memory  = []string{"./internal/store/mem", "-run", "TestConformance"}
 	journal = []string{"./internal/store/sqlite", "-run", "TestConformance"}
@@ -122,6 +123,27 @@ var mutants = []mutant{
 		"an opaque step is run again blindly", "internal/engine/tools.go",
 		"func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (again bool, err error) {",
 		"func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (again bool, err error) {\n\tif true {\n\t\treturn true, nil\n\t}", sim,
+	},
+	{
+		"a step in flight whose tool cannot resolve it is run again", "internal/engine/tools.go",
+		"\t\tif prior.Effect == td.Pure {\n\t\t\treturn true, nil", "\t\tif true {\n\t\t\treturn true, nil",
+		[]string{"./internal/engine", "-run", "TestCallThatCannotBeResolved"},
+	},
+	{
+		"hooks hear secrets that are known", "internal/engine/hooks.go",
+		"clean := r.Redact.Known(raw)", "clean := raw", secrets,
+	},
+	{
+		"hooks hear secrets of a result", "internal/engine/tools.go",
+		"\t\tres.Content = r.Redact.String(res.Content)", "\t\t_ = r.Redact", secrets,
+	},
+	{
+		"hooks hear secrets of an error", "internal/engine/tools.go",
+		"toolError(r.Redact.String(err.Error()))", "toolError(err.Error())", secrets,
+	},
+	{
+		"hooks hear secrets of a result that was found", "internal/engine/tools.go",
+		"found.Content = r.Redact.String(found.Content)", "_ = r.Redact", secrets,
 	},
 	{
 		"the act comes before its record", "internal/durable/step.go",
@@ -287,6 +309,10 @@ var mutants = []mutant{
 	{
 		"what is said to a task while somebody works on it is not heard", "internal/scheduler/scheduler.go",
 		"e.inbox = true\n\t\treturn", "return", []string{"./internal/scheduler", "-run", "TestRandomSchedules"},
+	},
+	{
+		"a parent is not woken by its child's end", "internal/scheduler/scheduler.go",
+		"s.again(ctx, d.task.Parent)", "_ = ctx", []string{"./internal/scheduler", "-run", "TestParentIsWoken"},
 	},
 	{
 		"a planned task is closed twice", "internal/graph/once.go",
