@@ -391,6 +391,10 @@ var mutants = []mutant{
 		"if len(caps) == 0 && b.Unpriced > 0 {", "if false {", []string{"./internal/engine", "-run", "Budget"},
 	},
 	{
+		"work that lay too long goes on unasked", "internal/daemon/recovery.go",
+		"|| time.Since(t.UpdatedAt) > c.MaxAge", "|| t.UpdatedAt.IsZero() && c.MaxAge == 0", []string{"./internal/daemon", "-run", "TestWorkThatLayTooLong"},
+	},
+	{
 		"the daemon starts with a git that is confined in part", "internal/daemon/sandbox.go",
 		"if mode != config.SandboxRequired {", "if true {", []string{"./internal/daemon", "-run", "TestGitMustBeConfined"},
 	},
