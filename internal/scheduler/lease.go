@@ -49,7 +49,7 @@ func (s *Scheduler) restFor(e *entry) time.Duration {
 		return s.Retry << min(max(0, e.stuck-1), mostDoubled)
 	}
 	if td.Patient(t.Place.Wants) {
-		return min(s.Retry, s.Wait/looks)
+		return max(shortest, min(s.Retry, s.Wait/looks))
 	}
 	return max(shortest, min(s.Retry, s.Wait/looks, time.Until(t.Place.Since.Add(s.Wait))))
 }

@@ -66,6 +66,10 @@ var mutants = []mutant{
 		"merged, err := r.Worktrees.Merged(ctx, w, own.Commit)", "merged, err := &td.Merged{Into: w.Into}, error(nil)", sim,
 	},
 	{
+		"no merge lease is taken", "internal/engine/merge.go",
+		"\twants := []td.Want{{Resource: mergeResource(w)}}\n", "\tvar wants []td.Want\n", []string{"./internal/engine", "-run", "TestMergeWaitsForItsLease"},
+	},
+	{
 		"work that conflicts is merged all the same", "internal/engine/merge.go",
 		"case len(res.Conflicts) > 0:", "case len(res.Conflicts) > 99:", sim,
 	},
