@@ -93,6 +93,19 @@ func TestIntentIsOnDiskBeforeTheAct(t *testing.T) {
 	}
 }
 
+// An act that nothing can find out again is not over before its outcome is on record: who goes on without would act a second time
+// before anybody knew of the first.
+func TestOutcomeOfAnActThatIsNotRecordedIsAnError(t *testing.T) {
+	l, s, _ := open(t, time.Now)
+	_, err := l.Do(t.Context(), look("s1", td.Opaque, func(context.Context) (td.Outcome, error) {
+		s.fail = []error{td.Errorf(td.Fenced, "the claim is lost")}
+		return td.Outcome{Tool: &td.ToolResult{Content: "done"}}, nil
+	}))
+	if !td.IsKind(err, td.Fenced) {
+		t.Errorf("the outcome was not recorded, and the step ended with %v", err)
+	}
+}
+
 func TestOutcomesOfLooksRideAlong(t *testing.T) {
 	l, s, j := open(t, time.Now)
 	id := l.Task().ID

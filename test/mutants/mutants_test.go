@@ -188,6 +188,11 @@ var mutants = []mutant{
 		[]string{"./internal/durable"},
 	},
 	{
+		"an outcome that was not recorded is taken for one that was", "internal/durable/step.go",
+		"if err := l.Flush(ctx); err != nil {", "if err := l.Flush(ctx); err != nil && false {",
+		[]string{"./internal/durable"},
+	},
+	{
 		"a command's spool is removed before its outcome is recorded", "internal/engine/tools.go",
 		"Run: r.leased(c.Key, wants, r.judged(c, act)),\n\t\tKept: call.Kept, Then: func() { r.clean(c.Key, attempt) },",
 		"Kept: call.Kept, Run: func(ctx context.Context) (td.Outcome, error) {\n\t\t\tdefer r.clean(c.Key, attempt)\n\t\t\treturn r.leased(c.Key, wants, r.judged(c, act))(ctx)\n\t\t},", sim,
