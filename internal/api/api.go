@@ -130,6 +130,10 @@ type History struct {
 	Task     td.Task      `json:"task"`
 	Messages []td.Message `json:"messages"`
 	Events   []td.Event   `json:"events"`
+	// Ended: the conversation is that of an iteration that has ended, and the next one has not begun.
+	Ended bool `json:"ended,omitempty" doc:"The conversation is that of an iteration that has ended; the next one has not begun."`
+	// Gone counts records that retention has let go and that the git mirror does not have.
+	Gone int `json:"gone,omitempty" doc:"Records that retention has let go, and that could not be read from the git mirror."`
 }
 
 // EventQuery chooses what Events yields.

@@ -21,8 +21,9 @@ func newLoopHistoryCmd(a *app) *cobra.Command {
 	o := loopHistoryOptions{app: a}
 	cmd := &cobra.Command{
 		Use: "history <task>", Short: "Print the conversation of a task",
-		Long: `Print the conversation of a task. With --events its records instead, one JSON object a line; with
---json conversation and records as one object.`,
+		Long: `Print the conversation of a task: of its present iteration, or of the last one until the next begins. What
+retention has let go is read from the git mirror. With --events the records instead, one JSON object a line;
+with --json conversation and records as one object.`,
 		Args:    args(cobra.ExactArgs(1), "one task"),
 		Example: "  taskdaemon loop history t-4k7q2m9x", Annotations: talks(exitNotFound),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +58,12 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 	case a.json:
 		return a.printJSON(h)
 	}
+	if h.Gone > 0 {
+		a.say("%s of %s that retention let go could not be read from the git mirror; to check it: taskdaemon doctor", plural(h.Gone, "record"), h.Task.Handle)
+	}
+	if len(h.Messages) == 0 && h.Gone > 0 {
+		return nil
+	}
 	if len(h.Messages) == 0 {
 		a.say("%s has said nothing yet: it is %s", h.Task.Handle, stateWords(h.Task))
 		return nil
@@ -65,6 +72,9 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 		if err := o.print(a.stdout, m); err != nil {
 			return written(err)
 		}
+	}
+	if h.Ended {
+		a.say("%s", a.talk.dim("this iteration has ended; the next one begins a new conversation"))
 	}
 	a.say("%s", a.talk.dim(fmt.Sprintf("%s is %s; %s, %s", h.Task.Handle, stateWords(h.Task), plural(h.Task.Turns, "turn"), money(h.Task.Cost))))
 	return nil

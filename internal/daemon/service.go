@@ -387,7 +387,15 @@ func (d *Daemon) History(ctx context.Context, ref string) (api.History, error) {
 		}
 		h.Events = append(h.Events, ev)
 	}
-	h.Messages = transcript.Of(h.Events).Messages
+	if h.Gone = trimmed(t, h.Events); h.Gone > 0 {
+		kept, err := d.mirrored(ctx, t)
+		if err != nil {
+			d.o.Log.Warn("read a conversation from its git mirror", "task", t.Handle, "err", err)
+		}
+		h.Events = fill(h.Events, kept)
+		h.Gone = trimmed(t, h.Events)
+	}
+	h.Messages, h.Ended = transcript.Of(h.Events).Shown()
 	return h, nil
 }
 

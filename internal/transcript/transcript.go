@@ -22,6 +22,7 @@ import (
 type Transcript struct {
 	Context    *td.ContextSet // nil until the iteration's context was set
 	Messages   []td.Message   // complete messages, in the order the model sees them
+	Past       []td.Message   // those of the iteration that ended, until the next one has a context
 	Calls      []Call         // calls of the newest answer, until all have results
 	InWords    Call           // the newest answer where it calls nothing: it may nominate in words
 	Wrote      []string       // files that tools wrote in this iteration, the first few
@@ -283,7 +284,19 @@ func (t *Transcript) Apply(ev td.Event) {
 
 // startOver drops the conversation: the next iteration begins with a context of its own.
 func (t *Transcript) startOver() {
-	*t = Transcript{Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: t.People, Unanswered: t.Unanswered, early: slices.Concat(t.early, t.unread)}
+	past := t.Past
+	if t.Context != nil {
+		past = t.Messages
+	}
+	*t = Transcript{Past: past, Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: t.People, Unanswered: t.Unanswered, early: slices.Concat(t.early, t.unread)}
+}
+
+// Shown is the conversation for people, and whether it is that of an iteration that has ended: between two there is no other.
+func (t *Transcript) Shown() (messages []td.Message, ended bool) {
+	if t.Context != nil || len(t.Past) == 0 {
+		return t.Messages, false
+	}
+	return slices.Concat(t.Past, t.Messages), true // with what was said since
 }
 
 func (t *Transcript) intended(in td.Intent) {

@@ -72,6 +72,22 @@ func TestWordsJoinOnlyAMessageNobodySaw(t *testing.T) {
 	}
 }
 
+func TestBetweenIterationsTheLastOneIsShown(t *testing.T) {
+	tr := opened()
+	tr.Apply(td.Event{Body: answer(text("looked"))})
+	tr.Apply(retried)
+	tr.Apply(td.Event{Body: td.Ordered{Fresh: true}}) // an iteration that has not begun has no conversation to keep
+	tr.Apply(td.Event{Body: td.Said{Text: "hurry", By: "me"}})
+	got, ended := tr.Shown()
+	if !ended || len(got) != 3 || got[1].Text() != "looked" || got[2].Text() != "hurry" {
+		t.Errorf("shown between two iterations: %+v, ended %v", got, ended)
+	}
+	tr.Apply(td.Event{Body: td.ContextSet{Iteration: 2, Opening: td.Message{Role: td.User, Blocks: []td.Block{text("again")}}}})
+	if got, ended := tr.Shown(); ended || len(got) != 1 {
+		t.Errorf("shown in the next one: %+v, ended %v", got, ended)
+	}
+}
+
 func TestEmptyAnswerIsNoMessage(t *testing.T) {
 	tr := opened()
 	tr.Apply(td.Event{Body: answer()})

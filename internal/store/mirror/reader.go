@@ -78,6 +78,27 @@ func (r *Reader) Tasks() (kept []Kept, wrong []error, err error) {
 	return kept, wrong, nil
 }
 
+// Task is the task with this spec. NotFound: the repository has none of it.
+func (r *Reader) Task(spec td.Spec) (Kept, error) {
+	branch := (&state{Task: spec.ID, Spec: spec}).branch()
+	tip, err := r.repo.Tip(r.ctx, branch)
+	if err != nil {
+		return Kept{}, err
+	}
+	if tip == "" {
+		return Kept{}, td.Errorf(td.NotFound, "there is no conversation of %s", spec.Handle)
+	}
+	raw, _, err := r.objects.Get(tip + ":" + stateFile)
+	if err != nil {
+		return Kept{}, err
+	}
+	s, err := parseState(raw, spec.ID)
+	if err != nil {
+		return Kept{}, fmt.Errorf("read branch %s: %w", strings.TrimPrefix(branch, BranchPrefix), err)
+	}
+	return Kept{s.Spec, s.Live, tip}, nil
+}
+
 // Spec is the whole of what a person asked for.
 func (r *Reader) Spec(k Kept) (td.Spec, error) {
 	raw, _, err := r.objects.Get(k.tip + ":spec.json")
