@@ -192,39 +192,71 @@ func sed(w *walker, c *call) bool {
 		w.r.add(Ask, askRuns, "sed runs a script that is not in the command.")
 	}
 	w.guard(c, c.args)
-	pos := positional(without(c.args, sedTakes...)) // scripts that flags give are no files
-	scripts := 1
-	for i, a := range c.args {
-		switch {
-		case slices.Contains(sedTakes, a):
-			scripts = 0
-			if i+1 < len(c.args) {
-				w.sedScript(c.args[i+1])
-			}
-		case strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "--expression="):
-			scripts = 0
-			w.sedScript(strings.TrimPrefix(strings.TrimPrefix(a, "--expression="), "-e"))
-		}
+	scripts, files := sedWords(c.args)
+	for _, script := range scripts {
+		w.sedScript(script)
 	}
 	access := Read
 	if inPlace {
 		access = Write
 	}
-	for i, a := range pos {
-		if i == 0 && scripts == 1 {
-			w.sedScript(a)
-			continue
-		}
-		w.touch(a, access, c.at, false, false)
+	for _, file := range files {
+		w.touch(file, access, c.at, false, false)
 	}
-	if inPlace && len(pos) > scripts {
-		w.sedEdited(c, pos[scripts:])
+	if inPlace && len(files) > 0 {
+		w.sedEdited(c, files)
 	}
 	return false
 }
 
-// sedTakes are flags whose value, a script, is the next word.
-var sedTakes = []string{"-e", "--expression", "-ne", "-Ee", "-re"}
+// sedWords are the scripts among the words of a sed and the files, read as sed reads them: flags may be joined, shortened, and stand behind files.
+func sedWords(args []string) (scripts, files []string) {
+	given := false // by a flag: else the first word that is none is the script
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			files = append(files, args[i+1:]...)
+			break
+		}
+		if len(a) < 2 || a[0] != '-' {
+			files = append(files, a)
+			continue
+		}
+		letter, value, has := sedFlag(a)
+		if letter == 0 {
+			continue
+		}
+		if !has && i+1 < len(args) {
+			i++
+			value = args[i]
+		}
+		given = given || letter != 'l'
+		if letter == 'e' {
+			scripts = append(scripts, value)
+		}
+	}
+	if !given && len(files) > 0 {
+		return files[:1], files[1:]
+	}
+	return scripts, files
+}
+
+// sedFlag is the flag of a word that takes a value (e, f or l), and the value where it is in the same word; 0: none of them does.
+func sedFlag(word string) (letter byte, value string, has bool) {
+	if name, value, has := strings.Cut(word, "="); strings.HasPrefix(name, "--") {
+		for letter, long := range map[byte]string{'e': "--expression", 'f': "--file", 'l': "--line-length"} {
+			if len(name) > 2 && strings.HasPrefix(long, name) {
+				return letter, value, has
+			}
+		}
+		return 0, "", false
+	}
+	at := strings.IndexAny(word, "efli")
+	if at < 0 || word[at] == 'i' { // what follows is the end of a name
+		return 0, "", false
+	}
+	return word[at], word[at+1:], at+1 < len(word)
+}
 
 func (w *walker) sedScript(s string) {
 	if !sedLooks().MatchString(s) {

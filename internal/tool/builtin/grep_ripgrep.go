@@ -49,7 +49,11 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 	case out.full || readErr != nil:
 		return readErr
 	case exit != nil && exit.ExitCode() == 2 && named == 0:
-		return td.Errorf(td.Internal, "ripgrep: %s", strings.TrimSpace(complaint.String()))
+		said := strings.TrimSpace(complaint.String())
+		if said == "" { // it is told not to speak of files that it cannot read
+			return td.Errorf(td.Unavailable, "%s could not be searched: files there changed meanwhile or cannot be read; search again", s.base)
+		}
+		return td.Errorf(td.Internal, "ripgrep: %s", said)
 	case exit == nil && err != nil:
 		return fmt.Errorf("run ripgrep: %w", err)
 	}

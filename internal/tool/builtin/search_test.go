@@ -186,6 +186,17 @@ func rgThatPrints(t *testing.T, names ...string) string {
 	return rg
 }
 
+// A ripgrep that fails and says nothing, because what it could not read went meanwhile, is told of in a sentence.
+func TestRipgrepThatSaysNothing(t *testing.T) {
+	rg := filepath.Join(t.TempDir(), "rg")
+	if err := os.WriteFile(rg, []byte("#!/bin/sh\nexit 2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := newBenchWith(t, Options{Ripgrep: rg})
+	b.put("s/a", "treasure\n")
+	b.bad("Grep", args{"pattern": "treasure", "path": "s"}, "s could not be searched: files there changed meanwhile or cannot be read; search again")
+}
+
 // TestRipgrepOnlyNamesFiles lets ripgrep name files that it has no business with, as it would after a folder was
 // exchanged for a link while it ran. What is shown is what the search built in finds in files of the workspace.
 func TestRipgrepOnlyNamesFiles(t *testing.T) {
