@@ -15,6 +15,9 @@ const testGit = "TASKDAEMON_TEST_GIT"
 
 func TestMain(m *testing.M) {
 	standIn = os.Getenv(testGit)
+	for _, who := range []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"} {
+		_ = os.Unsetenv(who) // whoever runs the tests
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		launcher.Close()
 		os.Exit(code)

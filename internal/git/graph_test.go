@@ -232,6 +232,14 @@ func TestCommitTakesEverythingByteByByte(t *testing.T) {
 	if got := user(t, dir, "log", "-1", "--format=%an <%ae> %cn", hash); got != "Eve <eve@example.org> Eve" {
 		t.Errorf("as: %q", got)
 	}
+	// What stands in the environment wins, as for git.
+	t.Setenv("GIT_AUTHOR_NAME", "Ada")
+	t.Setenv("GIT_COMMITTER_EMAIL", "ada@example.org")
+	write(t, g.Dir()+"/"+GraphFile, "third\n")
+	hash = record(t, g, "third")
+	if got := user(t, dir, "log", "-1", "--format=%an <%ae> %cn <%ce>", hash); got != "Ada <eve@example.org> Eve <ada@example.org>" {
+		t.Errorf("as: %q", got)
+	}
 }
 
 func TestSetupGraphIn(t *testing.T) {
