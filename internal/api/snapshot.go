@@ -52,7 +52,9 @@ type Rewound struct {
 	To   td.StepKey `json:"to"`
 	Tree string     `json:"tree"`
 	Kept string     `json:"kept,omitempty"` // the commit that holds what the workspace held before
-	Done bool       `json:"done"`           // else it is carried out at the task's next safe point
+	// LeftOut are files that are too large for snapshots: the rewind has not touched them.
+	LeftOut []string `json:"left_out,omitempty"`
+	Done    bool     `json:"done"` // else it is carried out at the task's next safe point
 }
 
 // Fork says where from, and what is different.

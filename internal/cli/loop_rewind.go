@@ -21,8 +21,8 @@ func newLoopRewindCmd(a *app) *cobra.Command {
 		Use: "rewind <task> --to <step>", Short: "Take a task back to one of its steps, files and conversation",
 		Long: `Take a task back to one of its steps: the workspace holds what it held after that step, tracked and untracked files,
 and the conversation ends there. What git ignores and the branch stay as they are. What the workspace held before is
-kept in a commit, which is printed; later messages stay in the records. The task is paused then: say something to it,
-and resume it.`,
+kept in a commit, which is printed. Files of more than 64 MiB are in no snapshot: they stay as they are, and are named.
+Later messages stay in the records. The task is paused then: say something to it, and resume it.`,
 		Args:    args(cobra.ExactArgs(1), "one task"),
 		Example: "  taskdaemon loop rewind t-4k7q2m9x --to t3.0", Annotations: talks(exitNotFound, exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +57,9 @@ func runLoopRewind(ctx context.Context, o loopRewindOptions) error {
 		return nil
 	}
 	a.say("%s is back at %s", h, got.To)
+	for _, name := range got.LeftOut {
+		a.say("not rewound, too large for snapshots: %s", plainLine(name, 200))
+	}
 	a.say("what the workspace held before: git show %s%s", got.Kept, a.typeable("; to go on: taskdaemon resume "+h))
 	return nil
 }

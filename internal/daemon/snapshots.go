@@ -51,7 +51,7 @@ func (a *album) Take(ctx context.Context, step td.StepKey) (td.Snapshotted, erro
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, td.Errorf(td.Timeout, "the snapshot took longer than %s", snapshotLimit))
 	defer cancel()
 	tree, err := a.steps.Take(ctx, fmt.Sprintf("%s %s: %s", a.task.Handle, step, a.task.Title))
-	return td.Snapshotted{Step: step, Tree: tree.Hash, Commit: tree.Commit, Base: tree.Base}, err
+	return td.Snapshotted{Step: step, Tree: tree.Hash, Commit: tree.Commit, Base: tree.Base, LeftOut: tree.LeftOut}, err
 }
 
 // Restore makes the workspace hold a tree.

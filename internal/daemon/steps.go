@@ -90,7 +90,7 @@ func (d *Daemon) Rewind(ctx context.Context, ref string, in api.Rewind) (api.Rew
 	out := api.Rewound{Task: t, To: s.Key, Tree: s.Tree.Tree}
 	cmd := td.Command{
 		Key: in.Key, Type: td.CmdRewind, At: time.Now().UTC().Round(0), By: in.By,
-		Rewind: &td.Rewind{To: s.Key, Seq: s.Seq, Tree: s.Tree.Tree},
+		Rewind: &td.Rewind{To: s.Key, Seq: s.Seq, Tree: s.Tree.Tree, LeftOut: s.Tree.LeftOut},
 	}
 	if cmd.Key == "" {
 		cmd.Key = string(td.NewRequestID())
@@ -133,7 +133,7 @@ func (d *Daemon) awaitRewind(ctx context.Context, id td.TaskID, key string, out 
 			continue
 		}
 		if b, is := ev.Body.(td.Rewound); is {
-			out.Kept, out.Done = b.Kept, true
+			out.Kept, out.LeftOut, out.Done = b.Kept, b.LeftOut, true
 			return nil
 		}
 		why := "it was not done"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/store"
@@ -19,7 +20,8 @@ var (
 
 // rewindEvidence is what the workspace held before the first attempt at a rewind.
 type rewindEvidence struct {
-	Kept string `json:"kept"` // the commit
+	Kept    string   `json:"kept"`               // the commit
+	LeftOut []string `json:"left_out,omitempty"` // of it, because they are too large
 }
 
 // rewind carries out the command to go back: what the workspace holds is kept, its files become those of the step, and
@@ -28,7 +30,7 @@ type rewindEvidence struct {
 // recorded as ignored, with the reason.
 func (r *run) rewind(ctx context.Context, c td.Command) error {
 	key := td.StepKey("rewind." + c.Key)
-	kept, why, err := r.restore(ctx, key, *c.Rewind)
+	before, why, err := r.restore(ctx, key, *c.Rewind)
 	if err != nil {
 		return err
 	}
@@ -43,7 +45,8 @@ func (r *run) rewind(ctx context.Context, c td.Command) error {
 	}
 	fpRewindFiles.Hit()
 	to := *c.Rewind
-	to.Kept = kept
+	to.Kept = before.Kept
+	to.LeftOut = slices.Compact(slices.Sorted(slices.Values(slices.Concat(to.LeftOut, before.LeftOut))))
 	c.Rewind = &to
 	if err := r.log.AppendEvents(ctx, td.Obey(r.log.Task(), c, r.log.Now())...); err != nil {
 		return err
@@ -54,54 +57,52 @@ func (r *run) rewind(ctx context.Context, c td.Command) error {
 }
 
 // restore does to the files what a rewind does. why is set when it cannot be done.
-func (r *run) restore(ctx context.Context, key td.StepKey, to td.Rewind) (kept, why string, err error) {
+func (r *run) restore(ctx context.Context, key td.StepKey, to td.Rewind) (before rewindEvidence, why string, err error) {
 	t := r.log.Task()
 	others, err := r.Journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Running}, Dir: t.Dir, Brief: true})
 	if err != nil {
-		return "", "", err
+		return before, "", err
 	}
 	for _, o := range others {
 		if o.ID != t.ID {
-			return "", fmt.Sprintf("%s runs in the same folder: pause it first", o.Handle), nil
+			return before, fmt.Sprintf("%s runs in the same folder: pause it first", o.Handle), nil
 		}
 	}
 	if err := r.snapped(ctx); err != nil {
-		return "", "", err
+		return before, "", err
 	}
 	album := r.keeps(ctx)
 	if album == nil {
-		return "", "no snapshots are kept of its workspace", nil
+		return before, "no snapshots are kept of its workspace", nil
 	}
 	if in := r.log.Transcript().Rewinding(); in != nil && in.Key == key {
-		var before rewindEvidence
 		if err := json.Unmarshal(in.Evidence, &before); err != nil {
-			return "", "", td.Errorf(td.Corrupt, "read the record of the rewind: %w", err)
+			return before, "", td.Errorf(td.Corrupt, "read the record of the rewind: %w", err)
 		}
-		kept = before.Kept
 	} else {
 		// What still writes there would spoil both trees.
 		if err := r.reap(ctx, "the task is rewound"); err != nil {
-			return "", "", err
+			return before, "", err
 		}
 		now, err := album.Take(ctx, key)
 		if err != nil {
-			return "", fmt.Sprintf("what the workspace holds cannot be kept: %v", err), context.Cause(ctx)
+			return before, fmt.Sprintf("what the workspace holds cannot be kept: %v", err), context.Cause(ctx)
 		}
 		fpRewindKept.Hit()
-		evidence, err := json.Marshal(rewindEvidence{Kept: now.Commit})
+		before = rewindEvidence{Kept: now.Commit, LeftOut: now.LeftOut}
+		evidence, err := json.Marshal(before)
 		if err != nil {
-			return "", "", fmt.Errorf("name what is kept: %w", err)
+			return before, "", fmt.Errorf("name what is kept: %w", err)
 		}
-		kept = now.Commit
 		if err := r.log.Append(ctx, td.StepIntended{Intent: td.Intent{
 			Key: key, Kind: td.RewindStep, Name: string(to.To), Effect: td.Keyed, Evidence: evidence,
 		}}); err != nil {
-			return "", "", err
+			return before, "", err
 		}
 	}
 	fpRewindIntended.Hit()
 	if err := album.Restore(ctx, to.Tree); err != nil {
-		return "", fmt.Sprintf("%v; what the workspace held is in commit %s", err, kept), context.Cause(ctx)
+		return before, fmt.Sprintf("%v; what the workspace held is in commit %s", err, before.Kept), context.Cause(ctx)
 	}
-	return kept, "", nil
+	return before, "", nil
 }

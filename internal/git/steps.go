@@ -34,6 +34,7 @@ const (
 	maxStepFile  = 64 << 20  // bytes; a larger file is left out
 	maxStepBytes = 512 << 20 // that are new or changed, in all
 	maxStepFiles = 20_000    // that are new or changed
+	maxLeftOut   = 100       // too large files that are named
 )
 
 // Tree is what a checkout held at one moment.
@@ -41,6 +42,8 @@ type Tree struct {
 	Hash   string
 	Commit string // that holds it
 	Base   string // HEAD at that moment; empty before the first commit
+	// LeftOut are files that were there and are too large to be in it, the first hundred.
+	LeftOut []string
 }
 
 // Steps writes down what a checkout holds, again and again: tracked and untracked files, not ignored ones. Each tree
@@ -132,10 +135,11 @@ const indexName = "index-%09d"
 // Take writes down what the checkout holds. When that is what it held the last time, it is the same Tree.
 func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
 	env := s.env()
-	changed, err := s.update(ctx, env)
+	changed, leftOut, err := s.update(ctx, env)
 	if err != nil {
 		return Tree{}, err
 	}
+	s.last.LeftOut = leftOut
 	heads := s.headsNow()
 	if !changed && s.heads != "" && heads == s.heads {
 		return s.last, nil
@@ -149,7 +153,7 @@ func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	next := Tree{Hash: tree, Base: head, Commit: s.last.Commit}
+	next := Tree{Hash: tree, Base: head, Commit: s.last.Commit, LeftOut: leftOut}
 	if tree != s.last.Hash || head != "" && !slices.Contains(s.onto, head) {
 		if next.Commit, err = s.commit(ctx, tree, head, message); err != nil {
 			return Tree{}, err
@@ -162,16 +166,16 @@ func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
 // env are the variables for a git that works on our index.
 func (s *Steps) env() []string { return []string{"GIT_INDEX_FILE=" + s.index} }
 
-// update brings the index up to what the checkout holds, and reports whether that changed it.
-func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
+// update brings the index up to what the checkout holds, and reports whether that changed it, and what is too large for it.
+func (s *Steps) update(ctx context.Context, env []string) (changed bool, leftOut []string, err error) {
 	set := []string{"core.safecrlf=false"}
 	out, err := run(ctx, call{dir: s.top, set: set, env: env, args: []string{
 		"ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
 	}})
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	names, beyond, inner, err := s.worth(out)
+	names, beyond, leftOut, inner, err := s.worth(out)
 	if err == nil && len(beyond) > 0 {
 		err = s.drop(ctx, env, beyond)
 	}
@@ -181,19 +185,19 @@ func (s *Steps) update(ctx context.Context, env []string) (bool, error) {
 			args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"},
 		})
 		if err == nil {
-			return true, nil
+			return true, leftOut, nil
 		}
 		// git stops at the first repository without a commit. All go together, and all repositories where files do not tell which they are: there may be thousands.
 		m := bornNot.FindStringSubmatch(err.Error())
 		if m == nil || try == 2 {
-			return false, err
+			return false, nil, err
 		}
 		names = slices.DeleteFunc(names, func(n string) bool {
 			return n == m[1] || inner[n] && (try == 1 || withoutCommit(filepath.Join(s.top, n)))
 		})
 		err = nil
 	}
-	return len(beyond) > 0, err
+	return len(beyond) > 0, leftOut, err
 }
 
 // drop takes files from the index that are not in the checkout, whatever stands in their place.
@@ -208,9 +212,9 @@ func (s *Steps) drop(ctx context.Context, env, names []string) error {
 // bornNot matches the complaint of update-index about a repository that has no commit yet.
 var bornNot = regexp.MustCompile(`error: (.*?): is a directory - add`)
 
-// worth are the files of a list of git's that are put into a snapshot; inner says which are repositories inside the checkout. Those beyond a link are none of the checkout's: a
+// worth are the files of a list of git's that are put into a snapshot; leftOut are too large for it; inner says which are repositories inside the checkout. Those beyond a link are none of the checkout's: a
 // folder of theirs became one.
-func (s *Steps) worth(list []byte) (names, beyond []string, inner map[string]bool, err error) {
+func (s *Steps) worth(list []byte) (names, beyond, leftOut []string, inner map[string]bool, err error) {
 	var size int64
 	links := map[string]bool{".": false}
 	inner = map[string]bool{}
@@ -225,10 +229,13 @@ func (s *Steps) worth(list []byte) (names, beyond []string, inner map[string]boo
 		}
 		info, err := os.Lstat(filepath.Join(s.top, n))
 		if err != nil && !gone(err) {
-			return nil, nil, nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
+			return nil, nil, nil, nil, td.Errorf(td.Storage, "look at %s: %w", n, err)
 		}
 		if err == nil && info.Mode().IsRegular() {
 			if info.Size() > maxStepFile {
+				if len(leftOut) < maxLeftOut && !slices.Contains(leftOut, n) {
+					leftOut = append(leftOut, n)
+				}
 				continue
 			}
 			size += info.Size()
@@ -240,10 +247,10 @@ func (s *Steps) worth(list []byte) (names, beyond []string, inner map[string]boo
 	}
 	slices.Reverse(names) // what is new may stand in the place of what is gone, which must go first
 	if len(names) > maxStepFiles || size > maxStepBytes {
-		return nil, nil, nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
+		return nil, nil, nil, nil, td.Errorf(td.Refused, "%d files with %d MiB are new or changed: that is too much for a snapshot", len(names), size>>20).
 			WithHint("let git ignore what is made, in .gitignore")
 	}
-	return names, beyond, inner, nil
+	return names, beyond, leftOut, inner, nil
 }
 
 // beyondLink reports whether a folder of the checkout is reached through a symbolic link. What is found is kept in links.

@@ -13,6 +13,8 @@ type (
 		Tree   string  `json:"tree"`           // hash of the content
 		Commit string  `json:"commit"`         // that holds it, under a private ref
 		Base   string  `json:"base,omitempty"` // the checkout's HEAD at that time
+		// LeftOut are files that were there and are too large for a snapshot.
+		LeftOut []string `json:"left_out,omitempty"`
 	}
 	// Rewound ends the conversation at an earlier place: what was recorded since is cut from what the model sees. The
 	// workspace holds the tree of that place.
@@ -39,6 +41,8 @@ type Rewind struct {
 	Seq  uint64  `json:"seq"`            // of the last record of the task that counts
 	Tree string  `json:"tree"`           // what the workspace held there
 	Kept string  `json:"kept,omitempty"` // the commit that holds what the workspace held before
+	// LeftOut are files that are too large for snapshots, there or before: they are as they were before.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 // ForkPoint is the step of another task that a task goes on from.
