@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,8 +49,8 @@ func Lock(dir string) (release func(), err error) {
 	return func() { _ = s.lock.Unlock() }, nil
 }
 
-// inheritance is how long the lock of a dead process is waited for: a child that it was just starting
-// when it was killed has the lock until it becomes another program.
+// inheritance is how long the lock of a dead process is waited for: the kernel takes a while to close its files, and a child
+// that it was just starting when it was killed has the lock until it becomes another program.
 const inheritance = 5 * time.Second
 
 // takeLock takes the lock, or says who has it.
@@ -64,13 +65,36 @@ func takeLock(lock *flock.Flock, path string) (who string, err error) {
 			return "another process", nil //nolint:nilerr // who it is would only have been good to know
 		}
 		pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-		if err == nil && syscall.Kill(pid, 0) != syscall.ESRCH {
+		if err == nil && !dead(pid) {
 			return fmt.Sprintf("the process %d", pid), nil
 		}
 		if time.Now().After(end) {
 			return "another process", nil
 		}
 	}
+}
+
+// dead reports whether a process has ended or was killed: nothing of it will run again, though it may still be listed, because nobody has
+// asked how it ended, or still be taken apart.
+func dead(pid int) bool {
+	if syscall.Kill(pid, 0) == syscall.ESRCH {
+		return true
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false // it cannot be told
+	}
+	const state, flags, signals = 0, 6, 28 // places in proc_pid_stat(5), counted from behind the name
+	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	if len(fields) <= signals {
+		return false
+	}
+	has := func(field int, bit uint64) bool {
+		n, err := strconv.ParseUint(fields[field], 10, 64)
+		return err == nil && n&bit != 0
+	}
+	const exiting, killed = 0x4, 1 << (uint(syscall.SIGKILL) - 1)
+	return strings.Contains("ZXx", fields[state]) || has(flags, exiting) || has(signals, killed)
 }
 
 // syncDir makes what was created, renamed or removed in a folder durable.
