@@ -75,6 +75,13 @@ func (i *inspection) repository(ctx context.Context, repo string, tasks []td.Tas
 		i.kept += len(t.Kept)
 		i.tree(ctx, t)
 	}
+	strays, err := i.trees.Strays(ctx, repo, trees, stillOpen(tasks))
+	if err != nil {
+		return err
+	}
+	for _, ref := range slices.Sorted(maps.Keys(strays)) {
+		i.found(func() error { return i.trees.Forget(ctx, repo, ref, strays[ref]) }, "", "%s in %s is left of a task whose branch is gone", ref, repo)
+	}
 	i.behind(ctx, repo, tasks)
 	if room, err := i.trees.RoomOf(ctx, repo); err == nil && room.Warning() != "" {
 		i.check.Detail += "; " + room.Warning()

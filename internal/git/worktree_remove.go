@@ -101,11 +101,12 @@ func (w Worktree) remove(ctx context.Context, common, head string, p *place) err
 		return err
 	}
 	fpRemoveBranch.Hit()
+	// The branch goes last: whoever was killed before comes back for what has one.
+	_, _ = run(ctx, call{dir: w.Repo, args: updateRef(true, "-d", BegunRefs+filepath.Base(w.Path))}) // it only remembers something
 	if head != "" {
 		if _, err := run(ctx, call{dir: w.Repo, keep: true, args: updateRef(true, "-d", w.ref(), head)}); err != nil {
 			return err
 		}
-		_, _ = run(ctx, call{dir: w.Repo, args: updateRef(true, "-d", BegunRefs+filepath.Base(w.Path))}) // it only remembers something
 	}
 	fpRemoveFiles.Hit()
 	if err := disk.RemoveAll(w.leaving()); err != nil {

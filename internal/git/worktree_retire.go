@@ -188,6 +188,11 @@ func RetireBranches(ctx context.Context, repo string, names []string, before fun
 			return nil, err
 		}
 	}
+	for _, r := range done {
+		if handle, _, _ := strings.Cut(strings.TrimPrefix(r.Branch, runBranches), "/"); r.Kept == "" {
+			_, _ = run(ctx, call{dir: repo, args: updateRef(true, "-d", BegunRefs+handle)}) // it only remembers something
+		}
+	}
 	fpRetire.Hit()
 	_, err = run(ctx, call{
 		dir: repo, keep: true, args: updateRef(true, "-m", "taskdaemon", "--stdin"), stdin: strings.NewReader(orders.String()),

@@ -403,3 +403,18 @@ func TestMergingIsSeen(t *testing.T) {
 	user(t, w.Path, "merge", "--abort")
 	is(false, "after it")
 }
+
+// What remembers where a run began goes before its branch, so that one who was killed in between comes back for both; left alone it goes, too.
+func TestRemoveForgetsWhereItBegan(t *testing.T) {
+	w, trunk := made(t)
+	begun := BegunRefs + "t-4k7q2m9x"
+	for range 2 { // with a branch, and with nothing but the ref
+		user(t, w.Repo, "update-ref", begun, trunk.Commit)
+		if err := w.Remove(t.Context(), trunk.Commit, nil); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := RefAt(t.Context(), w.Repo, begun); err != nil || at != "" {
+			t.Errorf("%s is left at %q, %v", begun, at, err)
+		}
+	}
+}

@@ -105,6 +105,29 @@ func (t *Trees) begins(ctx context.Context, w td.Worktree, at string) error {
 	return t.set(ctx, w.Repo, ref, at, old)
 }
 
+// Strays are the refs that remember what the work of tasks began after of which the repository has nothing any more, and where they stand: a
+// kill left them. trees is what Survey found; tasks that are open may be about to begin.
+func (t *Trees) Strays(ctx context.Context, repo string, trees []Tree, open []td.Task) (map[string]string, error) {
+	refs, err := t.Git.Refs(ctx, repo, git.BegunRefs)
+	if err != nil {
+		return nil, err
+	}
+	for _, tree := range trees {
+		if tree.Head != "" || tree.Condition != git.Missing || len(tree.Kept) > 0 {
+			delete(refs, begunRef(tree.handle()))
+		}
+	}
+	for _, task := range open {
+		delete(refs, begunRef(task.Handle))
+	}
+	return refs, nil
+}
+
+// Forget removes a ref that only remembers something, if it still stands there.
+func (t *Trees) Forget(ctx context.Context, repo, ref, at string) error {
+	return t.set(ctx, repo, ref, "", at)
+}
+
 // begun is the commit that a branch's own work begins after, if that is known and it still does.
 func (t *Trees) begun(ctx context.Context, repo, handle, head string) (string, error) {
 	at, err := t.Git.RefAt(ctx, repo, begunRef(handle))
