@@ -151,7 +151,7 @@ var mutants = []mutant{
 	},
 	{
 		"the act comes before its record", "internal/durable/step.go",
-		"\tif err := l.intend(ctx, intents(s)); err != nil {\n\t\treturn td.Outcome{}, err\n\t}\n\tfpIntended.Hit()\n\tout, err := l.run(ctx, s)",
+		"\tif err := l.intend(ctx, intents(s)); err != nil {\n\t\tif s.Refused != nil {\n\t\t\ts.Refused()\n\t\t}\n\t\treturn td.Outcome{}, err\n\t}\n\tfpIntended.Hit()\n\tout, err := l.run(ctx, s)",
 		"\tout, err := l.run(ctx, s)\n\tif err := l.intend(ctx, intents(s)); err != nil {\n\t\treturn td.Outcome{}, err\n\t}", sim,
 	},
 	{
@@ -305,7 +305,7 @@ var mutants = []mutant{
 	},
 	{
 		"a planned task starts before its blocker", "internal/workgraph/node.go",
-		"return n.gone || n.state == td.Completed", "return n.gone || n.state != td.Queued", planned,
+		"return n.deleted && !n.there || n.state == td.Completed", "return n.deleted && !n.there || n.state != td.Queued", planned,
 	},
 	{
 		"a task begins without what it waited for", "internal/worktree/worktree.go",
