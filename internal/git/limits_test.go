@@ -53,7 +53,7 @@ func TestAttributesWithoutEnd(t *testing.T) {
 	mayTake = 256 << 20
 	t.Cleanup(func() { mayTake = was })
 	dir := checkout(t)
-	if err := syscall.Mkfifo(dir+"/.gitattributes", 0o600); err != nil {
+	if err := syscall.Mkfifo(dir+"/pkg/.gitattributes", 0o600); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
@@ -61,7 +61,7 @@ func TestAttributesWithoutEnd(t *testing.T) {
 		defer close(done)
 		line := []byte(strings.Repeat("a", 1<<20))
 		for {
-			f, err := os.OpenFile(dir+"/.gitattributes", os.O_WRONLY, 0)
+			f, err := os.OpenFile(dir+"/pkg/.gitattributes", os.O_WRONLY, 0)
 			if err != nil {
 				return
 			}
@@ -71,17 +71,17 @@ func TestAttributesWithoutEnd(t *testing.T) {
 			_ = f.Close()
 		}
 	}()
-	write(t, dir+"/main.go", "package main // changed\n")
+	write(t, dir+"/pkg/a.go", "package pkg // changed\n")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := TreeHash(ctx, dir); err == nil || ctx.Err() != nil {
 		t.Errorf("it came to an end, or went on: %v", err)
 	}
-	reader, err := os.OpenFile(dir+"/.gitattributes", os.O_RDONLY|syscall.O_NONBLOCK, 0) // whoever waits for one goes on
+	reader, err := os.OpenFile(dir+"/pkg/.gitattributes", os.O_RDONLY|syscall.O_NONBLOCK, 0) // whoever waits for one goes on
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(dir + "/.gitattributes")
+	_ = os.Remove(dir + "/pkg/.gitattributes")
 	_ = reader.Close()
 	<-done
 }

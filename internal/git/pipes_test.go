@@ -54,12 +54,29 @@ func TestPipesInTheWay(t *testing.T) {
 	}
 }
 
+// Where it can be seen beforehand no git is begun, and it is said at once.
+func TestPipesAreRefused(t *testing.T) {
+	for _, name := range []string{".gitignore", ".gitattributes", ".git/packed-refs", ".git/info/exclude", ".git/shallow", ".git/refs/heads/main", ".git/config", ".git/HEAD", ".git/index"} {
+		dir := checkout(t)
+		file := filepath.Join(dir, name)
+		_ = os.Remove(file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := siteOf(call{dir: dir}).refuse; !td.IsKind(err, td.Refused) || td.HintOf(err) != "rm "+file {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Who waited is told what to look for.
 func TestIdleGitIsEnded(t *testing.T) {
 	idleFor(t, 240*time.Millisecond)
 	dir := checkout(t)
-	_ = os.Remove(dir + "/.gitignore")
-	if err := syscall.Mkfifo(dir+"/.gitignore", 0o600); err != nil {
+	if err := syscall.Mkfifo(dir+"/pkg/.gitignore", 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := run(t.Context(), call{dir: dir, args: []string{"status", "--porcelain"}})

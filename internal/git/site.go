@@ -81,6 +81,9 @@ func siteOf(c call) site {
 			s.refuse = elsewhere(s.common, s.top)
 		}
 	}
+	if s.refuse == nil {
+		s.refuse = s.waits()
+	}
 	if index := filepath.Join(s.git, "index"); s.refuse == nil && s.ofTask() && isLink(index) {
 		s.refuse = td.Errorf(td.Conflict, "%s is a symbolic link: git would write to where it leads", index).WithHint("rm %s, then git -C %s reset", index, s.top)
 	}
@@ -137,6 +140,28 @@ func (s *site) discover(dir string) {
 			return
 		}
 	}
+}
+
+// waits refuses a place in which a pipe, a socket or a device stands where git reads a file: it would wait for whoever writes into it.
+func (s *site) waits() error {
+	var files []string
+	if s.git != "" {
+		head, _ := strings.CutPrefix(gitfile.Text(filepath.Join(s.git, "HEAD")), "ref: ")
+		for _, name := range []string{"HEAD", "index", "config", "packed-refs", "shallow", filepath.Clean("/" + strings.TrimSpace(head))} {
+			files = append(files, filepath.Join(s.git, name), filepath.Join(s.common, name))
+		}
+		files = append(files, filepath.Join(s.common, "info/exclude"), filepath.Join(s.common, "info/attributes"), filepath.Join(s.common, "objects/info/alternates"))
+	}
+	if s.top != "" {
+		files = append(files, filepath.Join(s.top, ".gitignore"), filepath.Join(s.top, ".gitattributes"))
+	}
+	for _, file := range files {
+		info, err := os.Lstat(file)
+		if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice|fs.ModeCharDevice|fs.ModeIrregular) != 0 {
+			return td.Errorf(td.Refused, "%s is no file: git would wait for it", file).WithHint("rm %s", file)
+		}
+	}
+	return nil
 }
 
 // elsewhere refuses a repository that keeps in another place what makes it one: whoever can write there has not been asked, and git is shown nothing outside of it.

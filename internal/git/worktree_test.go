@@ -166,7 +166,7 @@ func TestWorktreeIsNotMadeOverOthers(t *testing.T) {
 	t.Run("a worktree of another branch", func(t *testing.T) {
 		w, trunk := sketch(t)
 		user(t, trunk.Root, "worktree", "add", "-q", "-b", "mine", w.Path)
-		refuses(t, w.Make(t.Context(), trunk.Commit), td.Conflict, "mine", "switch")
+		refuses(t, w.Make(t.Context(), trunk.Commit), td.Conflict, "mine", "task show")
 		looks(t, w, Foreign)
 	})
 	t.Run("checked out elsewhere", func(t *testing.T) {

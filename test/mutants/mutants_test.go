@@ -195,7 +195,7 @@ var mutants = []mutant{
 	{
 		"a command's spool is removed before its outcome is recorded", "internal/engine/tools.go",
 		"Run: r.leased(c.Key, wants, r.judged(c, act)),\n\t\tKept: call.Kept, Then: func() { r.clean(c.Key, attempt) },",
-		"Kept: call.Kept, Run: func(ctx context.Context) (td.Outcome, error) {\n\t\t\tdefer r.clean(c.Key, attempt)\n\t\t\treturn r.leased(c.Key, wants, r.judged(c, act))(ctx)\n\t\t},", sim,
+		"Kept: call.Kept, Run: func(ctx context.Context) (td.Outcome, error) {\n\t\t\tdefer r.forget(c.Key.Try(attempt))\n\t\t\treturn r.leased(c.Key, wants, r.judged(c, act))(ctx)\n\t\t},", []string{"./internal/engine", "-run", "TestSpoolStays"},
 	},
 	{
 		"an answer for one attempt is taken for the next", "internal/transcript/transcript.go",
