@@ -145,15 +145,7 @@ func (f *filler) pause(ctx context.Context, t td.Task) error {
 	if err != nil {
 		return err
 	}
-	at := f.Now().UTC().Round(0)
-	if at.Before(t.UpdatedAt) {
-		at = t.UpdatedAt
-	}
-	m, err := td.Pause(t, "doctor", "the journal had lost its end; what it did after that is not known", at)
-	if err != nil {
-		return err
-	}
-	if t, err = f.journal.Append(ctx, claim, t.Head, m.Events...); err != nil {
+	if t, err = f.rest(ctx, claim, t, "the journal had lost its end; what it did after that is not known"); err != nil {
 		return err
 	}
 	f.report.Restored = append(f.report.Restored, Restored{
@@ -161,6 +153,24 @@ func (f *filler) pause(ctx context.Context, t td.Task) error {
 		What: "what it did after the journal's end is not known",
 	})
 	return f.journal.Release(ctx, claim)
+}
+
+// rest pauses a task.
+func (f *filler) rest(ctx context.Context, c td.Claim, t td.Task, why string) (td.Task, error) {
+	m, err := td.Pause(t, "doctor", why, f.after(t))
+	if err != nil {
+		return t, err
+	}
+	return f.journal.Append(ctx, c, t.Head, m.Events...)
+}
+
+// after is now, or the time of the task's newest record if the clock was set back since.
+func (f *filler) after(t td.Task) time.Time {
+	at := f.Now().UTC().Round(0)
+	if at.Before(t.UpdatedAt) {
+		at = t.UpdatedAt
+	}
+	return at
 }
 
 // atOnce is how many records are appended together.
@@ -226,10 +236,7 @@ func (f *filler) settle(ctx context.Context, c td.Claim, t td.Task, k mirror.Kep
 	if t.Status.State.Terminal() || t.Status.State == td.Paused {
 		return t, nil
 	}
-	at := f.Now().UTC().Round(0)
-	if at.Before(t.UpdatedAt) {
-		at = t.UpdatedAt
-	}
+	at := f.after(t)
 	v, err := f.graphs.verdict(ctx, t.Spec)
 	if err != nil {
 		return t, err
@@ -249,11 +256,7 @@ func (f *filler) settle(ctx context.Context, c td.Claim, t td.Task, k mirror.Kep
 		return f.end(ctx, c, t, *v, at)
 	}
 	r.What = fmt.Sprintf("it was %s at record %d; what it did after that is not known", t.Status.State, t.Head)
-	m, err := td.Pause(t, "doctor", "restored from its conversation; what it did after that is not known", at)
-	if err != nil {
-		return t, err
-	}
-	return f.journal.Append(ctx, c, t.Head, m.Events...)
+	return f.rest(ctx, c, t, "restored from its conversation; what it did after that is not known")
 }
 
 // end brings a task to how it ended. From where there is no way but a cancellation it is one, which says how it was.
