@@ -2,12 +2,10 @@ package daemon
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"taskdaemon/internal/api"
@@ -22,23 +20,17 @@ import (
 
 var fpAuthored = failpoint.New("daemon.author.created")
 
-//go:embed prompts
-var promptFiles embed.FS
-
-var prompts = template.Must(template.ParseFS(promptFiles, "prompts/*.md"))
-
-// authoring is what the author of a phase may use, and what it is told.
+// authoring is what the author of a phase may use.
 type authoring struct {
-	title  string
-	prompt string
-	mode   td.Mode
-	tools  []string
+	title string
+	mode  td.Mode
+	tools []string
 }
 
 var (
-	interview = authoring{"Write the %s of %s", "interview.md", td.Interactive, []string{"Read", "Glob", "Grep", "Ask", "Write", "Edit", "Complete", "Fail"}}
-	review    = authoring{"Review the %s of %s", "review.md", td.Autonomous, []string{"Read", "Glob", "Grep", "Write", "Edit", "Complete", "Fail"}}
-	decompose = authoring{"Plan the %s of %s", "decompose.md", td.Autonomous, []string{"Read", "Glob", "Grep", builtin.PlanTasks, "Complete", "Fail"}}
+	interview = authoring{"Write the %s of %s", td.Interactive, []string{"Read", "Glob", "Grep", "Ask", "Write", "Edit", "Complete", "Fail"}}
+	review    = authoring{"Review the %s of %s", td.Autonomous, []string{"Read", "Glob", "Grep", "Write", "Edit", "Complete", "Fail"}}
+	decompose = authoring{"Plan the %s of %s", td.Autonomous, []string{"Read", "Glob", "Grep", builtin.PlanTasks, "Complete", "Fail"}}
 
 	authorings = map[td.AuthorPhase]authoring{
 		td.AuthorSpec: interview, td.ReviewSpec: review, td.AuthorPlan: interview, td.ReviewPlan: review, td.AuthorWork: decompose,
@@ -106,34 +98,23 @@ func mayAuthor(p api.PRD, phase td.AuthorPhase) error {
 }
 
 func (d *Daemon) authorSpec(ctx context.Context, s *graph.Store, p api.PRD, kind authoring, in api.AuthorPRD) (td.Spec, error) {
-	said := struct {
-		Name, Document, Path, Spec, Plan, Planned string
-		Criteria, Phases                          []string
-	}{Name: p.Task.Title, Document: "tasks", Criteria: p.Criteria, Phases: p.Phases}
 	rel := func(name td.DocName) string { return filepath.Join(graph.Folder, graph.PRDFolder, p.Slug, name.File()) }
+	told := briefing{name: p.Task.Title, spec: rel(td.DocSpec), plan: rel(td.DocPlan), phases: p.Phases, criteria: p.Criteria}
 	author := &td.Author{PRD: p.Task.ID, Phase: in.Phase}
-	switch doc := in.Phase.Document(); doc {
-	case "":
-		said.Spec, said.Plan = rel(td.DocSpec), rel(td.DocPlan)
+	document := "tasks"
+	if doc := in.Phase.Document(); doc != "" {
+		document, told.path, author.Document = string(doc), rel(doc), s.DocumentPath(p.Slug, doc)
+	} else {
 		var err error
-		if said.Planned, err = d.outlined(ctx, s, p.Task.ID); err != nil {
+		if told.planned, err = d.outlined(ctx, s, p.Task.ID); err != nil {
 			return td.Spec{}, err
 		}
-	default:
-		said.Document, said.Path, author.Document = string(doc), rel(doc), s.DocumentPath(p.Slug, doc)
-		if doc == td.DocPlan {
-			said.Spec = rel(td.DocSpec)
-		}
-	}
-	var prompt strings.Builder
-	if err := prompts.ExecuteTemplate(&prompt, kind.prompt, said); err != nil {
-		return td.Spec{}, fmt.Errorf("make the author's prompt: %w", err)
 	}
 	id := td.NewTaskID()
 	return td.Spec{
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask,
-		Title:  oneLine(fmt.Sprintf(kind.title, said.Document, p.Task.Title), 80),
-		Prompt: prompt.String(), Dir: s.Root(), Mode: kind.mode, Tier: td.Worker, Tools: kind.tools, Priority: 2, Labels: []string{"prd"},
+		Title:  oneLine(fmt.Sprintf(kind.title, document, p.Task.Title), 80),
+		Prompt: told.prompt(in.Phase), Dir: s.Root(), Mode: kind.mode, Tier: td.Worker, Tools: kind.tools, Priority: 2, Labels: []string{"prd"},
 		CreatedAt: time.Now().UTC().Round(0), CreatedBy: in.By, Yes: in.Yes, Rehearsal: in.Rehearsal, Author: author,
 	}, nil
 }

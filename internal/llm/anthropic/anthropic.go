@@ -1,8 +1,7 @@
-// Package anthropic answers requests through the Claude API, by its official SDK.
+// Package anthropic answers requests through the Claude API.
 //
-// One call is one HTTP request: the SDK's retries are off, so that the loop's own are the only ones and
-// every one of them is journaled (L-6). The SDK makes the request and reads its errors. The body is
-// encoded here, because a growing conversation must cost only its new messages and its beginning must
+// One call is one HTTP request: nothing is tried again here, so that the loop's tries are the only ones and
+// every one of them is journaled (L-6). The body is encoded here, because a growing conversation must cost only its new messages and its beginning must
 // stay the same bytes; the stream is read here, because it must be read with suspicion.
 //
 // What comes back is checked as if it came from an enemy: a stream that does not keep to the protocol,
@@ -18,9 +17,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/exchange"
@@ -51,9 +47,14 @@ const (
 	DefaultIdleTimeout   = 2 * time.Minute
 )
 
+const (
+	defaultBaseURL = "https://api.anthropic.com"
+	version        = "2023-06-01" // of the protocol; the API keeps old ones
+)
+
 // Model answers through the Claude API.
 type Model struct {
-	client   anthropic.Client
+	endpoint exchange.Endpoint
 	key      exchange.Key
 	patience exchange.Patience
 	encoder  encoder
@@ -62,24 +63,10 @@ type Model struct {
 // New makes a model. The environment is not looked at: what counts is in o.
 func New(o Options) *Model {
 	key := strings.TrimSpace(o.APIKey)
-	if o.HTTP == nil {
-		o.HTTP = exchange.NewClient()
-	}
-	opts := []option.RequestOption{
-		option.WithoutEnvironmentDefaults(),
-		option.WithoutOpenTelemetry(),
-		option.WithMaxRetries(0),
-		option.WithHTTPClient(o.HTTP),
-		option.WithAPIKey(key),
-		option.WithHeader("Content-Type", "application/json"),
-		option.WithHeader("Accept", "text/event-stream"),
-	}
-	if o.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(o.BaseURL))
-	}
+	header := http.Header{"Accept": {"text/event-stream"}, "Anthropic-Version": {version}, "X-Api-Key": {key}}
 	return &Model{
-		client: anthropic.NewClient(opts...),
-		key:    exchange.NewKey(key, o.KeyEnv),
+		endpoint: exchange.NewEndpoint(o.HTTP, cmp.Or(o.BaseURL, defaultBaseURL), "v1/messages", header),
+		key:      exchange.NewKey(key, o.KeyEnv),
 		patience: exchange.Patience{
 			Header: cmp.Or(o.HeaderTimeout, DefaultHeaderTimeout), Idle: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),
 			Progress: cmp.Or(o.ProgressTimeout, exchange.DefaultProgress), Total: cmp.Or(o.CallTimeout, exchange.DefaultTotal),

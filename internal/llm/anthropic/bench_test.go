@@ -86,7 +86,7 @@ func BenchmarkAssemble(b *testing.B) {
 }
 
 // BenchmarkLateTurn is all a turn costs on our side of the wire late in a long conversation: encode what is
-// new, send through the SDK, decode the answer. The transport is a function: no network is measured.
+// new, send, decode the answer. The transport is a function: no network is measured.
 func BenchmarkLateTurn(b *testing.B) {
 	script, err := rehearsal.Parse([]byte(benchScript))
 	if err != nil {

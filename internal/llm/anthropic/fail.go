@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/anthropics/anthropic-sdk-go"
-
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/exchange"
 	"taskdaemon/internal/td"
@@ -53,7 +51,7 @@ func (m *Model) outcome(c *call, a *answer, err error) (llm.Response, error) {
 	silence := c.watch.Silence()
 	switch {
 	case c.res != nil && c.res.StatusCode >= 400:
-		return llm.Response{}, m.statusError(c.res, err)
+		return llm.Response{}, m.statusError(c.res, c.said)
 	case silence != nil:
 		return llm.Response{}, m.key.Error(silence)
 	}
@@ -90,11 +88,8 @@ func (m *Model) badRequest(err error) error {
 }
 
 // statusError is an HTTP error.
-func (m *Model) statusError(res *http.Response, err error) error {
-	said := &apiError{Message: http.StatusText(res.StatusCode)}
-	if e, ok := errors.AsType[*anthropic.Error](err); ok {
-		said = readError(e.RawJSON(), said)
-	}
+func (m *Model) statusError(res *http.Response, body []byte) error {
+	said := readError(string(body), &apiError{Message: http.StatusText(res.StatusCode)})
 	words := error(said)
 	if id := res.Header.Get("Request-Id"); exchange.Word(id) {
 		words = fmt.Errorf("%w (request %s)", said, id)

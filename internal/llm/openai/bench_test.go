@@ -27,7 +27,7 @@ func conversation(turns int) []td.Message {
 }
 
 // BenchmarkLateTurn is all a turn costs on our side of the wire late in a long conversation: encode what is
-// new, send through the SDK, decode the answer. The transport is a function: no network is measured.
+// new, send, decode the answer. The transport is a function: no network is measured.
 func BenchmarkLateTurn(b *testing.B) {
 	var stream strings.Builder
 	for _, f := range record(b, "{text: I read the next file., tools: [{name: Read, input: {path: a.go}}], chunk: {size: 10}}") {

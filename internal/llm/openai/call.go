@@ -1,14 +1,10 @@
 package openai
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/openai/openai-go/v3/option"
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/exchange"
@@ -40,11 +36,13 @@ func (c *call) end() { c.watch.End() }
 // run sends the request and feeds the stream to a. It returns nil when the stream has ended, and then
 // a.done says whether the answer is complete.
 func (c *call) run(a *answer) error {
-	var res *http.Response
-	if err := c.model.client.Post(c.watch.Context(), "chat/completions", nil, &res, option.WithMiddleware(c.exchange)); err != nil {
+	res, err := c.model.endpoint.Send(c.watch, c.body)
+	if err != nil {
 		return err
 	}
+	c.res, c.limits = res, limits(res.Header, time.Now())
 	if !streams(res) {
+		c.said = exchange.Said(res)
 		return errNotAStream
 	}
 	return a.read(res.Body, c.watch.Hurry)
@@ -52,21 +50,4 @@ func (c *call) run(a *answer) error {
 
 func streams(res *http.Response) bool {
 	return res.StatusCode == http.StatusOK && strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
-}
-
-// exchange is the middleware that gives the request its body and puts the watch on the response. What is
-// no stream it reads right away: the SDK expects errors in one form only.
-func (c *call) exchange(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	c.body.Give(req)
-	res, err := next(req)
-	if err != nil {
-		return res, err
-	}
-	c.res, c.limits = res, limits(res.Header, time.Now())
-	c.watch.Over(res)
-	if !streams(res) {
-		c.said, _ = io.ReadAll(io.LimitReader(res.Body, exchange.MaxErrorBody)) // half an error still says something
-		res.Body = io.NopCloser(bytes.NewReader(c.said))
-	}
-	return res, nil
 }

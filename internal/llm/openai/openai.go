@@ -1,9 +1,8 @@
-// Package openai answers requests through the Chat Completions API, by OpenAI's official SDK: OpenAI
+// Package openai answers requests through the Chat Completions API: OpenAI
 // itself and everything that speaks the same protocol, such as Ollama, llama.cpp, vLLM and OpenRouter.
 //
-// One call is one HTTP request: the SDK's retries are off, so that the loop's own are the only ones and
-// every one of them is journaled (L-6). The SDK makes the request. The body is encoded here, because a
-// growing conversation must cost only its new messages and its beginning must stay the same bytes; the
+// One call is one HTTP request: nothing is tried again here, so that the loop's tries are the only ones and
+// every one of them is journaled (L-6). The body is encoded here, because a growing conversation must cost only its new messages and its beginning must stay the same bytes; the
 // stream and the errors are read here, because servers differ in both and must be read with suspicion.
 //
 // What comes back is checked as if it came from an enemy: a stream that does not keep to the protocol,
@@ -24,9 +23,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/exchange"
@@ -70,7 +66,7 @@ const defaultBaseURL = "https://api.openai.com/v1"
 
 // Model answers through the Chat Completions API.
 type Model struct {
-	client   openai.Client
+	endpoint exchange.Endpoint
 	encoder  encoder
 	key      exchange.Key
 	patience exchange.Patience
@@ -82,21 +78,14 @@ func New(o Options) *Model {
 	if o.BaseURL == "" {
 		o.BaseURL = defaultBaseURL
 	}
-	if o.HTTP == nil {
-		o.HTTP = exchange.NewClient()
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if key != "" {
+		header.Set("Authorization", "Bearer "+key)
 	}
 	return &Model{
-		// Not openai.NewClient: it would take headers, an account and a key from the environment.
-		client: openai.Client{Options: []option.RequestOption{
-			option.WithBaseURL(o.BaseURL),
-			option.WithMaxRetries(0),
-			option.WithHTTPClient(o.HTTP),
-			option.WithAPIKey(key),
-			option.WithHeader("Content-Type", "application/json"),
-			option.WithHeader("Accept", "text/event-stream"),
-		}},
-		encoder: encoder{limit: limitOf(o.BaseURL)},
-		key:     exchange.NewKey(key, o.KeyEnv),
+		endpoint: exchange.NewEndpoint(o.HTTP, o.BaseURL, "chat/completions", header),
+		encoder:  encoder{limit: limitOf(o.BaseURL)},
+		key:      exchange.NewKey(key, o.KeyEnv),
 		patience: exchange.Patience{
 			Header: cmp.Or(o.HeaderTimeout, DefaultHeaderTimeout), Idle: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),
 			Progress: cmp.Or(o.ProgressTimeout, exchange.DefaultProgress), Total: cmp.Or(o.CallTimeout, exchange.DefaultTotal),
