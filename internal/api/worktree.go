@@ -14,6 +14,21 @@ type Forester interface {
 	PruneWorktrees(ctx context.Context, in PruneWorktrees) ([]PrunedWorktree, error)
 	// RestoreWorktree brings the worktree of a task back that was removed.
 	RestoreWorktree(ctx context.Context, ref string) (Worktree, error)
+	// ResumeTrunk lets everything go on that was paused because a trunk was deleted or lost history.
+	ResumeTrunk(ctx context.Context, in ResumeTrunk) (ResumedTrunk, error)
+}
+
+// ResumeTrunk names a trunk whose tasks and runs are to go on.
+type ResumeTrunk struct {
+	Dir   string `json:"dir" doc:"A folder of the repository."`
+	Trunk string `json:"trunk" doc:"Name of the branch."`
+	By    string `json:"by,omitempty"`
+}
+
+// ResumedTrunk is what goes on.
+type ResumedTrunk struct {
+	Tasks []td.Task `json:"tasks"`
+	Runs  []string  `json:"runs,omitempty"`
 }
 
 // WorktreeQuery chooses worktrees: that of a task, those of a repository, or those of all that tasks were added in.

@@ -99,7 +99,7 @@ taskdaemon completion --help.`,
 	flags.BoolVar(&a.json, "json", false, "machine-readable output")
 	root.AddCommand(
 		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newStatsCmd(a), newDaemonCmd(a), newPRDCmd(a), newTaskCmd(a), newLoopCmd(a),
-		newRecoverCmd(a), newControlCmd(a, "", controls["resume"]), newCheckpointCmd(a), newDoctorCmd(a),
+		newRecoverCmd(a), newResumeCmd(a), newCheckpointCmd(a), newDoctorCmd(a),
 		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newSandboxCmd(a), newCostCmd(a),
 		newLocksCmd(a), newWorktreeCmd(a), newGraphCmd(a), newImportCmd(a), newSyncCmd(a), newRunCmd(a), newStartCmd(a),
 		newApproveCmd(a), newDenyCmd(a), newPermissionsCmd(a), newPolicyCmd(a),

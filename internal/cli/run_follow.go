@@ -28,13 +28,15 @@ type runner struct {
 	next    map[td.TaskID]news    // of tasks that are being shown
 }
 
-// news is something that a run did: it started a task, or ended.
+// news is something that a run did: it started a task, was held or released, or ended.
 type news struct {
-	task  td.TaskID
-	seq   uint64 // of the record that says so
-	how   string
-	ended bool
-	err   error
+	task     td.TaskID
+	seq      uint64 // of the record that says so
+	how      string
+	held     *td.GraphHold
+	released bool
+	ended    bool
+	err      error
 }
 
 // atWork is how a task stands that was not started now.
@@ -113,6 +115,9 @@ func (r *runner) show(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.run.Held != nil {
+		r.sayHeld(*r.run.Held)
+	}
 	for {
 		select {
 		case n, open := <-heard:
@@ -124,6 +129,20 @@ func (r *runner) show(ctx context.Context) error {
 			case n.ended:
 				watching.Wait() // each comes to its rest
 				return nil
+			case n.held != nil:
+				r.sayHeld(*n.held)
+				continue
+			case n.released:
+				now, err := r.svc.Runs(ctx, api.RunQuery{Run: r.run.Run})
+				if err != nil {
+					return err
+				}
+				for _, t := range now[0].AtWork {
+					if err := follow(news{task: t.ID, seq: t.Head, how: "goes on"}); err != nil {
+						return err
+					}
+				}
+				continue
 			}
 			if err := follow(n); err != nil {
 				return err
@@ -138,7 +157,7 @@ func (r *runner) show(ctx context.Context) error {
 func (r *runner) listen(ctx context.Context, tell chan<- news) {
 	defer close(tell)
 	q := api.EventQuery{
-		Types: []td.EventType{td.Created{}.Type(), td.Ordered{}.Type(), td.GraphRunEnded{}.Type()}, After: r.run.Cursor, Follow: true,
+		Types: []td.EventType{td.Created{}.Type(), td.Ordered{}.Type(), td.GraphRunHeld{}.Type(), td.GraphRunReleased{}.Type(), td.GraphRunEnded{}.Type()}, After: r.run.Cursor, Follow: true,
 	}
 	for it, err := range r.svc.Events(ctx, q) {
 		n := news{err: err}
@@ -175,6 +194,12 @@ func newsOf(it api.Item) (n news, run string) {
 		n.how = "taken up again"
 		n.seq++ // the move that goes with it says the same
 		return n, b.Order.Run
+	case td.GraphRunHeld:
+		n.held = &b.Hold
+		return n, b.Run
+	case td.GraphRunReleased:
+		n.released = true
+		return n, b.Run
 	case td.GraphRunEnded:
 		n.ended = true
 		return n, b.Run
@@ -257,6 +282,13 @@ func (r *runner) watch(ctx context.Context, n news) (td.Task, error) {
 	}
 	a.notify(last)
 	return last, nil
+}
+
+// sayHeld says why the run starts nothing, and what lets it go on.
+func (r *runner) sayHeld(h td.GraphHold) {
+	a := r.app
+	r.say("%s %s; its tasks are paused, too", a.talk.warn("the run is paused:"), h.Why)
+	r.say("%s", a.typeable("look at "+h.Trunk+", then let everything go on: taskdaemon resume --trunk "+h.Trunk))
 }
 
 // say says something between the lines of tasks.

@@ -86,7 +86,10 @@ func onlyRun(ctx context.Context, svc api.Service, dir string) (string, error) {
 // runWords says how a run stands.
 func runWords(run api.Run) string {
 	state := "under way"
-	if run.End != nil {
+	switch {
+	case run.Held != nil:
+		state = "paused, because " + run.Held.Why
+	case run.End != nil:
 		state = strings.ReplaceAll(string(run.End.Outcome), "_", " ")
 	}
 	return state + "; " + runCounts(run.Completed, run.Failed, run.Cancelled, run.Remaining, run.Iterations)

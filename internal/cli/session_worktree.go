@@ -20,3 +20,8 @@ func (s *session) PruneWorktrees(ctx context.Context, in api.PruneWorktrees) ([]
 func (s *session) RestoreWorktree(ctx context.Context, ref string) (api.Worktree, error) {
 	return known(ctx, s, ref, func() (api.Worktree, error) { return s.Client.RestoreWorktree(ctx, ref) })
 }
+
+// ResumeTrunk lets go on what a trunk's loss has paused. What the call that was lost resumed, the next does not find any more.
+func (s *session) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.ResumedTrunk, error) {
+	return again(ctx, s, func() (api.ResumedTrunk, error) { return s.Client.ResumeTrunk(ctx, in) })
+}

@@ -27,3 +27,8 @@ func (c *Client) PruneWorktrees(ctx context.Context, in api.PruneWorktrees) ([]a
 func (c *Client) RestoreWorktree(ctx context.Context, ref string) (api.Worktree, error) {
 	return post[api.Worktree](ctx, c, "/v1/worktrees/restore", map[string]string{"ref": ref})
 }
+
+// ResumeTrunk lets go on what a trunk's loss has paused.
+func (c *Client) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.ResumedTrunk, error) {
+	return post[api.ResumedTrunk](ctx, c, "/v1/trunks/resume", in)
+}

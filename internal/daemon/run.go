@@ -147,6 +147,9 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}
+	if g, err := d.runs.named(ctx, in.Run); err != nil || g.Held != nil {
+		return nil, err // looking at the trunk told that it has lost history
+	}
 	if spec, err = d.apart(spec, trunk, feature.Slug); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}
@@ -226,28 +229,30 @@ func (d *Daemon) order(ctx context.Context, t td.Task, now td.Spec, in td.GraphO
 	if err := td.Refuse(t, cmd, cmd.At); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, orderLimit)
-	defer cancel()
 	if err := d.post(ctx, t, cmd); err != nil {
 		return nil, err
 	}
-	for ev, err := range d.journal.Follow(ctx, store.EventFilter{Tasks: []td.TaskID{t.ID}}, from) {
-		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", t.Handle, err)
-		}
-		if ev.Takes != cmd.Key {
-			continue
-		}
-		if _, ignored := ev.Body.(td.Ignored); ignored {
-			return nil, nil
-		}
-		break
-	}
-	if ctx.Err() != nil {
-		return nil, td.Errorf(td.Timeout, "%s does not take the order of the run", t.Handle).WithHint("taskdaemon task show %s", t.Handle)
+	if obeyed, err := d.taken(ctx, t, cmd.Key, from); err != nil || !obeyed {
+		return nil, err
 	}
 	t, err = d.journal.Task(ctx, t.ID)
 	return &t, err
+}
+
+// taken waits until a task has taken the command of this key, and reports whether it obeyed.
+func (d *Daemon) taken(ctx context.Context, t td.Task, key string, from uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, orderLimit)
+	defer cancel()
+	for ev, err := range d.journal.Follow(ctx, store.EventFilter{Tasks: []td.TaskID{t.ID}}, from) {
+		if err != nil {
+			return false, fmt.Errorf("start %s: %w", t.Handle, err)
+		}
+		if ev.Takes == key {
+			_, ignored := ev.Body.(td.Ignored)
+			return !ignored, nil
+		}
+	}
+	return false, td.Errorf(td.Timeout, "%s does not take the command to go on", t.Handle).WithHint("taskdaemon task show %s", t.Handle)
 }
 
 // limit binds a task that is at work by what a run may still begin, whoever started it. It takes effect before the next

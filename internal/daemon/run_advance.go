@@ -79,6 +79,9 @@ func (r *runs) step(ctx context.Context, g td.GraphRun) (api.Run, error) {
 		}
 		return r.wind(ctx, g)
 	}
+	if g.Held != nil {
+		return at.describe(), nil
+	}
 	if err := r.bind(ctx, at); err != nil {
 		return at.describe(), err
 	}
@@ -338,6 +341,7 @@ func (r *runs) end(ctx context.Context, g td.GraphRun, outcome td.RunOutcome, at
 	r.mu.Lock()
 	delete(r.tallies, g.Run)
 	r.mu.Unlock()
+	r.trunks.forget(g.Run)
 	r.o.Log.Info("a run ended", "run", g.Run, "project", g.Project, "outcome", outcome)
 	return r.named(ctx, g.Run)
 }

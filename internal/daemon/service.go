@@ -78,7 +78,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		return api.Status{}, err
 	}
 	for _, t := range paused {
-		if p := t.Status.Paused; p != nil && p.By == td.ByTaskdaemon && len(st.Stuck) < mostListed {
+		if p := t.Status.Paused; p != nil && p.Unasked() && len(st.Stuck) < mostListed {
 			st.Stuck = append(st.Stuck, t)
 		}
 	}

@@ -297,7 +297,7 @@ func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
 	if err != nil {
 		return 1
 	}
-	tasks = slices.DeleteFunc(tasks, func(t td.Task) bool { p := t.Status.Paused; return p != nil && p.By != td.ByTaskdaemon })
+	tasks = slices.DeleteFunc(tasks, func(t td.Task) bool { p := t.Status.Paused; return p != nil && !p.Unasked() })
 	for _, t := range tasks {
 		cmd := td.Command{Key: string(td.NewRequestID()), At: time.Now().UTC().Round(0), By: "ann", Type: td.CmdResume}
 		b := t.Status.Blocked

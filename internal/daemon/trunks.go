@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -35,6 +37,9 @@ type trunks struct {
 	landing *landing
 	// looking is held from when it is known who works for a trunk until they are told: whoever comes to work for it meanwhile has seen it as it is.
 	looking chan struct{}
+
+	mu     sync.Mutex
+	worked map[string]map[trunk]bool // the trunks that runs which are open have had tasks for
 }
 
 // trunk is a branch of a repository.
@@ -46,7 +51,7 @@ func (t trunk) seenRef() string { return worktree.SeenRef(t.branch) }
 func (t trunk) ref() string     { return "refs/heads/" + t.branch }
 
 func newTrunks(d *Daemon) *trunks {
-	return &trunks{Daemon: d, poke: make(chan struct{}, 1), landing: newLanding(d), looking: make(chan struct{}, 1)}
+	return &trunks{Daemon: d, poke: make(chan struct{}, 1), landing: newLanding(d), looking: make(chan struct{}, 1), worked: map[string]map[trunk]bool{}}
 }
 
 // begun has all trunks looked at if a new task works for one: it may be another one.
@@ -55,6 +60,7 @@ func (w *trunks) begun(t td.Task) {
 		return
 	}
 	w.landing.knows(t.Worktree.Repo)
+	w.works(t)
 	select {
 	case w.poke <- struct{}{}:
 	default:
@@ -81,6 +87,9 @@ func (w *trunks) run(ctx context.Context) error {
 // loop looks at the trunks from time to time and when it is told to.
 func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, watch func(dir string)) error {
 	if err := w.landing.begin(ctx); err != nil {
+		return err
+	}
+	if err := w.recall(ctx); err != nil {
 		return err
 	}
 	tick := time.NewTicker(trunksEvery)
@@ -117,7 +126,7 @@ func (w *trunks) catchUp(ctx context.Context, t trunk) error {
 	return w.compare(ctx, t, nil)
 }
 
-// live are the tasks that have not ended, by the trunk that they work for.
+// live are the tasks that have not ended, by the trunk that they work for. Those of runs that are under way are among them without any.
 func (w *trunks) live(ctx context.Context) (map[trunk][]td.Task, error) {
 	tasks, err := w.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
 	if err != nil {
@@ -128,6 +137,15 @@ func (w *trunks) live(ctx context.Context) (map[trunk][]td.Task, error) {
 		if t.Worktree != nil {
 			at := trunk{t.Worktree.Repo, t.Worktree.Trunk}
 			out[at] = append(out[at], t)
+		}
+	}
+	open, err := w.journal.Runs(ctx, store.RunFilter{Open: true})
+	if err != nil {
+		return nil, fmt.Errorf("look for runs: %w", err)
+	}
+	for _, g := range open {
+		for _, at := range w.trunksOf(g.Run) {
+			out[at] = append(out[at], nil...) // also between two of its tasks
 		}
 	}
 	return out, nil
@@ -179,6 +197,11 @@ func (w *trunks) compare(ctx context.Context, t trunk, tasks []td.Task) error {
 		}
 	}
 	fpTrunkMoved.Hit()
+	if !kept {
+		if err := w.hold(ctx, t, whyLost(t.branch, seen, now)); err != nil { // before their tasks rest: a run without any would end
+			return err
+		}
+	}
 	for _, task := range tasks {
 		if kept {
 			err = w.behind(ctx, task, now)
@@ -255,15 +278,20 @@ func (w *trunks) lost(ctx context.Context, task td.Task, seen, now string) error
 }
 
 func (w *trunks) pause(ctx context.Context, task td.Task, seen, now string) error {
-	why := fmt.Sprintf("%s was deleted; it was at %.12s", task.Worktree.Trunk, seen)
-	if now != "" {
-		why = fmt.Sprintf("%s was moved from %.12s to %.12s, which does not build on it", task.Worktree.Trunk, seen, now)
-	}
+	why := whyLost(task.Worktree.Trunk, seen, now)
 	w.o.Log.Warn("a trunk lost history, and a task is paused", "task", task.Handle, "why", why)
-	return w.tell(ctx, task, td.Command{Key: fmt.Sprintf("trunk/%s/%s/%d", seen, now, task.Head), Type: td.CmdPause, Text: why})
+	return w.tell(ctx, task, td.Command{Key: fmt.Sprintf("trunk/%s/%s/%d", seen, now, task.Head), Type: td.CmdPause, Text: why, By: td.ByTrunk})
+}
+
+// whyLost says what became of a trunk.
+func whyLost(branch, seen, now string) string {
+	if now == "" {
+		return fmt.Sprintf("%s was deleted; it was at %.12s", branch, seen)
+	}
+	return fmt.Sprintf("%s was moved from %.12s to %.12s, which does not build on it", branch, seen, now)
 }
 
 func (w *trunks) tell(ctx context.Context, task td.Task, cmd td.Command) error {
-	cmd.At, cmd.By = time.Now().UTC().Round(0), "taskdaemon"
+	cmd.At, cmd.By = time.Now().UTC().Round(0), cmp.Or(cmd.By, td.ByTaskdaemon)
 	return w.post(ctx, task, cmd)
 }

@@ -71,6 +71,11 @@ func (s signed) StopRun(ctx context.Context, in api.StopRun) (api.Run, error) {
 	return s.Service.StopRun(ctx, in)
 }
 
+func (s signed) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.ResumedTrunk, error) {
+	in.By = by(ctx)
+	return s.Service.ResumeTrunk(ctx, in)
+}
+
 func (s signed) CreatePRD(ctx context.Context, in api.CreatePRD) (api.PRD, error) {
 	in.By = by(ctx)
 	return s.Service.CreatePRD(ctx, in)

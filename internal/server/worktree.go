@@ -31,4 +31,8 @@ func (s *server) registerWorktrees(a huma.API) {
 		) (*body[api.Worktree], error) {
 			return answer(s.svc.RestoreWorktree(ctx, in.Body.Ref))
 		})
+	huma.Register(a, post("resume-trunk", "/v1/trunks/resume", "Let everything go on that was paused because a trunk was deleted or lost history", maxSmall),
+		func(ctx context.Context, in *struct{ Body api.ResumeTrunk }) (*body[api.ResumedTrunk], error) {
+			return answer(s.svc.ResumeTrunk(ctx, in.Body))
+		})
 }

@@ -8,6 +8,8 @@ type GraphRun struct {
 	GraphOrder
 	From      uint64    `json:"from"` // cursor of the record that first ordered it: what it did comes after
 	StartedAt time.Time `json:"started_at"`
+	// Held is set while it starts nothing: a trunk that it works for was deleted or lost history.
+	Held *GraphHold `json:"held,omitempty"`
 	// Stop is set when it is to end before it is through: it starts nothing more, and lets go of its tasks.
 	Stop *GraphStop `json:"stop,omitempty"`
 	// End is set when it has ended.
@@ -43,6 +45,13 @@ type GraphStop struct {
 	Outcome RunOutcome `json:"outcome"`
 	By      string     `json:"by,omitempty"`
 	At      uint64     `json:"at,omitempty"` // cursor of its record: one stop is told to each task once
+}
+
+// GraphHold is why a run over the graph starts nothing until a person says so.
+type GraphHold struct {
+	Repo  string `json:"repo"`
+	Trunk string `json:"trunk"`
+	Why   string `json:"why"`
 }
 
 // GraphEnd is how a run over the graph ended.
@@ -82,6 +91,16 @@ type (
 		Run  string    `json:"run"`
 		Stop GraphStop `json:"stop"`
 	}
+	// GraphRunHeld says that a run is to start nothing for now.
+	GraphRunHeld struct {
+		Run  string    `json:"run"`
+		Hold GraphHold `json:"hold"`
+	}
+	// GraphRunReleased says that a run which was held goes on.
+	GraphRunReleased struct {
+		Run string `json:"run"`
+		By  string `json:"by,omitempty"`
+	}
 	// GraphRunEnded says how a run ended.
 	GraphRunEnded struct {
 		Run string   `json:"run"`
@@ -96,11 +115,19 @@ func (GraphRunOrdered) Type() EventType { return "graph_run_ordered" }
 func (GraphRunStopped) Type() EventType { return "graph_run_stopped" }
 
 // Type is the record's name on disk.
+func (GraphRunHeld) Type() EventType { return "graph_run_held" }
+
+// Type is the record's name on disk.
+func (GraphRunReleased) Type() EventType { return "graph_run_released" }
+
+// Type is the record's name on disk.
 func (GraphRunEnded) Type() EventType { return "graph_run_ended" }
 
 func init() {
 	register[GraphRunOrdered]()
 	register[GraphRunStopped]()
+	register[GraphRunHeld]()
+	register[GraphRunReleased]()
 	register[GraphRunEnded]()
 }
 
@@ -113,6 +140,10 @@ func GraphRunOf(b Body) (name string, ok bool) {
 	case GraphRunOrdered:
 		return b.Order.Run, true
 	case GraphRunStopped:
+		return b.Run, true
+	case GraphRunHeld:
+		return b.Run, true
+	case GraphRunReleased:
 		return b.Run, true
 	case GraphRunEnded:
 		return b.Run, true
@@ -127,15 +158,20 @@ func (g GraphRun) Apply(ev Event) GraphRun {
 		if g.From == 0 {
 			g.From, g.StartedAt = ev.Cursor, ev.At
 		}
-		g.GraphOrder, g.Stop, g.End = b.Order, nil, nil
+		g.GraphOrder, g.Stop, g.End = b.Order, nil, nil // a new limit does not let one go on that is held
 	case GraphRunStopped:
 		stop := b.Stop
 		stop.At = ev.Cursor
 		g.Run, g.Stop = b.Run, &stop
+	case GraphRunHeld:
+		hold := b.Hold
+		g.Run, g.Held = b.Run, &hold
+	case GraphRunReleased:
+		g.Run, g.Held = b.Run, nil
 	case GraphRunEnded:
 		end := b.End
 		end.At = ev.At
-		g.Run, g.Stop, g.End = b.Run, nil, &end
+		g.Run, g.Held, g.Stop, g.End = b.Run, nil, nil, &end
 	}
 	return g
 }

@@ -103,6 +103,9 @@ func renew[T any](field *T, by *T) {
 // ByRun is who pauses a task on behalf of a run over the graph: the next run takes it up again.
 const ByRun = "run"
 
+// ByTrunk is who pauses a task whose trunk was deleted or lost history.
+const ByTrunk = "trunk"
+
 // Ending is what an iteration came to. Values are on disk.
 type Ending string
 

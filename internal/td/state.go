@@ -121,6 +121,9 @@ type PausedData struct {
 	ResumePoint State  `json:"resume_point"` // queued, or waiting when a request is still open
 }
 
+// Unasked reports whether nobody wanted the pause: a person has to hear of it.
+func (p *PausedData) Unasked() bool { return p.By == ByTaskdaemon || p.By == ByTrunk }
+
 // CompletedData is what a completed task carries.
 type CompletedData struct {
 	Summary    string    `json:"summary"`

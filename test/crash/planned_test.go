@@ -55,6 +55,18 @@ turns:
   - tools: [{name: Complete, input: {summary: after a stop}}]
 `},
 	{
+		// The trunk loses its commit while the run's task asks something. The person lets all of it go on, then answers.
+		name: "run held", git: true, worktree: true, plan: true, cut: true, run: &api.StartRun{Strategy: td.Fixed, Yes: true}, person: amendAndResume, points: []string{
+			"daemon.trunk.before_tell", "daemon.trunk.run_held", "daemon.trunk.tasks_resumed", "daemon.trunk.told", "daemon.command.posted",
+		}, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo once >> COUNTER"}}]
+  - tools: [{name: Ask, input: {question: Go on?}}]
+  - tools: [{name: Write, input: {path: made.txt, content: "after a pause\n"}}]
+  - tools: [{name: Complete, input: {summary: after a pause}}]
+`,
+	},
+	{
 		name: "validator that a person must agree to", plan: true, valid: "shuf -e ok", person: answerAll, config: "rules: [{ask: Validator}]\n",
 		run:    &api.StartRun{Strategy: td.Fixed},
 		points: []string{"engine.validator.agreed", "engine.ask.before", "engine.ask.asked", "engine.finish.validated", "durable.append.after"},
@@ -123,6 +135,22 @@ turns:
   - tools: [{name: Edit, input: {path: .taskdaemon/prds/login/spec.md, old_string: first, new_string: second}}]
   - tools: [{name: Complete, input: {summary: a spec}}]
 `},
+}
+
+// amendAndResume is a person who makes the trunk's commit anew while a task waits for them, lets everything go on when it is paused, and answers then.
+func amendAndResume(ctx context.Context, p *person, t td.Task) error {
+	switch {
+	case t.Status.State == td.Waiting && !p.done["amended"]:
+		p.done["amended"] = true
+		return git(t.Worktree.Repo, "commit", "-q", "--amend", "-m", "begun anew")
+	case t.Status.State == td.Paused:
+		p.done["resumed"] = true
+		_, err := p.svc.ResumeTrunk(ctx, api.ResumeTrunk{Dir: t.Worktree.Repo, Trunk: "main"})
+		return err
+	case p.done["resumed"]:
+		return answerAll(ctx, p, t)
+	}
+	return nil
 }
 
 // submitPRD deletes one PRD and has tasks made of another.

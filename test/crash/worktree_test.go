@@ -207,7 +207,7 @@ func (w *crashRun) removed(ctx context.Context, path string) bool {
 // commitAll commits what is in the folder, and has what set-up makes ignored.
 func commitAll(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*.tmp\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*.tmp\n.taskdaemon/\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"branch", "-m", "main"}, {"config", "user.name", "a person"}, {"config", "user.email", "person@example.org"}, {"add", "."}, {"commit", "-qm", "begin"}} {

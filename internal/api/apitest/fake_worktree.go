@@ -65,3 +65,11 @@ func (f *Fake) RestoreWorktree(ctx context.Context, ref string) (api.Worktree, e
 	all[0].Condition = "good"
 	return all[0], nil
 }
+
+// ResumeTrunk finds nothing that is paused: no trunk of the fake's is ever lost.
+func (f *Fake) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.ResumedTrunk, error) {
+	if _, err := f.Worktrees(ctx, api.WorktreeQuery{Dir: in.Dir}); err != nil {
+		return api.ResumedTrunk{}, err
+	}
+	return api.ResumedTrunk{Tasks: []td.Task{}}, nil
+}
