@@ -38,8 +38,8 @@ func shapeOf(seed uint64, rnd *rand.Rand) shape {
 
 // tallied is what all seeds came to.
 type tallied struct {
-	mu                                                       sync.Mutex
-	tasks, runs, deaths, trees, merged, cleared, taken, shed int
+	mu                                                             sync.Mutex
+	tasks, runs, deaths, trees, merged, cleared, taken, shed, held int
 }
 
 func (s *tallied) add(w *world) {
@@ -48,15 +48,15 @@ func (s *tallied) add(w *world) {
 	s.tasks, s.runs, s.deaths = s.tasks+w.planned, s.runs+w.ran, s.deaths+w.lives-1
 	if o := w.trees; o != nil {
 		s.trees, s.merged, s.cleared = s.trees+1, s.merged+o.merged, s.cleared+o.cleared
-		s.taken, s.shed = s.taken+int(o.taken.Load()), s.shed+o.repo.Shed()
+		s.taken, s.shed, s.held = s.taken+int(o.taken.Load()), s.shed+o.repo.Shed(), s.held+int(o.held.Load())
 	}
 }
 
 func (s *tallied) all() []int {
-	return []int{s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed}
+	return []int{s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed, s.held}
 }
 
 func (s *tallied) String() string {
-	return fmt.Sprintf("%d tasks, %d runs, %d deaths; %d seeds with worktrees, %d tasks merged, %d worktrees removed, %d commits taken from the trunk, %d branches rid of them",
-		s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed)
+	return fmt.Sprintf("%d tasks, %d runs, %d deaths; %d seeds with worktrees, %d tasks merged, %d worktrees removed, %d commits taken from the trunk, %d branches rid of them, %d times a run paused by it",
+		s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed, s.held)
 }

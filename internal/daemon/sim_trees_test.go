@@ -31,6 +31,7 @@ type orchard struct {
 	room atomic.Bool // the disk is not full any more
 
 	taken atomic.Int64 // commits that a person took from the trunk again
+	held  atomic.Int64 // runs that were paused by it, and went on
 
 	mu      sync.Mutex
 	tasks   map[string]td.TaskID   // by the folder of their worktree
@@ -282,7 +283,7 @@ func (l *life) restore(ctx context.Context, rnd *rand.Rand) {
 // wrong reports what must not go wrong for a person.
 func (l *life) wrong(what string, err error) {
 	switch td.KindOf(err) {
-	case td.Conflict, td.NotFound, td.Storage, td.Unavailable, td.Interrupted, td.Locked:
+	case td.Conflict, td.NotFound, td.Storage, td.Unavailable, td.Interrupted, td.Locked, td.Timeout:
 	default:
 		if err != nil {
 			l.faultf("%s: %v", what, err)
@@ -293,6 +294,9 @@ func (l *life) wrong(what string, err error) {
 // answer is a person who answers what they are asked, and lets tasks go on that could not be given a worktree. It says how many
 // wait for something.
 func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
+	gone, err := l.d.trunks.resume(ctx, trunk{l.root, simTrunk}, "ann")
+	l.wrong("go on with the trunk", err)
+	l.trees.held.Add(int64(len(gone.Runs)))
 	tasks, err := l.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting, td.Blocked, td.Paused}})
 	if err != nil {
 		return 1

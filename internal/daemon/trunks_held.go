@@ -83,17 +83,22 @@ func (w *trunks) hold(ctx context.Context, t trunk, why string) error {
 	return nil
 }
 
-// ResumeTrunk lets everything go on that was paused because a trunk was deleted or lost history: the tasks first, then the runs that would start others. Who
-// asks again after a crash in between finds the rest.
-func (d *Daemon) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (out api.ResumedTrunk, err error) {
-	out.Tasks = []td.Task{}
+// ResumeTrunk lets everything go on that was paused because a trunk was deleted or lost history.
+func (d *Daemon) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.ResumedTrunk, error) {
 	if err := d.accepting(); err != nil {
-		return out, err
+		return api.ResumedTrunk{}, err
 	}
 	repo, err := repository(ctx, in.Dir)
 	if err != nil {
-		return out, err
+		return api.ResumedTrunk{}, err
 	}
+	return d.trunks.resume(ctx, trunk{repo, in.Trunk}, in.By)
+}
+
+// resume lets the tasks of a trunk go on first, then the runs that would start others. Who asks again after a crash in between finds the rest.
+func (w *trunks) resume(ctx context.Context, at trunk, by string) (out api.ResumedTrunk, err error) {
+	d := w.Daemon
+	out.Tasks = []td.Task{}
 	from, err := d.journal.Last(ctx)
 	if err != nil {
 		return out, err
@@ -105,10 +110,10 @@ func (d *Daemon) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (out api.R
 	posted := map[td.TaskID]string{}
 	for _, t := range paused {
 		p := t.Status.Paused
-		if p == nil || p.By != td.ByTrunk || t.Worktree == nil || t.Worktree.Repo != repo || t.Worktree.Trunk != in.Trunk {
+		if p == nil || p.By != td.ByTrunk || t.Worktree == nil || (trunk{t.Worktree.Repo, t.Worktree.Trunk}) != at {
 			continue
 		}
-		cmd := td.Command{Key: string(td.NewRequestID()), Type: td.CmdResume, At: time.Now().UTC().Round(0), By: in.By}
+		cmd := td.Command{Key: string(td.NewRequestID()), Type: td.CmdResume, At: time.Now().UTC().Round(0), By: by}
 		if td.Refuse(t, cmd, cmd.At) != nil {
 			continue // somebody else was quicker
 		}
@@ -129,10 +134,10 @@ func (d *Daemon) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (out api.R
 		return out, err
 	}
 	for _, g := range open {
-		if g.Held == nil || g.Held.Repo != repo || g.Held.Trunk != in.Trunk {
+		if g.Held == nil || (trunk{g.Held.Repo, g.Held.Trunk}) != at {
 			continue
 		}
-		if err := d.own.append(ctx, td.GraphRunReleased{Run: g.Run, By: in.By}); err != nil {
+		if err := d.own.append(ctx, td.GraphRunReleased{Run: g.Run, By: by}); err != nil {
 			return out, err
 		}
 		out.Runs = append(out.Runs, g.Run)
