@@ -71,14 +71,13 @@ type pointView struct {
 	Point string     `json:"point"`
 	Group string     `json:"group"`
 	Doc   string     `json:"doc"`
-	Fires bool       `json:"fires"`
 	Hooks []hookView `json:"hooks"`
 }
 
 func viewPoints(set *hook.Set) []pointView {
 	points := make([]pointView, len(hook.Traits))
 	for i, t := range hook.Traits {
-		points[i] = pointView{Point: string(t.Point), Group: string(t.Group), Doc: t.Doc, Fires: t.Fires, Hooks: []hookView{}}
+		points[i] = pointView{Point: string(t.Point), Group: string(t.Group), Doc: t.Doc, Hooks: []hookView{}}
 		for _, s := range set.All() {
 			if s.Point == t.Point {
 				points[i].Hooks = append(points[i].Hooks, hookView{
@@ -103,11 +102,7 @@ func runHooksList(o hooksOptions) error {
 	}
 	var rows [][]string
 	for _, p := range points {
-		doc := p.Doc
-		if !p.Fires {
-			doc += " (does not fire yet)"
-		}
-		rows = append(rows, []string{p.Point, doc})
+		rows = append(rows, []string{p.Point, p.Doc})
 		for _, h := range p.Hooks {
 			what := h.Command + h.URL
 			if h.Func != "" {

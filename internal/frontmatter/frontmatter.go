@@ -39,14 +39,6 @@ func Errorf(line int, format string, args ...any) *Error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
-// LineOf is the line an error names, or 0.
-func LineOf(err error) int {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Line
-	}
-	return 0
-}
-
 // Doc is a file that was read.
 type Doc struct {
 	Fields []Field // of the front matter, in the file's order

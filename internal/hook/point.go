@@ -58,9 +58,6 @@ type Trait struct {
 	Point Point
 	Group Group
 	Doc   string // a sentence: when it fires
-	// Fires is false for points whose part of the program is still to come; hooks there may be
-	// configured and wait.
-	Fires bool
 	// Subject is the field of the payload that a matcher is held against, or "".
 	Subject string
 	// Block says what becomes of things when a hook blocks here; "": it cannot.

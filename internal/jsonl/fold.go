@@ -226,12 +226,6 @@ func (f *Fold) sum(c *Change) uint64 {
 	return sum
 }
 
-// Record is the record of a task.
-func (f *Fold) Record(id td.TaskID) (*Record, bool) {
-	r, ok := f.records[id]
-	return r, ok
-}
-
 // Records are all records, deleted ones too, by id.
 func (f *Fold) Records() []*Record {
 	return slices.SortedFunc(maps.Values(f.records), func(a, b *Record) int {

@@ -16,9 +16,9 @@ func set(op, field, raw string) Change {
 }
 
 func mustStamp(text string) Stamp {
-	s, err := ParseStamp(text)
-	if err != nil {
-		panic(err)
+	s, ok := stampOf(text)
+	if !ok {
+		panic(text + " is no stamp")
 	}
 	return s
 }
@@ -40,7 +40,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%v clashes", c.Op)
 		}
 	}
-	r, ok := f.Record(someTasks[0])
+	r, ok := f.records[someTasks[0]]
 	if !ok {
 		t.Fatal("no record")
 	}
@@ -67,7 +67,7 @@ func TestRecord(t *testing.T) {
 	if r.Deleted() {
 		t.Error("deleted for good")
 	}
-	if _, ok := f.Record(someTasks[1]); ok {
+	if _, ok := f.records[someTasks[1]]; ok {
 		t.Error("a record of a task that nobody changed")
 	}
 }
@@ -146,7 +146,7 @@ func TestOneOpWithTwoContents(t *testing.T) {
 				clashes++
 			}
 		}
-		r, _ := f.Record(someTasks[0])
+		r := f.records[someTasks[0]]
 		if title, _ := r.Field("title"); clashes == 0 || string(title) != `"b"` || len(r.Members("labels")) != 1 {
 			t.Errorf("%d clashes, title %s, labels %q", clashes, title, r.Members("labels"))
 		}

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"taskdaemon/internal/td"
 )
 
 // Limits of a stamp.
@@ -47,7 +45,7 @@ func (s Stamp) Compare(t Stamp) int {
 // Time is the wall clock's part.
 func (s Stamp) Time() time.Time { return time.UnixMilli(s.Wall) }
 
-// String is the text that ParseStamp reads.
+// String is the text of the stamp, as it stands in a log.
 func (s Stamp) String() string { return string(s.append(nil)) }
 
 func (s Stamp) append(dst []byte) []byte {
@@ -67,16 +65,8 @@ func appendHex(dst []byte, v uint64, digits int) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// ParseStamp reads the text of a stamp. There is one text for each stamp, and no other is taken.
-func ParseStamp(text string) (Stamp, error) {
-	s, ok := parseStamp([]byte(text), func(b []byte) string { return string(b) })
-	if !ok {
-		return Stamp{}, td.Errorf(td.Invalid, "%s is no stamp: 12 hex digits, a dash, 6 hex digits, a dash and a name are", brief(text))
-	}
-	return s, nil
-}
-
-// parseStamp takes the way to keep the actor's name from its caller, who has it already as a rule.
+// parseStamp reads the text of a stamp. There is one text for each stamp, and no other is taken. The way to keep the actor's
+// name is its caller's, who has it already as a rule.
 func parseStamp(text []byte, keep func([]byte) string) (Stamp, bool) {
 	if len(text) <= actorAt || text[wallDigits] != '-' || text[actorAt-1] != '-' || !isActor(text[actorAt:]) {
 		return Stamp{}, false

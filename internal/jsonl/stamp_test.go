@@ -37,11 +37,15 @@ func TestStampsSortLikeTheirText(t *testing.T) {
 			t.Fatalf("%v and %v: compare %d, text %d", a, b, got, want)
 		}
 		for _, s := range []Stamp{a, b} {
-			if back, err := ParseStamp(s.String()); err != nil || back != s {
-				t.Fatalf("%v comes back as %v, %v", s, back, err)
+			if back, ok := stampOf(s.String()); !ok || back != s {
+				t.Fatalf("%v comes back as %v, %v", s, back, ok)
 			}
 		}
 	})
+}
+
+func stampOf(text string) (Stamp, bool) {
+	return parseStamp([]byte(text), func(b []byte) string { return string(b) })
 }
 
 func TestParseStampRefuses(t *testing.T) {
@@ -52,12 +56,12 @@ func TestParseStampRefuses(t *testing.T) {
 		"e677d21fdc00-000000-ana", "ffffffffffff-ffffff-ana", " 019a86d3b5c0-000000-ana",
 		"019a86d3b5c0-000000-" + strings.Repeat("a", maxActor+1),
 	} {
-		if s, err := ParseStamp(text); err == nil || !td.IsKind(err, td.Invalid) {
-			t.Errorf("%q: %v, %v", text, s, err)
+		if s, ok := stampOf(text); ok {
+			t.Errorf("%q: %v", text, s)
 		}
 	}
-	if s, err := ParseStamp("e677d21fdbff-ffffff-z"); err != nil || s.Time().UTC().Year() != 9999 {
-		t.Errorf("the last stamp: %v, %v", s, err)
+	if s, ok := stampOf("e677d21fdbff-ffffff-z"); !ok || s.Time().UTC().Year() != 9999 {
+		t.Errorf("the last stamp: %v, %v", s, ok)
 	}
 }
 

@@ -63,14 +63,10 @@ func write(to io.Writer) error {
 
 	p("\n## The points at a glance\n\n")
 	p("✎ a hook may change fields, ✋ it may block, ＋ it may add words for the model, ✓ it may decide on a permission.\n")
-	p("Points in *italics* do not fire yet: their part of the program is still to come. Hooks there may be configured and wait.\n\n")
+	p("\n")
 	p("| point | fires when | |\n|---|---|---|\n")
 	for _, t := range hook.Traits {
-		name := fmt.Sprintf("[%s](#%s)", t.Point, strings.ToLower(string(t.Point)))
-		if !t.Fires {
-			name = "*" + name + "*"
-		}
-		p("| %s | %s | %s |\n", name, t.Doc, marks(t))
+		p("| [%s](#%s) | %s | %s |\n", t.Point, strings.ToLower(string(t.Point)), t.Doc, marks(t))
 	}
 
 	group := hook.Group("")
@@ -85,11 +81,7 @@ func write(to io.Writer) error {
 }
 
 func writePoint(p func(string, ...any), t hook.Trait) {
-	p("\n### %s\n\n%s", t.Point, t.Doc)
-	if !t.Fires {
-		p(" It does not fire yet.")
-	}
-	p("\n\n")
+	p("\n### %s\n\n%s\n\n", t.Point, t.Doc)
 	if t.Subject != "" {
 		p("- A matcher is held against `%s`.\n", t.Subject)
 	}
