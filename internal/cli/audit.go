@@ -38,6 +38,7 @@ var audited = func() []td.EventType {
 		td.DaemonStarted{},
 		td.DaemonStopped{},
 		td.Recovered{},
+		td.OrphansKilled{},
 		td.Retained{},
 	} {
 		if b.Type().Audited() {

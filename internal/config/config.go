@@ -8,6 +8,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"taskdaemon/internal/td"
@@ -58,6 +61,15 @@ type Config struct {
 
 	// sources says where each value that is not the default came from, by the key's name.
 	sources map[string]Source
+}
+
+// Hash tells settings apart: it is the same for the same ones, wherever they came from.
+func (c Config) Hash() (string, error) {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("hash the settings: %w", err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(raw))[:16], nil
 }
 
 // Permissions say what tasks may do without asking.
@@ -137,8 +149,9 @@ const (
 
 // Recovery says what a start does with work it finds.
 type Recovery struct {
-	Mode   string
-	MaxAge time.Duration
+	Mode    string
+	MaxAge  time.Duration
+	Orphans time.Duration // how often processes without a shim are looked for
 }
 
 // Retention says how long bodies are kept.
@@ -271,7 +284,7 @@ func Default() Config {
 			RestMax:         12 * time.Hour,
 		},
 		Drift:     Drift{TurnTokens: 50_000, ToolFailures: 10, NoProgress: 10 * time.Minute, Repeats: 5},
-		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour},
+		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour, Orphans: 30 * time.Second},
 		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Snapshots: 90 * 24 * time.Hour, Every: 24 * time.Hour},
 		Snapshots: SnapshotsOn,
 		Cassette:  Cassette{Mode: CassetteOff},

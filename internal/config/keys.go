@@ -171,6 +171,10 @@ var Keys = []Key{
 		Name: "recovery.max_age", Doc: "Work that lay longer than this is asked about before it goes on.", field: func(c *Config) any { return &c.Recovery.MaxAge },
 		check: positive(func(c *Config) time.Duration { return c.Recovery.MaxAge }),
 	},
+	{
+		Name: "recovery.orphans", Doc: "How often processes of tasks are looked for that lost the shim above them; they are ended.", field: func(c *Config) any { return &c.Recovery.Orphans },
+		check: positive(func(c *Config) time.Duration { return c.Recovery.Orphans }),
+	},
 
 	{Name: "retention.completed", Doc: "How long the journal keeps the bodies of completed and cancelled tasks; the git mirror keeps them on.", field: func(c *Config) any { return &c.Retention.Completed }},
 	{Name: "retention.failed", Doc: "The same for failed and abandoned tasks.", field: func(c *Config) any { return &c.Retention.Failed }},
@@ -212,7 +216,7 @@ var Keys = []Key{
 		Name: "leases.hosts", Doc: "Calls of WebFetch that reach one host at the same time; 0 is no bound.",
 		field: func(c *Config) any { return &c.Leases.Hosts }, check: atLeast(0, func(c *Config) int { return c.Leases.Hosts }),
 	},
-	{Name: "notify.command", Doc: "Shell command that is run when a task has ended or needs a person, with TASK_HANDLE, TASK_TITLE, TASK_STATE, TASK_SUMMARY, TASK_TURNS, TASK_COST, TASK_DIR, TASK_ID and the whole as TASK_SENTENCE in its environment.", field: func(c *Config) any { return &c.Notify.Command }},
+	{Name: "notify.command", Doc: "Shell command that is run when a task has ended or needs a person, and with the recovery report after each start, with TASK_HANDLE, TASK_TITLE, TASK_STATE, TASK_SUMMARY, TASK_TURNS, TASK_COST, TASK_DIR, TASK_ID and the whole as TASK_SENTENCE in its environment.", field: func(c *Config) any { return &c.Notify.Command }},
 	{Name: "notify.title", Doc: "Whether a command that waits for a task says how it ended in the terminal's title.", field: func(c *Config) any { return &c.Notify.Title }},
 	{Name: "notify.bell", Doc: "Whether it rings the terminal's bell, too.", field: func(c *Config) any { return &c.Notify.Bell }},
 

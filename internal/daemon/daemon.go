@@ -191,7 +191,11 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := d.own.append(ctx, td.DaemonStarted{Version: d.o.Version, Holder: holder, Notifies: d.o.Config.Notify.Command != ""}); err != nil {
+	hash, err := d.o.Config.Hash()
+	if err != nil {
+		return err
+	}
+	if err := d.own.append(ctx, td.DaemonStarted{Version: d.o.Version, Holder: holder, Config: hash, Notifies: d.o.Config.Notify.Command != ""}); err != nil {
 		return err
 	}
 	if d.model, d.gate, err = newModel(d.o); err != nil {
@@ -263,6 +267,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("upkeep", d.upkeep)
 	start("proxy", d.proxy)
 	start("temps", d.temps)
+	start("orphans", d.orphans)
 	start("graphs", d.projects.run)
 	start("graphs' commits", d.projects.commits)
 	start("graphs' watch", d.projects.watch)

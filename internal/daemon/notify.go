@@ -35,7 +35,7 @@ type telling struct {
 	Env    []string `json:"env"`
 }
 
-// notifier tells people, by a command of theirs, that a task has ended or needs them (L-13). Each time is
+// notifier tells people, by a command of theirs, that a task has ended or needs them (L-13), and what a start found (R-5). Each time is
 // an opaque step in the daemon's own stream, recorded before the command starts, and in the order of the
 // records it tells of: so each is told once, whatever dies on the way.
 type notifier struct {
@@ -93,9 +93,15 @@ func (n *notifier) tell() error {
 	if n.o.Config.Notify.Command == "" {
 		return nil
 	}
-	for ev, err := range n.journal.Follow(n.follow, store.EventFilter{Types: []td.EventType{td.Moved{}.Type(), td.BudgetWarned{}.Type()}}, after) {
+	for ev, err := range n.journal.Follow(n.follow, store.EventFilter{Types: []td.EventType{td.Moved{}.Type(), td.BudgetWarned{}.Type(), td.Recovered{}.Type()}}, after) {
 		if err != nil {
 			return err
+		}
+		if r, is := ev.Body.(td.Recovered); is {
+			if err := n.tellEvent(ev.Cursor, n.o.StateDir, notify.OfReport(r.Report)); err != nil {
+				return err
+			}
+			continue
 		}
 		if w, is := ev.Body.(td.BudgetWarned); is {
 			if err := n.tellOfBudget(ev.Event, w); err != nil {
@@ -188,13 +194,18 @@ func (n *notifier) tellOf(cursor uint64, t td.Task) error {
 	if err != nil {
 		return err
 	}
-	told := telling{Cursor: cursor, Dir: t.Home(), Env: notify.Of(t).Env()}
+	return n.tellEvent(cursor, t.Home(), notify.Of(t))
+}
+
+// tellEvent runs the command for what one record says, once.
+func (n *notifier) tellEvent(cursor uint64, dir string, e notify.Event) error {
+	told := telling{Cursor: cursor, Dir: dir, Env: e.Env()}
 	evidence, err := json.Marshal(told)
 	if err != nil {
 		return fmt.Errorf("encode evidence: %w", err)
 	}
 	in := td.Intent{
-		Key: td.StepKey(fmt.Sprintf("notify.%d", cursor)), Kind: td.NotifyStep, Name: t.Handle, Effect: td.Opaque, Evidence: evidence,
+		Key: td.StepKey(fmt.Sprintf("notify.%d", cursor)), Kind: td.NotifyStep, Name: e.Handle, Effect: td.Opaque, Evidence: evidence,
 	}
 	if in.Boot, err = sandbox.BootID(); err != nil {
 		return err

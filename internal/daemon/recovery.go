@@ -118,18 +118,9 @@ func (d *Daemon) sweep(tasks []td.Task) (swept, error) {
 			found.killed = append(found.killed, fmt.Sprintf("%s (pid %d)", e.Name, e.Shim.Pid))
 		}
 	}
-	orphans, err := sandbox.Orphans(d.spool.Dir)
-	if err != nil {
-		return found, err
-	}
-	for _, o := range orphans {
-		if err := sandbox.KillOrphan(o); err != nil {
-			d.o.Log.Warn("kill orphan", "pid", o.Process.Pid, "err", err)
-			continue
-		}
-		found.killed = append(found.killed, fmt.Sprintf("%s (pid %d)", o.Command, o.Process.Pid))
-	}
-	return found, nil
+	killed, err := d.killOrphans()
+	found.killed = append(found.killed, killed...)
+	return found, err
 }
 
 // discard ends what still runs under a spool name and forgets it.

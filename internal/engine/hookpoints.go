@@ -150,7 +150,7 @@ func (r *run) ordered(ctx context.Context, c td.Command) (td.Command, hook.Resul
 			err = r.pausing(ctx, c.By, m.Status.Reason)
 		case td.VerbResume, td.VerbReset:
 			_, _, err = fire(ctx, r, r.log.Transcript().BeginKey(), hook.TaskResumedPayload{Head: r.head(), Done: done})
-		case td.VerbCancel:
+		case td.VerbCancel, td.VerbAbandon: // either way a person ended it
 			if err := r.created(ctx); err != nil {
 				return c, said, err
 			}

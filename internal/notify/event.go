@@ -37,6 +37,11 @@ func Of(t td.Task) Event {
 	return e
 }
 
+// OfReport is the event of a start: what it found and did. Effect: none.
+func OfReport(r td.Report) Event {
+	return Event{Handle: "taskdaemon", State: "recovered", Summary: r.String()}
+}
+
 // What is told is bounded: a sentence is read aloud, the rest goes into an environment.
 const (
 	maxSentence = 300

@@ -204,6 +204,7 @@ type (
 	DaemonStarted struct {
 		Version  string `json:"version"`
 		Holder   Holder `json:"holder"`
+		Config   string `json:"config,omitempty"`   // a hash of its settings
 		Notifies bool   `json:"notifies,omitempty"` // people want to be told of tasks by a command
 	}
 	// DaemonStopped is written at a clean stop.
@@ -213,6 +214,10 @@ type (
 	// Recovered is the report of what was found at a start.
 	Recovered struct {
 		Report Report `json:"report"`
+	}
+	// OrphansKilled records processes of tasks that were ended because nobody looked after them any more.
+	OrphansKilled struct {
+		Processes []string `json:"processes"` // the command of each, and its pid
 	}
 	// Retained records a clean-up of old bodies.
 	Retained struct {
@@ -305,6 +310,7 @@ func (Ignored) Type() EventType           { return "ignored" }
 func (DaemonStarted) Type() EventType     { return "daemon_started" }
 func (DaemonStopped) Type() EventType     { return "daemon_stopped" }
 func (Recovered) Type() EventType         { return "recovered" }
+func (OrphansKilled) Type() EventType     { return "orphans_killed" }
 func (Retained) Type() EventType          { return "retained" }
 
 // Type is that of the record that could not be read.
@@ -317,7 +323,7 @@ func (t Trimmed) Type() EventType { return t.Was }
 func (t EventType) Audited() bool {
 	switch t {
 	case "created", "moved", "decided", "request_opened", "request_answered", "request_expired",
-		"model_chosen", "budget_raised", "budget_kept", "rules_kept", "permissions_chosen", "anomaly_found", "rewound", "daemon_started", "daemon_stopped", "recovered",
+		"model_chosen", "budget_raised", "budget_kept", "rules_kept", "permissions_chosen", "anomaly_found", "rewound", "daemon_started", "daemon_stopped", "recovered", "orphans_killed",
 		"ordered", "graph_run_ordered", "graph_run_stopped", "graph_run_ended":
 		return true
 	}
@@ -364,6 +370,7 @@ func init() {
 	register[DaemonStarted]()
 	register[DaemonStopped]()
 	register[Recovered]()
+	register[OrphansKilled]()
 	register[Retained]()
 }
 

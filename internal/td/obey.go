@@ -157,7 +157,7 @@ func answer(t Task, c Command, at time.Time) (Move, error) {
 			c.Answer.Choice, r.Handle(), r.Options).WithHint("taskdaemon task answer %s %s", r.Handle(), r.Options[0])
 	}
 	if r.About == AboutAge && c.Answer.Choice == No {
-		m, err := Cancel(t, "too old to go on, said "+by(c.By), at)
+		m, err := Abandon(t, "too old to go on, said "+by(c.By), at)
 		if err != nil {
 			return Move{}, err
 		}

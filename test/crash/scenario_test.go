@@ -407,7 +407,7 @@ turns:
 			"daemon.notify.intended", "daemon.notify.ran", "daemon.notify.recorded", "engine.finish.ended",
 			"sandbox.start.before_spawn", "sandbox.start.after_started", "daemon.stop.drained",
 		},
-		config: "notify: {command: \"echo $TASK_STATE >> COUNTER\"}\n",
+		config: "notify: {command: \"test $TASK_STATE = recovered || echo $TASK_STATE >> COUNTER\"}\n",
 		script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo worked >> COUNTER"}}]

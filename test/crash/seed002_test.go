@@ -295,7 +295,7 @@ func TestSeed002R5(t *testing.T) {
 	if err := s.person.once(s.ctx, "no", old.Handle, api.Command{Type: td.CmdAnswer, Answer: td.No}); err != nil {
 		t.Fatal(err)
 	}
-	s.untilState("old", td.Cancelled)
+	s.untilState("old", td.Abandoned)
 	s.d.stop()
 }
 
