@@ -25,25 +25,27 @@ type Config struct {
 	MaxTokens int
 	Window    Window
 	Thinking  int
-	Timeouts  Timeouts
-	Limits    Limits
-	Retry     Retry
-	Drift     Drift
-	Budget    Budget
-	Recovery  Recovery
-	Retention Retention
-	Snapshots string
-	Cassette  Cassette
-	Prices    Prices
-	Web       Web
-	Rehearsal Rehearsal
-	Log       Log
-	Knowledge Knowledge
-	Notify    Notify
-	Leases    Leases
-	Sandbox   Sandbox
-	Git       Git
-	Worktree  Worktree
+	// Temperature of calls; empty: the provider's own.
+	Temperature json.Number
+	Timeouts    Timeouts
+	Limits      Limits
+	Retry       Retry
+	Drift       Drift
+	Budget      Budget
+	Recovery    Recovery
+	Retention   Retention
+	Snapshots   string
+	Cassette    Cassette
+	Prices      Prices
+	Web         Web
+	Rehearsal   Rehearsal
+	Log         Log
+	Knowledge   Knowledge
+	Notify      Notify
+	Leases      Leases
+	Sandbox     Sandbox
+	Git         Git
+	Worktree    Worktree
 
 	Permissions Permissions
 	Anomalies   Anomalies
@@ -106,6 +108,7 @@ type Timeouts struct {
 	Permission     time.Duration
 	Shutdown       time.Duration
 	BackgroundJob  time.Duration
+	Subtask        time.Duration // zero: no limit
 }
 
 // Limits bound how much happens.

@@ -78,6 +78,10 @@ var Keys = []Key{
 		Name: "thinking", Doc: "Budget for thinking, in tokens; 0 is off.", field: func(c *Config) any { return &c.Thinking },
 		check: checkThinking,
 	},
+	{
+		Name: "temperature", Doc: "How freely models choose their words: a number from 0 to 2, as far as the provider takes it; empty is the provider's own. It is not sent where the model thinks.",
+		field: func(c *Config) any { return &c.Temperature }, check: func(c *Config) error { return td.CheckTemperature(c.Temperature) },
+	},
 
 	{Name: "timeouts.request_headers", Doc: "How long the API may take to begin an answer; 0 is 5 minutes.", field: func(c *Config) any { return &c.Timeouts.RequestHeaders }},
 	{Name: "timeouts.stream_idle", Doc: "How long an answer may be silent before it counts as cut; 0 is 2 minutes, with kind openai 5.", field: func(c *Config) any { return &c.Timeouts.StreamIdle }},
@@ -103,6 +107,7 @@ var Keys = []Key{
 		Name: "timeouts.background_job", Doc: "How long a background job may live.", field: func(c *Config) any { return &c.Timeouts.BackgroundJob },
 		check: positive(func(c *Config) time.Duration { return c.Timeouts.BackgroundJob }),
 	},
+	{Name: "timeouts.subtask", Doc: "How long a task waits for a subtask before that is cancelled; `0s` is no limit.", field: func(c *Config) any { return &c.Timeouts.Subtask }},
 
 	{
 		Name: "limits.loops", Doc: "Tasks that run at the same time.", field: func(c *Config) any { return &c.Limits.Loops },

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -74,7 +76,7 @@ func formatDuration(d time.Duration) string {
 
 func kindOf(ptr any) string {
 	switch ptr.(type) {
-	case *int:
+	case *int, *json.Number:
 		return "number"
 	case *time.Duration:
 		return "time"
@@ -125,6 +127,12 @@ func (k Key) setScalar(c *Config, text string) error {
 			return fmt.Errorf("must not be negative")
 		}
 		*ptr = n
+	case *json.Number:
+		text = strings.TrimSpace(text)
+		if _, err := strconv.ParseFloat(text, 64); text != "" && (err != nil || !json.Valid([]byte(text))) {
+			return fmt.Errorf("want a number like 0.5")
+		}
+		*ptr = json.Number(text)
 	case *bool:
 		switch strings.ToLower(strings.TrimSpace(text)) {
 		case "true", "yes", "on", "1":
@@ -192,6 +200,8 @@ func format(ptr any) string {
 			parts[i] = formatDuration(d)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
+	case *json.Number:
+		return cmp.Or(p.String(), `""`)
 	case *string:
 		return quote(*p)
 	default:

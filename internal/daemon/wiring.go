@@ -61,6 +61,8 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Share:         float64(c.Window.Percent) / 100,
 		MaxTokens:     c.MaxTokens,
 		Thinking:      c.Thinking,
+		Temperature:   c.Temperature,
+		SubtaskLimit:  c.Timeouts.Subtask,
 		Turns:         c.Limits.Turns,
 		Reminders:     c.Limits.Reminders,
 		Iterations:    c.Limits.Iterations,

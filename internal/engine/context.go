@@ -40,11 +40,10 @@ func (r *run) assemble(ctx context.Context) error {
 	if ok, err := r.mayIterate(ctx, plan); err != nil || !ok {
 		return err
 	}
-	words, ok, err := r.beforeContext(ctx)
+	t, words, ok, err := r.beforeContext(ctx)
 	if err != nil || !ok {
 		return err
 	}
-	t = r.log.Task()
 	if err := r.equipAnew(ctx); err != nil {
 		return err
 	}
@@ -91,6 +90,7 @@ func (r *run) assemble(ctx context.Context) error {
 		Why:       why,
 		Untrusted: untrusted,
 		Feature:   plan.Feature,
+		MaxTurns:  t.MaxTurns,
 	})
 	if err != nil || !ok {
 		return err

@@ -9,6 +9,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,14 +104,18 @@ type Options struct {
 	// Live tells viewers what is on its way; it must not block.
 	Live func(api.Live)
 
-	Window     int         // of the models, in tokens
-	Windows    llm.Windows // of single models
-	Share      float64     // of the window, above which a conversation is compacted
-	MaxTokens  int
-	Thinking   int
-	Turns      int // answers before a task is paused
-	Reminders  int // turns that may end without a nomination, less one
-	Iterations int // that a run may begin of one task before a person is asked; zero: any number
+	Window    int         // of the models, in tokens
+	Windows   llm.Windows // of single models
+	Share     float64     // of the window, above which a conversation is compacted
+	MaxTokens int
+	Thinking  int
+	// Temperature is that of calls; empty: the provider's own.
+	Temperature json.Number
+	// SubtaskLimit is how long a task waits for a subtask; zero: without an end.
+	SubtaskLimit time.Duration
+	Turns        int // answers before a task is paused
+	Reminders    int // turns that may end without a nomination, less one
+	Iterations   int // that a run may begin of one task before a person is asked; zero: any number
 	// Verifications is how often an iteration is begun anew because the verifier did not let the one before pass.
 	Verifications int
 	Tool          time.Duration // how long a tool may take
@@ -248,7 +253,13 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (*td.Task, error)
 func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 	if b := t.Status.Blocked; b != nil && b.Child != "" {
 		child, err := e.Journal.Task(ctx, b.Child)
-		if err != nil || !child.Status.State.Terminal() {
+		if err != nil {
+			return "", err
+		}
+		if !child.Status.State.Terminal() {
+			if !b.Until.IsZero() && !e.Now().Before(b.Until) { // the end of the child frees the parent
+				err = e.CancelChild(ctx, b.Child, fmt.Sprintf("its parent waited for it %s, which is the limit (timeouts.subtask)", b.Until.Sub(child.CreatedAt)))
+			}
 			return "", err
 		}
 		return fmt.Sprintf("its subtask %s is %s", child.Handle, child.Status.State), nil

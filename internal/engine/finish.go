@@ -90,6 +90,11 @@ func (r *run) conclude(ctx context.Context, n nomination) error {
 	if err != nil || !passed {
 		return err
 	}
+	if n.text == "" {
+		if n.text, err = r.summary(ctx); err != nil {
+			return err
+		}
+	}
 	evidence, passed, err = r.integrate(ctx, n, evidence)
 	if err != nil || !passed {
 		return err

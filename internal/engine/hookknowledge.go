@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/hook"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/transcript"
@@ -47,28 +48,40 @@ func (r *run) telling(ctx context.Context, query string, found []memory.Match) (
 	return told, nil
 }
 
-// extracted fires LearningExtracted: the learning as hooks leave it, or that it is not to be kept.
-func (r *run) extracted(ctx context.Context, key td.StepKey, l memory.Learning, from string) (_ memory.Learning, keep bool, err error) {
+// extracted fires LearningExtracted: the learning as hooks leave it and where it goes, or that it is not to be kept.
+func (r *run) extracted(ctx context.Context, key td.StepKey, l memory.Learning, from string) (_ lesson, keep bool, err error) {
 	if !r.Hooks.Has(hook.LearningExtracted) {
-		return l, true, nil
+		return lesson{Learning: l}, true, nil
 	}
-	p := hook.LearningExtractedPayload{Head: r.head(), Text: l.Text, Tags: l.Tags, From: from}
+	p := hook.LearningExtractedPayload{Head: r.head(), Text: l.Text, Tags: l.Tags, From: from, Store: r.project()}
 	for _, f := range l.Files {
 		p.Files = append(p.Files, f.Path)
 	}
 	p, said, err := fire(ctx, r, key, p)
 	l.Text, l.Tags = p.Text, p.Tags
-	return l, !said.Blocked, err
+	return r.routed(l, p), !said.Blocked, err
+}
+
+// project is the folder of the project that keeps what the task learns.
+func (r *run) project() string { return knowledge.Top(r.log.Task().Home()) }
+
+// routed is a learning with the store that a hook chose for it. In another project the files that it cites are not there, and it would never hold.
+func (r *run) routed(l memory.Learning, p hook.LearningExtractedPayload) lesson {
+	if p.Store == "" || p.Store == r.project() {
+		return lesson{Learning: l}
+	}
+	l.Files = nil
+	return lesson{Learning: l, Store: p.Store}
 }
 
 // keepFound keeps a learning unless a hook objects.
 func (r *run) keepFound(ctx context.Context, key td.StepKey, l memory.Learning, from string) error {
 	l.Feature = r.feature()
-	l, keep, err := r.extracted(ctx, key, l, from)
+	found, keep, err := r.extracted(ctx, key, l, from)
 	if err != nil || !keep {
 		return err
 	}
-	return r.keep(ctx, key, l)
+	return r.keep(ctx, key, found)
 }
 
 // keepWords keeps what hooks say is worth keeping.
@@ -85,13 +98,15 @@ func (r *run) keepWords(ctx context.Context, key td.StepKey, words []string) err
 	return nil
 }
 
-// lesson fires LearningExtracted for a call of the Learn tool. What hooks make of it is the tool's input.
-func (r *run) lesson(ctx context.Context, c *transcript.Call) (done bool, err error) {
+// learns fires LearningExtracted for a call of the Learn tool. What hooks make of it is the tool's input; the tool itself writes to the task's
+// own project only, so that what a hook sends elsewhere is kept in its place.
+func (r *run) learns(ctx context.Context, c *transcript.Call) (done bool, err error) {
 	if c.Use.Name != "Learn" || c.Use.Malformed != "" || !r.Hooks.Has(hook.LearningExtracted) {
 		return false, nil
 	}
 	var in map[string]json.RawMessage
 	var words struct {
+		Title string   `json:"title"`
 		Text  string   `json:"text"`
 		Tags  []string `json:"tags"`
 		Files []string `json:"files"`
@@ -100,7 +115,7 @@ func (r *run) lesson(ctx context.Context, c *transcript.Call) (done bool, err er
 		return false, nil // the tool itself says what is wrong with it
 	}
 	p, said, err := fire(ctx, r, c.Key, hook.LearningExtractedPayload{
-		Head: r.head(), Text: words.Text, Tags: words.Tags, Files: words.Files, From: "tool",
+		Head: r.head(), Text: words.Text, Tags: words.Tags, Files: words.Files, From: "tool", Store: r.project(),
 	})
 	switch {
 	case err != nil:
@@ -109,6 +124,18 @@ func (r *run) lesson(ctx context.Context, c *transcript.Call) (done bool, err er
 		return true, r.answerCall(c, said, td.ToolResult{Content: "It is not kept: " + said.Reason, IsError: true})
 	case len(said.Changes) == 0:
 		return false, nil
+	}
+	l := memory.Learning{Title: words.Title, Text: p.Text, Tags: p.Tags, Sources: []string{r.log.Task().Handle}, CreatedAt: r.log.Now()}
+	if to := r.routed(l, p); to.Store != "" && r.Knowledge != nil {
+		key := c.Key + ".learn"
+		if err := r.keep(ctx, key, to); err != nil {
+			return true, err
+		}
+		out := r.log.Transcript().Learning(key).Outcome
+		if out == nil || out.Tool == nil {
+			return true, r.answerCall(c, said, td.ToolResult{Content: "It was not kept.", IsError: true})
+		}
+		return true, r.answerCall(c, said, *out.Tool)
 	}
 	if in["text"], err = json.Marshal(p.Text); err == nil && len(p.Tags) > 0 {
 		in["tags"], err = json.Marshal(p.Tags)

@@ -239,20 +239,22 @@ func (r *run) prompted(ctx context.Context, req td.Request) (td.Request, error) 
 	return req, err
 }
 
-// beforeContext fires PreContextAssembly: the words are for the opening. ok is false when a hook ended
-// the run.
-func (r *run) beforeContext(ctx context.Context) (words []string, ok bool, err error) {
-	t := r.log.Task()
+// beforeContext fires PreContextAssembly: what it returns is the task as the context is to tell of it, and words for the opening. ok is
+// false when a hook ended the run.
+func (r *run) beforeContext(ctx context.Context) (t td.Task, words []string, ok bool, err error) {
+	t = r.log.Task()
 	if !r.Hooks.Has(hook.PreContextAssembly) {
-		return nil, true, nil
+		return t, nil, true, nil
 	}
-	was := hook.PreContextAssemblyPayload{Head: r.head(), Tier: t.Tier, Model: t.Spec.Model, MaxTurns: r.turnLimit(t)}
+	was := hook.PreContextAssemblyPayload{
+		Head: r.head(), Tier: t.Tier, Model: t.Spec.Model, MaxTurns: r.turnLimit(t), Prompt: t.Prompt, Labels: t.Labels,
+	}
 	p, said, err := fire(ctx, r, r.contextKey(), was)
 	if err != nil {
-		return nil, false, err
+		return t, nil, false, err
 	}
 	if said.Blocked {
-		return nil, false, r.blocked(ctx, said)
+		return t, nil, false, r.blocked(ctx, said)
 	}
 	model := p.Model
 	if model == was.Model && p.Tier != was.Tier {
@@ -261,7 +263,12 @@ func (r *run) beforeContext(ctx context.Context) (words []string, ok bool, err e
 	if model != was.Model && model != t.ModelOverride {
 		err = r.log.Stage(td.ModelChosen{Model: model, By: hookName})
 	}
-	return said.Inject, true, err
+	t = r.log.Task()
+	t.Prompt, t.Labels = p.Prompt, p.Labels
+	if p.MaxTurns != was.MaxTurns {
+		t.MaxTurns = p.MaxTurns
+	}
+	return t, said.Inject, true, err
 }
 
 func (r *run) contextKey() td.StepKey {
@@ -278,6 +285,7 @@ func (r *run) afterContext(ctx context.Context, ofSystem int, set td.ContextSet)
 	p, said, err := fire(ctx, r, r.contextKey(), hook.PostContextAssemblyPayload{
 		Head: r.head(), System: set.System, Messages: messages,
 		Tokens: int64(window.Count(set.System, set.Tools, messages).Total()), Window: int64(r.Budget(r.model(r.log.Task())).Window),
+		Hash: hashOf(set.System, set.Tools, messages),
 	})
 	if err != nil {
 		return set, false, err
@@ -313,12 +321,11 @@ func (r *run) beforeCall(ctx context.Context, req llm.Request) (_ llm.Request, a
 		return req, "", true, nil
 	}
 	script, t := r.log.Transcript(), r.log.Task()
-	sum := sha256.New()
-	_ = json.NewEncoder(sum).Encode([]any{req.System, req.Tools, req.Messages}) // a hash does not fail
 	p, said, err := fire(ctx, r, script.ModelKey().Try(req.Attempt), hook.PreLLMCallPayload{
-		Head: r.head(), Model: req.Model, Tier: tierOf(t), MaxTokens: req.MaxTokens, Thinking: req.Thinking,
+		Head: r.head(), Model: req.Model, Tier: tierOf(t), MaxTokens: req.MaxTokens, Thinking: req.Thinking, Temperature: req.Temperature,
+		CostUSD:  r.reserveTurn(req).Amount.Dollars(),
 		Messages: len(req.Messages), Tokens: int64(window.Count(req.System, script.Context.Tools, req.Messages).Total()),
-		Attempt: req.Attempt, Hash: fmt.Sprintf("%x", sum.Sum(nil)[:8]),
+		Attempt: req.Attempt, Hash: hashOf(req.System, req.Tools, req.Messages),
 	})
 	if err != nil {
 		return req, "", false, err
@@ -326,9 +333,16 @@ func (r *run) beforeCall(ctx context.Context, req llm.Request) (_ llm.Request, a
 	if said.Blocked {
 		return req, "", false, r.pause(ctx, hookName+" "+said.Hook, said.Reason)
 	}
-	req.Model, req.MaxTokens, req.Thinking = p.Model, p.MaxTokens, p.Thinking
+	req.Model, req.MaxTokens, req.Thinking, req.Temperature = p.Model, p.MaxTokens, p.Thinking, p.Temperature
 	req.Wire = r.wire(req.Model)
 	return req, p.Answer, true, nil
+}
+
+// hashOf is the same for the same values, in every life.
+func hashOf(values ...any) string {
+	sum := sha256.New()
+	_ = json.NewEncoder(sum).Encode(values) // a hash does not fail
+	return fmt.Sprintf("%x", sum.Sum(nil)[:8])
 }
 
 // spoken is the outcome of a call that a hook answered in the model's place.
@@ -351,7 +365,7 @@ func (r *run) afterCall(ctx context.Context) (changed bool, err error) {
 	key := td.StepKey(fmt.Sprintf("t%d.model", script.Turn))
 	p, said, err := fire(ctx, r, key, hook.PostLLMCallPayload{
 		Head: r.head(), Model: m.Model, StopReason: m.StopReason, Message: m.Message,
-		Usage: m.Usage, CostUSD: m.Cost.Dollars(), TookMS: script.Newest.Took.Milliseconds(),
+		Usage: m.Usage, CostUSD: m.Cost.Dollars(), TookMS: script.Newest.Took.Milliseconds(), Hash: hashOf(m.Message),
 	})
 	if err != nil {
 		return false, err

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -157,8 +159,14 @@ func (r *run) refine(ctx context.Context, key td.StepKey, passages []memory.Cand
 
 const refineSystem = "You write down what a coding agent learned, for agents that work on the same project later."
 
+// lesson is a learning and where it is kept: the evidence of the step that keeps it.
+type lesson struct {
+	memory.Learning
+	Store string `json:"store,omitempty"` // the folder of the project, if it is not the task's own
+}
+
 // keep adds one learning as a step of its own.
-func (r *run) keep(ctx context.Context, key td.StepKey, l memory.Learning) error {
+func (r *run) keep(ctx context.Context, key td.StepKey, l lesson) error {
 	t, known := r.log.Task(), r.log.Transcript().Learning(key)
 	if known.Outcome != nil {
 		return nil
@@ -189,11 +197,11 @@ func (r *run) keep(ctx context.Context, key td.StepKey, l memory.Learning) error
 	_, err = r.log.Do(step, durable.Step{
 		Intent: td.Intent{Key: key, Kind: td.LearnStep, Name: "Learn", Effect: td.Keyed, Attempt: attempt, Evidence: evidence},
 		Run: func(ctx context.Context) (out td.Outcome, _ error) {
-			err := r.Knowledge.Use(t.Home(), func(s *memory.Store) error {
+			err := r.Knowledge.Use(cmp.Or(l.Store, t.Home()), func(s *memory.Store) error {
 				fpBeforeLearn.Hit()
-				kept, _, err := s.Add(ctx, l)
+				kept, _, err := s.Add(ctx, l.Learning)
 				fpLearned.Hit()
-				out = keptOutcome(kept)
+				out = keptOutcome(lesson{kept, l.Store})
 				return err
 			})
 			if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -209,21 +217,21 @@ func (r *run) keep(ctx context.Context, key td.StepKey, l memory.Learning) error
 	return err
 }
 
-func keptOutcome(l memory.Learning) td.Outcome {
-	return td.Outcome{Tool: &td.ToolResult{Content: "Kept in " + knowledge.File(l.ID) + "."}}
+func keptOutcome(l lesson) td.Outcome {
+	return td.Outcome{Tool: &td.ToolResult{Content: "Kept in " + filepath.Join(l.Store, knowledge.File(l.ID)) + "."}}
 }
 
 // foundKept looks whether a learning that was being kept when the daemon died is there. When that cannot
 // be told it is added again, which is harmless.
 func (r *run) foundKept(ctx context.Context, prior td.Intent) (res durable.Resolution, err error) {
-	var l memory.Learning
+	var l lesson
 	if err := json.Unmarshal(prior.Evidence, &l); err != nil {
 		return durable.Resolution{}, nil
 	}
-	err = r.Knowledge.Use(r.log.Task().Home(), func(s *memory.Store) error {
-		kept, there, err := s.Probe(ctx, l)
+	err = r.Knowledge.Use(cmp.Or(l.Store, r.log.Task().Home()), func(s *memory.Store) error {
+		kept, there, err := s.Probe(ctx, l.Learning)
 		if there {
-			res = durable.Resolution{State: durable.Done, Outcome: keptOutcome(kept)}
+			res = durable.Resolution{State: durable.Done, Outcome: keptOutcome(lesson{kept, l.Store})}
 			res.Outcome.Via = td.Probed
 		}
 		return err

@@ -152,6 +152,9 @@ func (r *run) nextCall(ctx context.Context) (*call, error) {
 }
 
 func (r *run) turnLimit(t td.Task) int {
+	if set := r.log.Transcript().Context; set != nil && set.MaxTurns > 0 {
+		return set.MaxTurns
+	}
 	if t.MaxTurns > 0 {
 		return t.MaxTurns
 	}
@@ -177,10 +180,12 @@ func (r *run) request(t td.Task, model string) (llm.Request, error) {
 		Messages:  script.Messages,
 		MaxTokens: r.MaxTokens,
 		Thinking:  r.Thinking,
-		Attempt:   len(script.Model.Failures),
-		Answers:   script.Answers,
-		Script:    t.Rehearsal,
-		Wire:      r.wire(model),
+
+		Temperature: r.Temperature,
+		Attempt:     len(script.Model.Failures),
+		Answers:     script.Answers,
+		Script:      t.Rehearsal,
+		Wire:        r.wire(model),
 	}, nil
 }
 

@@ -87,9 +87,11 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 		if err := r.spawnBeside(ctx, c); err != nil {
 			return err
 		}
-		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-			return td.BlockOn(t, td.BlockedData{Cause: "waits for its subtask " + task.Handle, Resource: task.Handle, Child: task.ID}, at)
-		})
+		waits := td.BlockedData{Cause: "waits for its subtask " + task.Handle, Resource: task.Handle, Child: task.ID}
+		if r.SubtaskLimit > 0 {
+			waits.Until = task.CreatedAt.Add(r.SubtaskLimit)
+		}
+		return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.BlockOn(t, waits, at) })
 	}
 	step, done := r.step(ctx)
 	defer done()

@@ -83,7 +83,7 @@ func (r *run) useSome(ctx context.Context) error {
 			if done, err := r.beforeTool(ctx, c); err != nil || done {
 				return err
 			}
-			if done, err := r.lesson(ctx, c); err != nil || done {
+			if done, err := r.learns(ctx, c); err != nil || done {
 				return err
 			}
 		}

@@ -59,7 +59,7 @@ func (r *run) verify(ctx context.Context, n nomination, seen *td.Evidence) (*td.
 	case v.Intent == nil:
 		return nil, false, r.nameVerifier(ctx, c, seen, 0)
 	case v.Outcome == nil:
-		return nil, false, r.sendVerifier(ctx, c, n.text, seen)
+		return nil, false, r.sendVerifier(ctx, c, cmp.Or(n.text, unsaid), seen)
 	case v.Outcome.Tool.IsError:
 		return nil, false, r.unverified(ctx, v.Outcome.Tool.Content)
 	}

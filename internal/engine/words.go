@@ -27,9 +27,6 @@ func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 	case said.Done != "" && !names(t, said.Done), said.Done == "" && said.Failed != "" && !names(t, said.Failed):
 		return r.mistaken(ctx, said)
 	case said.Done != "":
-		if n.text == "" {
-			n.text = "done"
-		}
 		return true, r.conclude(ctx, n)
 	case said.Failed != "":
 		n.failed = true

@@ -200,7 +200,7 @@ func TestInterpretFailures(t *testing.T) {
 		"all thinking":                {PreLLMCall, out(`{"thinking":16384}`), "thinking is 16384 of 16384"},
 		"no model":                    {PreLLMCall, out(`{"model":""}`), "model is empty"},
 		"no such tier":                {PreContextAssembly, out(`{"tier":"genius"}`), `tier "genius" is none of`},
-		"turns":                       {PreContextAssembly, out(`{"max_turns":-1}`), "read-only at PreContextAssembly"},
+		"turns":                       {PreContextAssembly, out(`{"max_turns":-1}`), "max_turns is -1"},
 		"no messages":                 {PostContextAssembly, out(`{"messages":[]}`), "0 messages, not the opening alone"},
 		"no such role":                {PostContextAssembly, out(`{"messages":[{"role":"system","blocks":[{"type":"text","text":"x"}]}]}`), `messages[0]: role "system"`},
 		"no such block":               {PostContextAssembly, out(`{"messages":[{"role":"user","blocks":[{"type":"video"}]}]}`), `unknown type "video"`},

@@ -133,6 +133,8 @@ func kindOf(t reflect.Type) string {
 		return "text"
 	case t == reflect.TypeFor[json.RawMessage]():
 		return "object"
+	case t == reflect.TypeFor[json.Number]():
+		return "number"
 	}
 	switch t.Kind() {
 	case reflect.String:

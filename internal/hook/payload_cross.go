@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"taskdaemon/internal/td"
@@ -33,11 +34,15 @@ type LearningExtractedPayload struct {
 	Tags  []string `json:"tags,omitempty" doc:"words to find it by"`
 	Files []string `json:"files,omitempty" doc:"the files it speaks of"`
 	From  string   `json:"from" doc:"where it was found: tool, conversation or hook"`
+	Store string   `json:"store" doc:"the folder of the project that keeps it; as changed, another one's, without the files"`
 }
 
 func (p LearningExtractedPayload) check() error {
 	if strings.TrimSpace(p.Text) == "" {
 		return fmt.Errorf("text is empty; to keep nothing, block")
+	}
+	if p.Store != "" && !filepath.IsAbs(p.Store) {
+		return fmt.Errorf("store %q is not named from the root", p.Store)
 	}
 	return nil
 }

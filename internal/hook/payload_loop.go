@@ -35,12 +35,21 @@ type PreContextAssemblyPayload struct {
 	Head
 	Tier     td.Tier `json:"tier" doc:"the class of model: small, worker or expert"`
 	Model    string  `json:"model,omitempty" doc:"the model, if one was named; it goes over the tier"`
-	MaxTurns int     `json:"max_turns" doc:"turns it may take before it is paused"`
+	MaxTurns int     `json:"max_turns" doc:"turns it may take before it is paused; as changed, in this iteration"`
+
+	Prompt string   `json:"prompt" doc:"what was asked for; as changed, it is what the model is told"`
+	Labels []string `json:"labels,omitempty" doc:"its labels, by which skills, learnings and notes are chosen"`
 }
 
 func (p PreContextAssemblyPayload) check() error {
 	if !slices.Contains([]td.Tier{td.Small, td.Worker, td.Expert}, p.Tier) {
 		return fmt.Errorf("tier %q is none of small, worker and expert", p.Tier)
+	}
+	if p.MaxTurns < 1 {
+		return fmt.Errorf("max_turns is %d", p.MaxTurns)
+	}
+	if strings.TrimSpace(p.Prompt) == "" {
+		return fmt.Errorf("prompt is empty")
 	}
 	return nil
 }
@@ -52,6 +61,7 @@ type PostContextAssemblyPayload struct {
 	Messages []td.Message `json:"messages" doc:"one message: the opening, with role and blocks"`
 	Tokens   int64        `json:"tokens" doc:"how large it all is, estimated"`
 	Window   int64        `json:"window" doc:"how large it may be"`
+	Hash     string       `json:"context_hash" doc:"the same for the same system prompt, tools and opening"`
 }
 
 func (p PostContextAssemblyPayload) check() error {
@@ -75,11 +85,15 @@ type PreLLMCallPayload struct {
 	Tier      td.Tier `json:"tier" doc:"its class"`
 	MaxTokens int     `json:"max_tokens" doc:"how long the answer may be"`
 	Thinking  int     `json:"thinking" doc:"the budget for thinking, in tokens; 0: off"`
-	Messages  int     `json:"messages" doc:"how many messages are sent"`
-	Tokens    int64   `json:"tokens" doc:"how large the request is, estimated"`
-	Attempt   int     `json:"attempt" doc:"tries for this answer so far"`
-	Hash      string  `json:"request_hash" doc:"the same for the same request"`
-	Answer    string  `json:"answer,omitempty" doc:"set by a hook: the model's answer, and nothing is sent"`
+
+	Temperature json.Number `json:"temperature,omitempty" doc:"0 to 2; not set: the provider's own"`
+
+	Messages int     `json:"messages" doc:"how many messages are sent"`
+	Tokens   int64   `json:"tokens" doc:"how large the request is, estimated"`
+	CostUSD  float64 `json:"cost_usd" doc:"what it costs at most, estimated, in US dollars; 0 if nobody knows the price"`
+	Attempt  int     `json:"attempt" doc:"tries for this answer so far"`
+	Hash     string  `json:"request_hash" doc:"the same for the same request"`
+	Answer   string  `json:"answer,omitempty" doc:"set by a hook: the model's answer, and nothing is sent"`
 }
 
 func (p PreLLMCallPayload) check() error {
@@ -91,7 +105,7 @@ func (p PreLLMCallPayload) check() error {
 	case p.Thinking < 0 || p.Thinking >= p.MaxTokens:
 		return fmt.Errorf("thinking is %d of %d max_tokens", p.Thinking, p.MaxTokens)
 	}
-	return nil
+	return td.CheckTemperature(p.Temperature)
 }
 
 // PostLLMCallPayload is the payload of PostLLMCall.
@@ -103,6 +117,7 @@ type PostLLMCallPayload struct {
 	Usage      td.Usage      `json:"usage" doc:"tokens of this call: input, output, cache_read, cache_write"`
 	CostUSD    float64       `json:"cost_usd" doc:"what it cost, in US dollars"`
 	TookMS     int64         `json:"took_ms" doc:"how long it took, in milliseconds"`
+	Hash       string        `json:"response_hash" doc:"the same for the same answer"`
 	Learn      []string      `json:"learn,omitempty" doc:"set by a hook: what is worth keeping from it"`
 }
 

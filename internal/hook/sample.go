@@ -46,21 +46,21 @@ var (
 	}
 	sampleTaskCancelled = TaskCancelledPayload{sampleHead, Done{By: "ada"}, sampleSpent}
 
-	samplePreContextAssembly  = PreContextAssemblyPayload{Head: sampleHead, Tier: td.Worker, MaxTurns: 50}
+	samplePreContextAssembly  = PreContextAssemblyPayload{Head: sampleHead, Tier: td.Worker, MaxTurns: 50, Prompt: sampleAsked.Prompt, Labels: sampleAsked.Labels}
 	samplePostContextAssembly = PostContextAssemblyPayload{
 		Head: sampleHead, System: "You are a careful engineer.",
 		Messages: []td.Message{
 			{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: sampleAsked.Prompt}}},
 		},
-		Tokens: 14210, Window: 180000,
+		Tokens: 14210, Window: 180000, Hash: "9a0e4c71b2d85f36",
 	}
 	samplePreLLMCall = PreLLMCallPayload{
 		Head: sampleHead, Model: "claude-sonnet-5", Tier: td.Worker, MaxTokens: 16384, Messages: 7, Tokens: 14210,
-		Hash: "b3c1f0a2d4e59687",
+		CostUSD: 0.2884, Hash: "b3c1f0a2d4e59687",
 	}
 	samplePostLLMCall = PostLLMCallPayload{
 		Head: sampleHead, Model: "claude-sonnet-5", StopReason: td.StopToolUse, Message: sampleMessage,
-		Usage: td.Usage{Input: 120, Output: 96, CacheRead: 14090}, CostUSD: 0.006, TookMS: 2140,
+		Usage: td.Usage{Input: 120, Output: 96, CacheRead: 14090}, CostUSD: 0.006, TookMS: 2140, Hash: "5d7b13f0c94ea286",
 	}
 	samplePreToolUse  = PreToolUsePayload{Head: sampleHead, ToolCall: sampleCall}
 	samplePostToolUse = PostToolUsePayload{
@@ -78,7 +78,7 @@ var (
 
 	sampleLearningExtracted = LearningExtractedPayload{
 		Head: sampleHead, Text: "Tests of shop/cart must use the fake clock.", Tags: []string{"tests", "clock"},
-		Files: []string{"cart/clock_test.go"}, From: "tool",
+		Files: []string{"cart/clock_test.go"}, From: "tool", Store: "/home/ada/shop",
 	}
 	sampleKnowledgeQuery    = KnowledgeQueryPayload{Head: sampleHead, Query: "TestCheckout fails now and then", Limit: 5}
 	sampleKnowledgeInjected = KnowledgeInjectedPayload{

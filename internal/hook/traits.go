@@ -46,7 +46,7 @@ var Traits = []Trait{
 		Point: PreContextAssembly, Group: Loop, sample: samplePreContextAssembly,
 		Doc:    "What stands before the conversation is about to be put together: once, before the first call of the model.",
 		Block:  "the task fails with the reason",
-		Modify: []string{"tier", "model"},
+		Modify: []string{"tier", "model", "max_turns", "prompt", "labels"},
 		Inject: "a part of the opening message",
 	},
 	{
@@ -59,7 +59,7 @@ var Traits = []Trait{
 		Point: PreLLMCall, Group: Loop, Subject: "model", sample: samplePreLLMCall,
 		Doc:    "A request for the next answer of the conversation is about to be sent to the model. Calls beside it (summaries, digests, learnings) fire no hook.",
 		Block:  "nothing is sent; the task pauses with the reason",
-		Modify: []string{"model", "max_tokens", "thinking", "answer"},
+		Modify: []string{"model", "max_tokens", "thinking", "temperature", "answer"},
 	},
 	{
 		Point: PostLLMCall, Group: Loop, Subject: "model", sample: samplePostLLMCall,
@@ -104,7 +104,7 @@ var Traits = []Trait{
 		Point: LearningExtracted, Group: CrossTask, sample: sampleLearningExtracted,
 		Doc:    "Something worth keeping was found in a conversation.",
 		Block:  "it is not kept",
-		Modify: []string{"text", "tags"},
+		Modify: []string{"text", "tags", "store"},
 	},
 	{
 		Point: KnowledgeQuery, Group: CrossTask, sample: sampleKnowledgeQuery,

@@ -36,6 +36,8 @@ type Request struct {
 	Messages  []td.Message
 	MaxTokens int
 	Thinking  int // budget in tokens; zero: off
+	// Temperature is from 0 to 2; empty: the provider's own.
+	Temperature json.Number
 
 	// Attempt counts calls for the same answer, from 0. Only the rehearsal model looks at it.
 	Attempt int

@@ -46,7 +46,13 @@ func (s *Scheduler) restFor(e *entry) time.Duration {
 		return max(shortest, min(b.Outage.Wait, time.Until(b.Outage.RetryAt)))
 	}
 	if t.Place == nil {
-		return s.Retry << min(max(0, e.stuck-1), mostDoubled)
+		rest := s.Retry << min(max(0, e.stuck-1), mostDoubled)
+		if b := t.Status.Blocked; b != nil && !b.Until.IsZero() {
+			if left := time.Until(b.Until); left > 0 {
+				rest = min(rest, max(shortest, left))
+			}
+		}
+		return rest
 	}
 	if td.Patient(t.Place.Wants) {
 		return max(shortest, min(s.Retry, s.Wait/looks))

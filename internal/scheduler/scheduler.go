@@ -265,7 +265,7 @@ func (s *Scheduler) put(ctx context.Context, t td.Task, inbox bool) {
 func brief(t td.Task) td.Task {
 	status := td.Status{State: t.Status.State}
 	if b := t.Status.Blocked; b != nil {
-		status.Blocked = &td.BlockedData{Child: b.Child, Outage: b.Outage}
+		status.Blocked = &td.BlockedData{Child: b.Child, Until: b.Until, Outage: b.Outage}
 	}
 	return td.Task{
 		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Project: projectOf(t), Priority: t.Priority, CreatedAt: t.CreatedAt},

@@ -57,6 +57,8 @@ type (
 		Untrusted bool `json:"untrusted,omitempty"`
 		// Feature is the slug of the PRD that the task is part of: what is learned belongs to it.
 		Feature string `json:"feature,omitempty"`
+		// MaxTurns is how many turns the iteration may take, as asked for or as a hook has it; 0: as many as the config says.
+		MaxTurns int `json:"max_turns,omitempty"`
 	}
 	// IterationEnded closes an iteration of a planned task, and is what it leaves for the next ones: its note.
 	IterationEnded struct {

@@ -85,6 +85,8 @@ type BlockedData struct {
 	Resource string `json:"resource,omitempty"`
 	Holder   string `json:"holder,omitempty"`
 	Child    TaskID `json:"child,omitempty"` // the subtask it waits for
+	// Until is when it has waited for the subtask as long as it may; zero: there is no limit.
+	Until time.Time `json:"until,omitzero"`
 	// Budget is set when it waits for room in a budget.
 	Budget *Shortage `json:"budget,omitempty"`
 	// Wants is what it waits for when that is leases, and Step what wants them.

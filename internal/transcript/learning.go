@@ -7,7 +7,7 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Learning is what is known of one step by which the loop learns from its conversation.
+// Learning is what is known of one step by which the loop learns from its conversation, or says what was done in it.
 type Learning struct {
 	Intent  *td.Intent // the newest attempt's
 	Outcome *td.Outcome
@@ -22,7 +22,20 @@ func (t *Transcript) LearnKey() td.StepKey {
 	return td.StepKey(fmt.Sprintf("t%d%s", t.Turn, learnSuffix))
 }
 
-const learnSuffix = ".learn"
+// EndKey is the step that asks what was done, when the newest answer ends the task and does not say.
+func (t *Transcript) EndKey() td.StepKey {
+	return td.StepKey(fmt.Sprintf("t%d%s", t.Turn, endSuffix))
+}
+
+const (
+	learnSuffix = ".learn"
+	endSuffix   = ".end"
+)
+
+// afterAnswer reports whether a step that asks the small model is one of those that follow the newest answer.
+func afterAnswer(key td.StepKey) bool {
+	return strings.HasSuffix(string(key), learnSuffix) || strings.HasSuffix(string(key), endSuffix)
+}
 
 // Learning is what is known of the step with this key.
 func (t *Transcript) Learning(key td.StepKey) Learning { return t.learning[key] }
@@ -31,7 +44,7 @@ func (t *Transcript) Learning(key td.StepKey) Learning { return t.learning[key] 
 func (l *learning) apply(body td.Body) {
 	switch b := body.(type) {
 	case td.StepIntended:
-		if b.Kind == td.LearnStep || b.Kind == td.SideStep && strings.HasSuffix(string(b.Key), learnSuffix) {
+		if b.Kind == td.LearnStep || b.Kind == td.SideStep && afterAnswer(b.Key) {
 			in := b.Intent
 			*l = with(*l, b.Key, Learning{Intent: &in})
 		}

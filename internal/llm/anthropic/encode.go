@@ -32,6 +32,7 @@ type encoder struct {
 type front struct {
 	model               string
 	maxTokens, thinking int
+	temperature         json.Number
 	tools               exchange.Toolset
 }
 
@@ -40,7 +41,7 @@ func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
 	if budgets(req.Model) && amidst(req.Messages) {
 		req.Thinking = 0
 	}
-	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Thinking, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
+	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Thinking, req.Temperature, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
 		return encodeFront(req)
 	})
 	if err != nil {
@@ -123,6 +124,8 @@ func encodeFront(req llm.Request) ([]byte, error) {
 		b = append(b, '}')
 	} else if req.Thinking > 0 {
 		b = append(b, `,"thinking":{"type":"adaptive"}`...)
+	} else {
+		b = exchange.AppendTemperature(b, req.Temperature) // the API takes none beside thinking
 	}
 	b = append(b, `,"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(maxTokens), 10)

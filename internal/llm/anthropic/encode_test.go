@@ -74,6 +74,21 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+func TestTemperatureIsNotSentBesideThinking(t *testing.T) {
+	for _, c := range []struct {
+		req  llm.Request
+		want bool
+	}{
+		{llm.Request{Model: "claude-sonnet-4-5", Temperature: "0.7"}, true},
+		{llm.Request{Model: "claude-sonnet-4-5", Temperature: "0.7", Thinking: 2000}, false},
+		{llm.Request{Model: "claude-sonnet-4-5"}, false},
+	} {
+		if got := strings.Contains(encoded(t, c.req), `,"temperature":0.7,`); got != c.want {
+			t.Errorf("%+v: sent is %v", c.req, got)
+		}
+	}
+}
+
 // TestSharedBeginningsAreTheirOwn: whatever differs between two calls differs in their bodies, though one encoder made both.
 func TestSharedBeginningsAreTheirOwn(t *testing.T) {
 	tools := []llm.Tool{{Name: "A"}, {Name: "B"}}
@@ -86,6 +101,7 @@ func TestSharedBeginningsAreTheirOwn(t *testing.T) {
 		func(r *llm.Request) { r.System = "Be bad." },
 		func(r *llm.Request) { r.System = "" },
 		func(r *llm.Request) { r.MaxTokens = 200 },
+		func(r *llm.Request) { r.Temperature = "0.5" },
 		func(r *llm.Request) { r.Thinking = 5000 },
 		func(r *llm.Request) { r.Tools = tools[:1] },
 		func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "C"}, {Name: "B"}} },

@@ -44,6 +44,8 @@ type request struct {
 	Messages  []td.Message `json:"messages"`
 	MaxTokens int          `json:"max_tokens,omitempty"`
 	Thinking  int          `json:"thinking,omitempty"`
+
+	Temperature json.Number `json:"temperature,omitempty"`
 }
 
 type delta struct {
@@ -75,7 +77,7 @@ type failure struct {
 
 func newRequest(req llm.Request, r *redact.Redactor) request {
 	out := request{
-		Model: req.Model, System: r.String(req.System), MaxTokens: req.MaxTokens, Thinking: req.Thinking,
+		Model: req.Model, System: r.String(req.System), MaxTokens: req.MaxTokens, Thinking: req.Thinking, Temperature: req.Temperature,
 		Messages: make([]td.Message, len(req.Messages)),
 	}
 	for _, t := range req.Tools {

@@ -38,6 +38,8 @@ func difference(recorded, asked request) string {
 		return fmt.Sprintf("its model is %q, now it is %q", recorded.Model, asked.Model)
 	case recorded.MaxTokens != asked.MaxTokens:
 		return fmt.Sprintf("its max_tokens is %d, now it is %d", recorded.MaxTokens, asked.MaxTokens)
+	case recorded.Temperature != asked.Temperature:
+		return fmt.Sprintf("its temperature is %q, now it is %q", recorded.Temperature, asked.Temperature)
 	case recorded.Thinking != asked.Thinking:
 		return fmt.Sprintf("its thinking is %d, now it is %d", recorded.Thinking, asked.Thinking)
 	case recorded.System != asked.System:

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"unicode/utf8"
@@ -50,6 +51,15 @@ func Conversation(req llm.Request, encode func([]byte, td.Message) ([]byte, erro
 }
 
 const hexDigits = "0123456789abcdef"
+
+// AppendTemperature writes the temperature of a call, unless it is the provider's own.
+func AppendTemperature(b []byte, t json.Number) []byte {
+	if t == "" {
+		return b
+	}
+	b = append(b, `,"temperature":`...)
+	return append(b, t...)
+}
 
 // AppendString writes s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as encoding/json has it.
 func AppendString(b []byte, s string) []byte {

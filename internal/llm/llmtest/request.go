@@ -20,8 +20,9 @@ type apiRequest struct {
 		Type   string `json:"type"`
 		Budget int    `json:"budget_tokens"`
 	} `json:"thinking"`
-	System []apiBlock `json:"system"`
-	Tools  []struct {
+	Temperature *float64   `json:"temperature"`
+	System      []apiBlock `json:"system"`
+	Tools       []struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
 		InputSchema json.RawMessage `json:"input_schema"`
@@ -59,6 +60,7 @@ var allowed = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 // chance there. The rules are those of the API's reference and of what it is known to refuse:
 //
 //   - a model, max_tokens, at least one message; the first is the user's, and the roles take turns
+//   - a temperature from 0 to 1, and none beside thinking
 //   - thinking with a budget of at least 1024 and less than max_tokens; then the newest answer, if it calls tools, begins
 //     with thinking; without thinking it does not end the conversation with any
 //   - names of tools, each once, and ids of calls, each once, of letters, digits, _ and -
@@ -82,6 +84,8 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 		return r, nil, fmt.Errorf("stream: this server only streams")
 	case len(r.Messages) == 0:
 		return r, nil, fmt.Errorf("messages: at least one message is required")
+	case r.Temperature != nil && (r.Thinking != nil || *r.Temperature < 0 || *r.Temperature > 1):
+		return r, nil, fmt.Errorf("temperature: from 0 to 1, and not beside thinking")
 	case r.Thinking != nil && r.Thinking.Type == "enabled" && (r.Thinking.Budget < 1024 || r.Thinking.Budget >= r.MaxTokens):
 		return r, nil, fmt.Errorf("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
 	case r.Thinking != nil && r.Thinking.Type != "enabled" && (r.Thinking.Type != "adaptive" || r.Thinking.Budget != 0):

@@ -27,14 +27,15 @@ type encoder struct {
 
 // front is what the first bytes of a body are made of.
 type front struct {
-	model     string
-	maxTokens int
-	tools     exchange.Toolset
+	model       string
+	maxTokens   int
+	temperature json.Number
+	tools       exchange.Toolset
 }
 
 func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
 	var b exchange.Body
-	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
+	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Temperature, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
 		return encodeFront(req, e.limit)
 	})
 	if err != nil {
@@ -76,6 +77,7 @@ func encodeFront(req llm.Request, name limit) ([]byte, error) {
 		b = append(b, ':')
 		b = strconv.AppendInt(b, int64(req.MaxTokens), 10)
 	}
+	b = exchange.AppendTemperature(b, req.Temperature)
 	b, err := appendTools(b, req.Tools)
 	if err != nil {
 		return nil, err

@@ -116,6 +116,7 @@ func TestSharedBeginningsAreTheirOwn(t *testing.T) {
 		func(r *llm.Request) { r.System = "Be bad." },
 		func(r *llm.Request) { r.System = "" },
 		func(r *llm.Request) { r.MaxTokens = 200 },
+		func(r *llm.Request) { r.Temperature = "0.5" },
 		func(r *llm.Request) { r.Tools = tools[:1] },
 		func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "C"}, {Name: "B"}} },
 		func(r *llm.Request) { r.Tools = nil },
