@@ -127,12 +127,15 @@ func filesWords(w api.Worktree) string {
 		return "removed"
 	case w.Condition != string(git.Good):
 		return w.Condition
-	case w.Changed == 0 && w.Locked:
-		return "clean, locked"
-	case w.Changed == 0:
-		return "clean"
 	}
-	return plural(w.Changed, "file") + " changed"
+	words := "clean"
+	if w.Changed > 0 {
+		words = plural(w.Changed, "file") + " changed"
+	}
+	if w.Locked {
+		words += ", locked"
+	}
+	return words
 }
 
 func sizeWords(w api.Worktree) string {
@@ -290,8 +293,8 @@ func newWorktreeRestoreCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "restore <task>", Short: "Bring the worktree of a task back that was removed", Args: args(cobra.ExactArgs(1), "one task"),
 		Long: `Bring the worktree of a task back that was removed, with its branch: as it was then, with all that was not committed, if that was
-kept; else as its branch is, or as its work was offered to be merged. Files that git ignores do not come back. That of a completed
-task is locked, and stays until taskdaemon worktree prune.`,
+kept; else as its branch is, or as its work was offered to be merged. Files that git ignores do not come back. One that
+would go again by itself is locked, and stays until taskdaemon worktree prune.`,
 		Example: "  taskdaemon worktree restore t-4k7q2m9x", Annotations: talks(exitNotFound, exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.task = args[0]

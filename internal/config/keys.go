@@ -222,7 +222,7 @@ var Keys = []Key{
 		field: func(c *Config) any { return &c.Leases.Hosts }, check: atLeast(0, func(c *Config) int { return c.Leases.Hosts }),
 	},
 	{Name: "notify.command", Doc: "Shell command that is run when a task has ended or needs a person, and with the recovery report after each start, with TASK_HANDLE, TASK_TITLE, TASK_STATE, TASK_SUMMARY, TASK_TURNS, TASK_COST, TASK_DIR, TASK_ID and the whole as TASK_SENTENCE in its environment.", field: func(c *Config) any { return &c.Notify.Command }},
-	{Name: "notify.title", Doc: "Whether a command that waits for a task says how it ended in the terminal's title.", field: func(c *Config) any { return &c.Notify.Title }},
+	{Name: "notify.title", Doc: "Whether a command that waits for a task says in the terminal's title how it ended, and meanwhile which task needs a person.", field: func(c *Config) any { return &c.Notify.Title }},
 	{Name: "notify.bell", Doc: "Whether it rings the terminal's bell, too.", field: func(c *Config) any { return &c.Notify.Bell }},
 
 	{
@@ -283,6 +283,10 @@ var Keys = []Key{
 	{
 		Name: "worktree.conflicts", Doc: "Who resolves it when a task's branch cannot be brought onto new commits of the trunk: ask asks a person, agent leaves it to the task's agent, twice at most, and then asks.",
 		Enum: []string{ConflictsAsk, ConflictsAgent}, project: true, field: func(c *Config) any { return &c.Worktree.Conflicts },
+	},
+	{
+		Name: "worktree.failed", Doc: "What becomes of the worktree of a task that failed, was cancelled or abandoned: keep leaves it to look at until you prune it, remove removes it at once, after what is merged nowhere was kept; worktree restore, and resume, bring it back.",
+		Enum: []string{FailedKeep, FailedRemove}, project: true, field: func(c *Config) any { return &c.Worktree.Failed },
 	},
 	{Name: "worktree.quota", Doc: "Room that the worktrees of a project may take before no new one is made; 0 is no bound.", project: true, field: func(c *Config) any { return &c.Worktree.Quota }},
 	{

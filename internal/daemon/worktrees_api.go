@@ -200,7 +200,7 @@ func (d *Daemon) RestoreWorktree(ctx context.Context, ref string) (api.Worktree,
 	if err != nil {
 		return api.Worktree{}, err
 	}
-	err = d.trees.Restore(context.WithoutCancel(ctx), w, t.Offered, t.Status.State == td.Completed, func(ctx context.Context) error { return d.unheld(ctx, t) })
+	err = d.trees.Restore(context.WithoutCancel(ctx), w, t.Offered, d.clears(t), func(ctx context.Context) error { return d.unheld(ctx, t) })
 	if err != nil {
 		return api.Worktree{}, fmt.Errorf("restore the worktree of %s: %w", t.Handle, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"taskdaemon/internal/config"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 )
@@ -19,12 +20,12 @@ const (
 	clearSoon  = 100 * time.Millisecond
 )
 
-// clearing removes the worktrees of tasks that are completed and whose work is merged, with proof that nothing is lost (G-6). All
-// others stay, until their task completes or a person removes them.
+// clearing removes the worktrees of tasks that are completed and whose work is merged, with proof that nothing is lost (G-6), and where
+// worktree.failed says so those of tasks that ended otherwise. All others stay, until their task completes or a person removes them.
 type clearing struct {
 	*Daemon
 	mu      sync.Mutex
-	pending map[td.TaskID]string // completed tasks that may still have a worktree, and why they do
+	pending map[td.TaskID]string // tasks whose worktree is to go and may still be there, and why it is
 	poke    chan struct{}
 }
 
@@ -44,12 +45,12 @@ func (c *clearing) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { c.follow(ctx, from) })
-	done, err := c.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Completed}, Brief: true})
+	done, err := c.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Completed, td.Failed, td.Cancelled, td.Abandoned}, Brief: true})
 	if err != nil {
 		return err
 	}
 	for _, t := range done {
-		if t.Worktree != nil {
+		if c.clears(t) {
 			c.add(t.ID)
 		}
 	}
@@ -73,16 +74,27 @@ func (c *clearing) run(ctx context.Context) error {
 	}
 }
 
-// follow notes the tasks that complete.
+// clears reports whether the worktree of a task goes by itself.
+func (d *Daemon) clears(t td.Task) bool {
+	switch {
+	case t.Worktree == nil:
+		return false
+	case t.Status.State == td.Completed:
+		return true
+	}
+	return t.Status.State.Terminal() && d.worktrees(t.Home()).Failed == config.FailedRemove
+}
+
+// follow notes the tasks that end.
 func (c *clearing) follow(ctx context.Context, from uint64) {
 	for ev, err := range c.journal.Follow(ctx, store.EventFilter{Types: []td.EventType{td.Moved{}.Type()}}, from) {
 		if err != nil {
 			if ctx.Err() == nil {
-				c.o.Log.Warn("worktrees of completed tasks are removed after the next start", "err", err)
+				c.o.Log.Warn("worktrees of tasks that ended are removed after the next start", "err", err)
 			}
 			return
 		}
-		if m, is := ev.Body.(td.Moved); is && m.Status.State == td.Completed {
+		if m, is := ev.Body.(td.Moved); is && m.Status.State.Terminal() {
 			c.add(ev.Task)
 		}
 	}
@@ -112,7 +124,7 @@ func (c *clearing) sweep(ctx context.Context) (busy bool) {
 			return false
 		}
 		t, err := c.journal.Task(ctx, id)
-		if err != nil || t.Worktree == nil || t.Status.State != td.Completed {
+		if err != nil || !c.clears(t) {
 			c.forget(id)
 			continue
 		}
@@ -149,10 +161,10 @@ func (c *clearing) branches(ctx context.Context, repo string) map[string]bool {
 	return has
 }
 
-// clear removes the worktree of a task whose work is merged, or that changed nothing.
+// clear removes the worktree of a task whose work is merged, or that changed nothing, or that did not complete.
 func (c *clearing) clear(ctx context.Context, t td.Task) error {
 	w := *t.Worktree
-	if t.Offered != "" {
+	if t.Status.State == td.Completed && t.Offered != "" {
 		if in, err := c.trees.In(ctx, w, t.Offered); err != nil {
 			return err
 		} else if !in {
