@@ -55,7 +55,9 @@ func runLoopAttach(ctx context.Context, o loopAttachOptions) error {
 	if !a.json && !t.Status.State.Terminal() {
 		a.say("%s", a.talk.dim(t.Handle+" "+plainLine(t.Title, 60)+"; Ctrl-C detaches, the task runs on"))
 	}
+	stop := a.callForInput(ctx, svc)
 	last, err := w.run(ctx)
+	stop()
 	if err != nil {
 		return err
 	}

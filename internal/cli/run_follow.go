@@ -89,6 +89,7 @@ func (r *runner) show(ctx context.Context) error {
 	var closeDesk func()
 	r.desk, closeDesk = r.app.openDesk(ctx, r.svc)
 	defer closeDesk()
+	defer r.app.callForInput(ctx, r.svc)()
 	defer listening.Wait()
 	defer watching.Wait()
 	defer cancel()

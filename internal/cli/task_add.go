@@ -138,7 +138,9 @@ func (o taskAddOptions) stay(ctx context.Context, svc api.Service, t td.Task) er
 	var closeDesk func()
 	w.desk, closeDesk = a.openDesk(ctx, svc)
 	defer closeDesk()
+	stop := a.callForInput(ctx, svc)
 	last, err := w.run(ctx)
+	stop()
 	if err != nil {
 		return err
 	}

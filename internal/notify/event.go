@@ -42,6 +42,16 @@ func OfReport(r td.Report) Event {
 	return Event{Handle: "taskdaemon", State: "recovered", Summary: r.String()}
 }
 
+// NeedsInput says in one line that a task waits for a person. Effect: none.
+func NeedsInput(t td.Task) string {
+	e := Of(t)
+	s := "⚠ " + e.name()
+	if title := line(e.Title, maxName); title != "" {
+		s += " " + title
+	}
+	return s + " needs input"
+}
+
 // What is told is bounded: a sentence is read aloud, the rest goes into an environment.
 const (
 	maxSentence = 300
