@@ -37,6 +37,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Escalate:      c.Limits.Escalate,
 		Budgets:       budgets(c),
 		Environment:   d.environment,
+		Recent:        d.recent,
 		More:          d.more,
 		Planned:       d.plannedAround,
 		Knowledge:     d.shelf,
@@ -162,6 +163,15 @@ func (d *Daemon) environment(ctx context.Context, dir string) string {
 		state += "; .git is read-only here: leave your changes uncommitted, a person commits them"
 	}
 	return fmt.Sprintf("git: branch %s, %s\nrecent commits:\n  %s", branch, state, strings.Join(info.Commits, "\n  "))
+}
+
+// recent are the files that were changed lately in a workspace.
+func (d *Daemon) recent(ctx context.Context, dir string) []string {
+	files, err := git.Recent(ctx, dir)
+	if err != nil {
+		d.o.Log.Warn("look for files that were changed lately", "dir", dir, "err", err)
+	}
+	return files
 }
 
 func tree(ctx context.Context, dir string) (string, error) {

@@ -63,7 +63,7 @@ func (r *run) assemble(ctx context.Context) error {
 	}
 	opening.add("environment", "", r.describeEnvironment(ctx, t))
 	untrusted := r.addPlanned(plan, &opening)
-	if err := r.addLearnings(ctx, t, &opening); err != nil {
+	if err := r.addLearnings(ctx, t, plan.Feature, &opening); err != nil {
 		return err
 	}
 	untrusted = r.addNotes(ctx, t, &opening) || untrusted

@@ -64,6 +64,8 @@ type Options struct {
 
 	// Environment describes a workspace for the model: branch, dirt, recent commits.
 	Environment func(ctx context.Context, dir string) string
+	// Recent names the files that were changed lately in a workspace, as far as that can be told.
+	Recent func(ctx context.Context, dir string) []string
 	// Tree is the hash of a workspace's content, or empty where it is not under git.
 	Tree func(ctx context.Context, dir string) (string, error)
 	// UserDir is where the user's own AGENTS.md lies; may be empty.

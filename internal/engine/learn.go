@@ -46,7 +46,7 @@ const (
 )
 
 // addLearnings tells the task what earlier ones learned (L-2). What cannot be had is done without.
-func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) error {
+func (r *run) addLearnings(ctx context.Context, t td.Task, feature string, opening *prose) error {
 	if r.Knowledge == nil {
 		return nil
 	}
@@ -57,7 +57,9 @@ func (r *run) addLearnings(ctx context.Context, t td.Task, opening *prose) error
 	}
 	within, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
-	found, err := r.Knowledge.Told(within, t.Home(), about, most)
+	found, err := r.Knowledge.Told(within, t.Home(), knowledge.About{
+		Text: about, Feature: feature, Files: func(ctx context.Context) []string { return r.Recent(ctx, t.Dir) },
+	}, most)
 	if err != nil {
 		r.Log.Warn("look for learnings", "task", t.Handle, "err", err)
 		return nil

@@ -136,9 +136,15 @@ func (s *Shelf) Close() error {
 	return errors.Join(errs...)
 }
 
-// Told are at most n learnings that a task in dir should be told: those that have to do with text and
+// About is what a task is about. Files names those that were changed lately where it works; it is asked only where there are learnings.
+type About struct {
+	Text, Feature string
+	Files         func(context.Context) []string
+}
+
+// Told are at most n learnings that a task in dir should be told: those that have to do with it and
 // still hold. A project that has none is not opened. Effect: none.
-func (s *Shelf) Told(ctx context.Context, dir, text string, n int) (found []memory.Match, err error) {
+func (s *Shelf) Told(ctx context.Context, dir string, about About, n int) (found []memory.Match, err error) {
 	top := Top(dir)
 	if _, err := os.Stat(filepath.Join(top, filepath.FromSlash(memory.Folder))); err != nil {
 		return nil, nil // there are none, or none that can be reached
@@ -148,8 +154,12 @@ func (s *Shelf) Told(ctx context.Context, dir, text string, n int) (found []memo
 		return nil, td.Errorf(td.Unavailable, "open project %s: %w", top, err)
 	}
 	defer func() { _ = tree.Close() }()
+	in := memory.About{Text: about.Text, Feature: about.Feature}
+	if about.Files != nil {
+		in.Files = about.Files(ctx)
+	}
 	err = s.Use(dir, func(store *memory.Store) error {
-		found, err = store.Relevant(ctx, tree, text, n)
+		found, err = store.Relevant(ctx, tree, in, n)
 		return err
 	})
 	return found, err

@@ -47,7 +47,7 @@ func TestFoldersOfOneProjectShareItsLearnings(t *testing.T) {
 		t.Fatalf("cited %+v, missing %q, %v", files, missing, err)
 	}
 	add(t, s, here, memory.Learning{Title: "Parser", Text: "The parser wants arrays, key hunter2hunter2.", Files: files})
-	found, err := s.Told(t.Context(), there, "why does the parser refuse arrays", 5)
+	found, err := s.Told(t.Context(), there, About{Text: "why does the parser refuse arrays"}, 5)
 	if err != nil || len(found) != 1 || strings.Contains(found[0].Text, "hunter2") {
 		t.Fatalf("told %+v, %v", found, err)
 	}
@@ -55,7 +55,7 @@ func TestFoldersOfOneProjectShareItsLearnings(t *testing.T) {
 		t.Error(err)
 	}
 	write(t, filepath.Join(top, "a", "code.go"), "package other")
-	if found, err := s.Told(t.Context(), there, "why does the parser refuse arrays", 5); err != nil || len(found) != 0 {
+	if found, err := s.Told(t.Context(), there, About{Text: "why does the parser refuse arrays"}, 5); err != nil || len(found) != 0 {
 		t.Errorf("a void learning was told: %+v, %v", found, err)
 	}
 	if err := s.Close(); err != nil {
@@ -65,7 +65,7 @@ func TestFoldersOfOneProjectShareItsLearnings(t *testing.T) {
 
 func TestAProjectWithoutLearningsIsNotOpened(t *testing.T) {
 	s := New("", nil)
-	if found, err := s.Told(t.Context(), t.TempDir(), "anything", 5); err != nil || found != nil || len(s.books) != 0 {
+	if found, err := s.Told(t.Context(), t.TempDir(), About{Text: "anything"}, 5); err != nil || found != nil || len(s.books) != 0 {
 		t.Errorf("got %v, %v with %d stores", found, err, len(s.books))
 	}
 }

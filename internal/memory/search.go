@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -42,21 +43,72 @@ func (s *Store) Search(ctx context.Context, tree *beneath.Folder, text string, n
 	return found, nil
 }
 
-// Relevant finds at most n learnings that a task should be told: void ones are left out, and so are
+// About is what a task is about, as far as it decides which learnings it should be told.
+type About struct {
+	Text    string   // what it is asked to do
+	Feature string   // it is part of
+	Files   []string // that were changed lately where it works
+}
+
+// maxNear is how many words of the names of files are looked up.
+const maxNear = 60
+
+// A learning of the same feature counts half as much more, and so does one that is filed under a word of a file that was changed lately. One that has
+// nothing but that in common with the task counts half.
+const (
+	weighMore = 1.5
+	weighLess = 0.5
+)
+
+// Relevant finds at most n learnings that a task should be told, the best first: void ones are left out, and so are
 // those that have but a word in common with it. Effect: none.
-func (s *Store) Relevant(ctx context.Context, tree *beneath.Folder, text string, n int) ([]Match, error) {
-	found, err := s.search(ctx, text, 4*n)
+func (s *Store) Relevant(ctx context.Context, tree *beneath.Folder, about About, n int) ([]Match, error) {
+	near := nearby(about.Files)
+	// What is short stands first: of a long text the end is not looked up.
+	found, err := s.search(ctx, about.Feature+" "+strings.Join(near, " ")+"\n"+about.Text, 4*n)
 	if err != nil {
 		return nil, err
 	}
-	asked := words.Set(clip(text), maxQuery)
+	asked := words.Set(clip(about.Text), maxQuery)
+	for i := range found {
+		found[i].Score *= about.weight(asked, near, found[i].Learning)
+	}
+	slices.SortStableFunc(found, func(a, b Match) int { return cmp.Compare(b.Score, a.Score) })
 	var out []Match
 	for _, m := range found {
-		if len(out) < n && related(asked, m.Learning) && len(Stale(tree, m.Learning)) == 0 {
+		if len(out) < n && m.Score > 0 && len(Stale(tree, m.Learning)) == 0 {
 			out = append(out, m)
 		}
 	}
 	return out, nil
+}
+
+// weight is how much a learning has to do with what a task is about; 0: nothing.
+func (a About) weight(asked, near []string, l Learning) float64 {
+	feature := a.Feature != "" && l.Feature == a.Feature
+	filed := words.Shared(near, words.Set(strings.Join(l.Tags, " "), maxQuery)) > 0
+	weight := 0.0
+	switch {
+	case related(asked, l):
+		weight = 1
+	case feature || filed:
+		weight = weighLess
+	}
+	for _, more := range []bool{feature, filed} {
+		if more {
+			weight *= weighMore
+		}
+	}
+	return weight
+}
+
+// nearby are the words of the names of files, without their endings.
+func nearby(files []string) []string {
+	var names strings.Builder
+	for _, f := range files {
+		names.WriteString(strings.TrimSuffix(f, path.Ext(f)) + "\n")
+	}
+	return words.Set(names.String(), maxNear)
 }
 
 // related reports whether a learning has to do with what is asked: two words of it, or one that it is

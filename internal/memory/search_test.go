@@ -53,6 +53,33 @@ func TestSearchRanks(t *testing.T) {
 	}
 }
 
+func TestRelevantByFeatureAndFiles(t *testing.T) {
+	s, _ := open(t)
+	for _, l := range []Learning{
+		{Title: "Builds", Text: "Builds are slow without the cache mount.", Tags: []string{"docker"}},
+		{Title: "Carts", Text: "Builds are slow where carts are kept open.", Feature: "checkout"},
+		{Title: "Tokens", Text: "They are counted from one.", Tags: []string{"lexer"}},
+	} {
+		add(t, s, l)
+	}
+	const slow = "Why are our builds so slow?"
+	for _, c := range []struct {
+		about About
+		want  string
+	}{
+		{About{Text: slow}, "Builds, Carts"},
+		{About{Text: slow, Feature: "checkout"}, "Carts, Builds"},
+		{About{Text: "tidy up", Feature: "checkout"}, "Carts"},
+		{About{Text: "tidy up", Files: []string{"internal/lexer.go"}}, "Tokens"},
+		{About{Text: "tidy up", Files: []string{"internal/parser.go"}}, ""},
+	} {
+		found, err := s.Relevant(t.Context(), nil, c.about, 5)
+		if got := titles(t, found, err); got != c.want {
+			t.Errorf("Relevant(%+v) = %q, want %q", c.about, got, c.want)
+		}
+	}
+}
+
 func TestRelevantNeedsMoreThanAWord(t *testing.T) {
 	s, _ := open(t)
 	add(t, s, Learning{Title: "Docker cache", Text: "Builds are slow without the cache mount.", Tags: []string{"docker"}})
@@ -61,7 +88,7 @@ func TestRelevantNeedsMoreThanAWord(t *testing.T) {
 		"write a slow song":           "",
 		"update docker":               "Docker cache", // what it is filed under
 	} {
-		found, err := s.Relevant(t.Context(), nil, ask, 5)
+		found, err := s.Relevant(t.Context(), nil, About{Text: ask}, 5)
 		if got := titles(t, found, err); got != want {
 			t.Errorf("Relevant(%q) = %q, want %q", ask, got, want)
 		}
@@ -84,7 +111,7 @@ func TestStaleIsShownButNotTold(t *testing.T) {
 	l := add(t, s, Learning{Title: "About a", Text: "The order of fields matters.", Files: files})
 	check := func(why, told string, stale ...string) {
 		t.Helper()
-		found, err := s.Relevant(t.Context(), tree, "order of fields", 5)
+		found, err := s.Relevant(t.Context(), tree, About{Text: "order of fields"}, 5)
 		if got := titles(t, found, err); got != told {
 			t.Errorf("%s: told %q, want %q", why, got, told)
 		}
@@ -120,7 +147,7 @@ func TestMergeLeavesStaleLearningsStale(t *testing.T) {
 	}
 	told := func(why string, want ...string) {
 		t.Helper()
-		found, err := s.Relevant(t.Context(), tree, "order of the fields in the header", 5)
+		found, err := s.Relevant(t.Context(), tree, About{Text: "order of the fields in the header"}, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +293,7 @@ func TestRankingIsBM25(t *testing.T) {
 func TestLongQuestion(t *testing.T) {
 	s, _ := open(t)
 	add(t, s, Learning{Title: "Needle", Text: "xyzzy plugh"})
-	found, err := s.Relevant(t.Context(), nil, strings.Repeat("filler ", 5000)+"xyzzy plugh", 5)
+	found, err := s.Relevant(t.Context(), nil, About{Text: strings.Repeat("filler ", 5000) + "xyzzy plugh"}, 5)
 	if got := titles(t, found, err); got != "Needle" {
 		t.Errorf("got %q", got)
 	}
@@ -349,13 +376,13 @@ func BenchmarkSearch50k(b *testing.B) {
 			questions[i] += fmt.Sprintf("word%d ", z.Uint64())
 		}
 	}
-	if _, err := s.Relevant(b.Context(), tree, questions[0], 5); err != nil { // reads all of them
+	if _, err := s.Relevant(b.Context(), tree, About{Text: questions[0]}, 5); err != nil { // reads all of them
 		b.Fatal(err)
 	}
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		found, err := s.Relevant(b.Context(), tree, questions[i%len(questions)], 5)
+		found, err := s.Relevant(b.Context(), tree, About{Text: questions[i%len(questions)]}, 5)
 		if err != nil || len(found) == 0 {
 			b.Fatal(len(found), err)
 		}
@@ -365,7 +392,7 @@ func BenchmarkSearch50k(b *testing.B) {
 	start := time.Now()
 	for _, q := range questions { // as tasks ask: now and then
 		s.last.at = s.last.at.Add(-2 * lookAgain)
-		if _, err := s.Relevant(b.Context(), tree, q, 5); err != nil {
+		if _, err := s.Relevant(b.Context(), tree, About{Text: q}, 5); err != nil {
 			b.Fatal(err)
 		}
 	}
