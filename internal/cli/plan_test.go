@@ -83,8 +83,8 @@ func same(t *testing.T, what, got, want string) {
 
 func TestTaskAddPlans(t *testing.T) {
 	b := newPlanBench(t)
-	first := b.plan(t, "first")
-	if code := b.in(t, "task", "add", "the first line\nand more", "--after", first, "--kind", "spec", "--priority", "0", "--label", "a,b",
+	first, feature := b.plan(t, "first"), b.plan(t, "feature", "--kind", "prd")
+	if code := b.in(t, "task", "add", "the first line\nand more", "--after", first, "--parent", feature, "--kind", "spec", "--priority", "0", "--label", "a,b",
 		"--validate", "make", "--tier", "expert", "--json"); code != 0 {
 		t.Fatal(b.stderr)
 	}

@@ -51,6 +51,7 @@ func (s *Store) AddWith(ctx context.Context, t Task, elsewhere func(td.TaskID, s
 func (s *Store) adding(tasks []Task, added []td.TaskID) func() ([]change, error) {
 	return func() (changes []change, err error) {
 		var trial []td.TaskID
+		batch := map[td.TaskID]Task{}
 		known := map[td.TaskID]td.TaskID{} // what those are called that were added before
 		now := func(ids []td.TaskID) []td.TaskID {
 			out := slices.Clone(ids)
@@ -82,9 +83,14 @@ func (s *Store) adding(tasks []Task, added []td.TaskID) func() ([]change, error)
 			if s.there(t.ID) {
 				return nil, td.Errorf(td.Conflict, "add %q: the task %s exists already", t.Title, t.ID)
 			}
-			if err := s.fitting(&t); err != nil {
+			err := s.fitting(&t)
+			if err == nil {
+				err = s.placed(&t, batch)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("add %q: %w", t.Title, err)
 			}
+			batch[t.ID] = t
 			s.graph.Put(t.node(t.State()))
 			trial = append(trial, t.ID)
 			c, err := created(t)
@@ -296,6 +302,17 @@ func (s *Store) edited(t *Task, e Edit) (c change, err error) {
 	c.remove(setLabels, slices.DeleteFunc(slices.Clone(e.RemoveLabels), func(l string) bool { return slices.Contains(e.AddLabels, l) })...)
 	if err := s.retied(t, e, &c); err != nil {
 		return c, err
+	}
+	if e.Parent != nil {
+		next.Parent = *e.Parent
+	}
+	if e.Kind != nil || e.Parent != nil {
+		if err := s.placed(&next, nil); err != nil {
+			return c, err
+		}
+		if next.Kind == td.KindSpec && len(s.graph.Children(t.ID)) > 0 {
+			return c, td.Errorf(td.Conflict, "%s holds other tasks: a spec holds none", t.Handle).WithHint("taskdaemon task tree %s", t.Handle)
+		}
 	}
 	return c, err
 }

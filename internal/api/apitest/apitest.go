@@ -58,6 +58,7 @@ func Run(t *testing.T, svc api.Service) {
 		{"Cost is broken down, and budgets are raised only where they are set", testCost},
 		{"A project is given a graph once", testInitPlan},
 		{"Plan adds tasks that name each other", testPlan},
+		{"Plan has specs in PRDs only", testSpecs},
 		{"Plan with the same key adds once", testPlanKey},
 		{"Plan adds all tasks or none", testPlanInvalid},
 		{"Planned chooses and orders", testPlanQuery},

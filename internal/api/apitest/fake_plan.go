@@ -125,6 +125,9 @@ func (g *fakeGraph) add(in api.PlanTask, fresh []td.TaskID, by string) (td.TaskI
 			return "", td.Errorf(td.Conflict, "%s is %s", t.parent, st.State).WithHint("taskdaemon task reset %s", t.parent)
 		}
 	}
+	if err := g.placed(t); err != nil {
+		return "", err
+	}
 	if t.blockers, err = g.resolveAll(in.Blockers, fresh); err != nil {
 		return "", err
 	}
@@ -138,6 +141,22 @@ func (g *fakeGraph) add(in api.PlanTask, fresh []td.TaskID, by string) (td.TaskI
 		g.keys[in.Key] = id
 	}
 	return id, nil
+}
+
+// placed fails unless a spec is in a PRD, and nothing in a spec.
+func (g *fakeGraph) placed(t *fakeTask) error {
+	if in := g.tasks[t.parent]; in != nil && in.Kind == td.KindSpec {
+		return td.Errorf(td.Conflict, "%s is a spec: it holds no other tasks", in.Handle).WithHint("wait for it with --after")
+	}
+	if t.Kind != td.KindSpec {
+		return nil
+	}
+	for in := g.tasks[t.parent]; in != nil; in = g.tasks[in.parent] {
+		if in.Kind == td.KindPRD {
+			return nil
+		}
+	}
+	return td.Errorf(td.Invalid, "a spec is a part of a PRD, and this one is in none").WithHint("taskdaemon prd list")
 }
 
 func (t *fakeTask) fits() error {

@@ -28,6 +28,21 @@ func house(t *testing.T, s suite) map[string]api.Planned {
 	)
 }
 
+// testSpecs: a spec is a part of a PRD, and nothing is a part of a spec.
+func testSpecs(t *testing.T, s suite) {
+	s.init(t)
+	refused := func(what string, kind td.Kind, tasks ...api.PlanTask) {
+		t.Helper()
+		_, err := s.svc.Plan(s.ctx, api.Plan{Dir: s.dir, Tasks: tasks, By: me})
+		wantKind(t, what, err, kind)
+	}
+	refused("a spec alone", td.Invalid, api.PlanTask{Title: "alone", Kind: td.KindSpec})
+	refused("a spec in a task", td.Invalid, api.PlanTask{Title: "task"}, api.PlanTask{Title: "in a task", Kind: td.KindSpec, Parent: "@1"})
+	added := s.plan(t, api.PlanTask{Title: "harbour", Kind: td.KindPRD}, api.PlanTask{Title: "part", Parent: "@1"},
+		api.PlanTask{Title: "quay", Kind: td.KindSpec, Parent: "@2"})
+	refused("a task in a spec", td.Conflict, api.PlanTask{Title: "stone", Parent: added["quay"].Handle})
+}
+
 func (s suite) init(t *testing.T) api.PlanPlace {
 	t.Helper()
 	place, err := s.svc.InitPlan(s.ctx, api.InitPlan{Dir: s.dir})

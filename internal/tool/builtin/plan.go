@@ -39,7 +39,7 @@ type planTask struct {
 	Title     string   `json:"title" jsonschema:"one line" min:"1" max:"300"`
 	Text      string   `json:"text" jsonschema:"what to do, for somebody who reads this, the spec and the plan, and nothing else" min:"1"`
 	After     []string `json:"after,omitempty" jsonschema:"the tasks that must be completed first: @1 is the first task of this call, or the handle of one that was planned before"`
-	Parent    string   `json:"parent,omitempty" jsonschema:"the task that it is a part of, named like those in after; a task with parts is not worked on itself"`
+	Parent    string   `json:"parent,omitempty" jsonschema:"the task that it is a part of, one before it in this call, named like those in after; a task with parts is not worked on itself"`
 	Priority  *int     `json:"priority,omitempty" jsonschema:"0 is first, 4 is last; 2 when not given" min:"0" max:"4"`
 	Labels    []string `json:"labels,omitempty" jsonschema:"for people"`
 	Validator string   `json:"validator,omitempty" jsonschema:"a shell command that exits 0 in the project when the task is done"`
@@ -83,6 +83,9 @@ func preparePlan(p Planner, env *tool.Env, in planInput) (tool.Call, error) {
 					return tool.Call{}, td.Errorf(td.Invalid, "task %d (%s) names %s: @1 to @%d are the tasks before it in this call", i+1, t.Title, ref, i)
 				}
 			}
+		}
+		if at, err := strconv.Atoi(strings.TrimPrefix(t.Parent, "@")); err == nil && t.Parent[0] == '@' {
+			tasks[at-1].Kind = td.KindTask // one that has parts is no spec: nobody works on it itself
 		}
 		tasks[i] = api.PlanTask{
 			Key: keys[i], Title: t.Title, Text: t.Text, Kind: td.KindSpec, Parent: t.Parent, Blockers: t.After, Labels: t.Labels,
