@@ -19,35 +19,44 @@ type loopInspectOptions struct {
 func newLoopInspectCmd(a *app) *cobra.Command {
 	o := loopInspectOptions{app: a}
 	cmd := &cobra.Command{
-		Use: "inspect <task>", Short: "Show what the model is told, part by part", Args: args(cobra.ExactArgs(1), "one task"),
-		Long: `Show what stands in the task's next call of the model: instructions, tools, skills, learnings, the task and
-the conversation, with about how many tokens each takes, and how much of the last call came from the cache.`,
+		Use: "inspect <task>", Short: "Show how a loop stands and what the model is told", Args: args(cobra.ExactArgs(1), "one task"),
+		Long: `Show how a loop stands, and what is in its next call of the model: instructions, tools, skills, learnings, the task and
+the conversation, with about how many tokens each takes, and how much of the last call came from the cache. With --context
+the call alone is shown.`,
 		Example: "  taskdaemon loop inspect t-4k7q2m9x --context", Annotations: talks(),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			o.ref = given[0]
 			return runLoopInspect(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.context, "context", true, "the parts of the context")
+	cmd.Flags().BoolVar(&o.context, "context", false, "only the parts of the context")
 	return cmd
 }
 
 func runLoopInspect(ctx context.Context, o loopInspectOptions) error {
 	a := o.app
-	if !o.context {
-		return td.Errorf(td.Invalid, "nothing to inspect").WithHint("taskdaemon loop inspect %s --context", o.ref)
-	}
-	svc, err := a.service(ctx)
+	svc, t, err := a.task(ctx, o.ref)
 	if err != nil {
 		return err
 	}
-	c, err := svc.Context(ctx, o.ref)
+	c, err := svc.Context(ctx, string(t.ID))
 	if err != nil {
 		return err
 	}
 	a.notePeer(svc)
-	if a.json {
+	switch {
+	case a.json && o.context:
 		return a.printJSON(c)
+	case a.json:
+		return a.printJSON(struct {
+			td.Task
+			Context api.Context `json:"context"`
+		}{t, c})
+	case !o.context:
+		if err := table(a.stdout, taskRows(a, t)); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
 	}
 	return table(a.stdout, contextRows(c))
 }
