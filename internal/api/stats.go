@@ -8,12 +8,13 @@ import (
 
 // StatsQuery chooses what is counted.
 type StatsQuery struct {
-	Since time.Time `json:"since,omitzero"` // all that the journal has, when not given
+	// Since is rounded down to ten minutes: the past is tallied by those. All that was tallied, when not given.
+	Since time.Time `json:"since,omitzero"`
 }
 
-// Stats are what loops did in a time, counted from the journal.
+// Stats are what loops did in a time, by what the journal tallied.
 type Stats struct {
-	Since   time.Time        `json:"since" doc:"As asked for, or when the first record was made after that."`
+	Since   time.Time        `json:"since" doc:"The first ten minutes in which anything happened, not before those that were asked for."`
 	Until   time.Time        `json:"until"`
 	Now     map[td.State]int `json:"now" doc:"Tasks in each state at present."`
 	Added   int              `json:"added" doc:"Tasks that were added in the time."`
@@ -25,7 +26,6 @@ type Stats struct {
 	Letters int              `json:"letters" doc:"Messages that loops had from each other, from people and from hooks."`
 	Crashes int              `json:"crashes" doc:"Daemons that were started after one that did not stop by itself."`
 	Steps   []StepStats      `json:"steps" doc:"By kind; calls of tools by tool."`
-	Trimmed int              `json:"trimmed" doc:"Records of the time whose content retention has let go: they are not counted."`
 }
 
 // StepStats are the steps of one kind.
@@ -34,7 +34,7 @@ type StepStats struct {
 	Name   string      `json:"name,omitempty" doc:"The tool's, of calls of tools."`
 	Count  int         `json:"count"`
 	Failed int         `json:"failed" doc:"No answer, an error, a validator that did not pass, a conflict."`
-	P50    float64     `json:"p50_ms" doc:"Half of them took no longer."`
+	P50    float64     `json:"p50_ms" doc:"Half of them took no longer; it is at most a sixteenth too long."`
 	P95    float64     `json:"p95_ms"`
 	P99    float64     `json:"p99_ms"`
 }

@@ -22,14 +22,14 @@ func newStatsCmd(a *app) *cobra.Command {
 		Use: "stats", Short: "Show what loops did, how often it failed and how long it took", Args: args(cobra.NoArgs, "no arguments"),
 		Long: `Show what all loops of the daemon did in a time: tasks that were added and that ended, calls of models with their tokens and cost,
 what people were asked, and every kind of step with how many there were, how many failed, and in what time half, 95 and 99 of 100 of
-them were done. Steps are counted where they began and ended in that time.
+them were done. Steps are counted where they ended in that time. Times are at most a sixteenth too long.
 
-It is counted from the journal. What retention has let go is not in it, and how much that is is said; what models cost in all is
-in taskdaemon cost.`,
+The journal tallies it as it happens, by ten minutes, and keeps it for as long as the audit: --since is rounded down to ten
+minutes. What models cost in all is in taskdaemon cost.`,
 		Example: "  taskdaemon stats --since 7d\n  taskdaemon stats --json > stats.json", Annotations: talks(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runStats(cmd.Context(), o) },
 	}
-	cmd.Flags().StringVar(&o.since, "since", "24h", "from this time on: 24h, 7d or 2006-01-02; all that the journal has when empty")
+	cmd.Flags().StringVar(&o.since, "since", "24h", "from this time on: 24h, 7d or 2006-01-02; all that was tallied when empty")
 	return cmd
 }
 
@@ -63,9 +63,6 @@ func (a *app) printStats(s api.Stats) error {
 		{"models", fmt.Sprintf("%s, %s an hour; %s, %s", plural(s.Calls, "call"), perHour(s.Calls), usageWords(s.Usage), money(s.Cost))},
 		{"asked", plural(s.Asked, "question") + " to people, " + plural(s.Letters, "message") + " to loops"},
 		{"crashes", plural(s.Crashes, "start") + " after a crash"},
-	}
-	if s.Trimmed > 0 {
-		rows = append(rows, []string{"left out", plural(s.Trimmed, "record") + " that retention has let go: see retention.completed"})
 	}
 	if err := table(a.stdout, rows); err != nil {
 		return err

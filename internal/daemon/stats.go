@@ -2,28 +2,23 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/stats"
-	"taskdaemon/internal/store"
 )
 
-// Stats are what loops did in a time, counted from the journal.
+// Stats are what loops did in a time, by what the journal tallied.
 func (d *Daemon) Stats(ctx context.Context, q api.StatsQuery) (api.Stats, error) {
 	now, err := d.journal.Counts(ctx)
 	if err != nil {
 		return api.Stats{}, err
 	}
-	var fold stats.Fold
-	for rec, err := range d.journal.Follow(ctx, store.EventFilter{Types: stats.Types, Since: q.Since, NoFuture: true}, 0) {
-		if err != nil {
-			return api.Stats{}, fmt.Errorf("count what is in the journal: %w", err)
-		}
-		fold.Add(rec.Event)
+	tallies, err := d.journal.Tallies(ctx, q.Since)
+	if err != nil {
+		return api.Stats{}, err
 	}
-	out := fold.Stats(q.Since, time.Now())
+	out := stats.Of(tallies, q.Since, time.Now())
 	out.Now = now
 	return out, nil
 }

@@ -118,6 +118,10 @@ type Views interface {
 	// Counts is how many tasks are in each state.
 	Counts(ctx context.Context) (map[td.State]int, error)
 
+	// Tallies are what happened since the slot of a time, over all slots together: the slot of each is the first that has any.
+	// They outlive the bodies that they count, and go with the audit.
+	Tallies(ctx context.Context, since time.Time) ([]td.Tally, error)
+
 	// Resolve finds the task a person means: by id, handle, fragment of either, or by the id, handle
 	// or fragment of one of its open requests. Ambiguous errors list the candidates in their text.
 	Resolve(ctx context.Context, ref string) (td.TaskID, error)

@@ -10,17 +10,19 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Stats counts the events, as a daemon does.
+// Stats tallies the events, as a journal does.
 func (f *Fake) Stats(_ context.Context, q api.StatsQuery) (api.Stats, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var fold stats.Fold
+	var tallies []td.Tally
+	inFlight := map[td.TaskID][]td.StepRef{}
 	for _, ev := range f.events {
-		if !ev.At.Before(q.Since) {
-			fold.Add(ev)
+		if t, ok := td.TallyOf(inFlight[ev.Task], ev); ok && t.Slot >= td.SlotOf(q.Since) {
+			tallies = append(tallies, t)
 		}
+		inFlight[ev.Task] = td.StepsAfter(inFlight[ev.Task], ev)
 	}
-	out := fold.Stats(q.Since, time.Now())
+	out := stats.Of(tallies, q.Since, time.Now())
 	out.Now = map[td.State]int{}
 	for _, t := range f.tasks {
 		out.Now[t.Status.State]++

@@ -34,6 +34,7 @@ type data struct {
 	cursors map[string]uint64
 	ledger  ledger
 	runs    map[string]td.GraphRun
+	tallies rule.Tallies
 	more    chan struct{} // closed at the next event; nil when nobody waits
 }
 
@@ -66,7 +67,7 @@ type command struct {
 func New(alive func(td.Holder) bool) *Store {
 	d := &data{
 		tasks: map[td.TaskID]*task{}, handles: map[string]bool{}, keys: map[string]td.TaskID{},
-		cursors: map[string]uint64{}, ledger: newLedger(), runs: map[string]td.GraphRun{},
+		cursors: map[string]uint64{}, ledger: newLedger(), runs: map[string]td.GraphRun{}, tallies: rule.Tallies{},
 	}
 	daemon := rule.Daemon()
 	d.tasks[daemon.ID] = &task{Task: daemon}

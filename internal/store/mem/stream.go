@@ -48,6 +48,7 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 	if key != "" {
 		s.keys[key] = created.ID
 	}
+	s.tallies.Add(nil, one)
 	s.write(t, 0, one)
 	return folded, nil
 }
@@ -113,6 +114,7 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	if err := account.Fits(s.balance); err != nil {
 		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
 	}
+	s.tallies.Add(t.InFlight, prepared)
 	t.lease(&folded, prepared)
 	s.ledger.settle(folded, account)
 	t.Task = folded

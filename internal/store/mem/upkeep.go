@@ -64,6 +64,7 @@ func (s *Store) Trim(ctx context.Context, p store.Retention) (out store.Trimmed,
 	out.Events += s.tasks[td.DaemonStream].drop(upTo, func(r record) bool {
 		return !r.At.IsZero() && r.At.Before(rule.RecordsBefore(p))
 	})
+	maps.DeleteFunc(s.tallies, func(k td.TallyKey, _ td.Tally) bool { return k.Slot < td.SlotOf(rule.RecordsBefore(p)) })
 	maps.DeleteFunc(s.runs, func(_ string, g td.GraphRun) bool { return rule.ForgetsRun(g, p) })
 	s.rebuild()
 	return out, nil

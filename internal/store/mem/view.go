@@ -3,8 +3,10 @@ package mem
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/store/rule"
@@ -64,6 +66,30 @@ func (s *Store) Counts(ctx context.Context) (map[td.State]int, error) {
 		out[s.tasks[id].Status.State]++
 	}
 	return out, nil
+}
+
+// Tallies are what happened since the slot of a time.
+func (s *Store) Tallies(ctx context.Context, since time.Time) ([]td.Tally, error) {
+	leave, err := s.enter(ctx.Done())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	sums := rule.Tallies{}
+	for k, n := range s.tallies {
+		if !since.IsZero() && k.Slot < td.SlotOf(since) {
+			continue
+		}
+		first := k.Slot
+		k.Slot = 0
+		if sum, there := sums[k]; there {
+			first = min(first, sum.Slot)
+		}
+		sum := sums[k].Add(n)
+		sum.Slot = first
+		sums[k] = sum
+	}
+	return slices.Collect(maps.Values(sums)), nil
 }
 
 // Resolve finds the task a person means.

@@ -103,8 +103,12 @@ func TestCheckFindsAWrongLedger(t *testing.T) {
 	}
 }
 
-// noSums takes away what version 9 added, and gives back what it took.
+// noTallies takes away what version 10 added.
+const noTallies = "DROP TABLE tallies"
+
+// noSums takes away what version 9 added, too, and gives back what it took.
 var noSums = []string{
+	noTallies,
 	"DROP TRIGGER tasks_added", "DROP TRIGGER tasks_moved", "DROP TABLE counts",
 	"CREATE TABLE spend_days (day TEXT PRIMARY KEY, amount INTEGER NOT NULL, tokens INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID",
 	"INSERT INTO spend_days SELECT day, sum(amount), sum(tokens) FROM spend_sums GROUP BY day", "DROP TABLE spend_sums",

@@ -4,58 +4,122 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
+	"sync"
 
 	"github.com/ncruces/go-sqlite3"
+	"golang.org/x/sync/errgroup"
 
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/store/rule"
 	"taskdaemon/internal/td"
 )
 
+// checkers is how many tasks are checked at a time, beside the database itself: one connection stays free for others.
+const checkers = readers - 2
+
 // Check proves the journal against itself.
 func (s *Store) Check(ctx context.Context) ([]store.Problem, error) {
-	var found []store.Problem
-	var ids []td.TaskID
-	err := s.pool.with(ctx, func(c *conn) error {
+	c := checking{s: s, made: rule.Tallies{}}
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.database(inner) })
+	group.Go(func() error { return c.tasks(inner) })
+	err := group.Wait()
+	if err == nil {
+		err = c.tallies(ctx)
+	}
+	if err != nil {
+		return c.found, fmt.Errorf("check the journal: %w", s.classify(err))
+	}
+	return c.found, nil
+}
+
+// checking is one check of the whole journal.
+type checking struct {
+	s     *Store
+	mu    sync.Mutex
+	found []store.Problem
+	made  rule.Tallies // by the records that are left
+}
+
+func (k *checking) problem(p ...store.Problem) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.found = append(k.found, p...)
+}
+
+// database has SQLite look at all pages, and adds up again what is kept as sums.
+func (k *checking) database(ctx context.Context) error {
+	return k.s.pool.with(ctx, func(c *conn) error {
 		if err := c.query(func(r *sqlite3.Stmt) error {
 			if what := r.ColumnText(0); what != "ok" {
-				found = append(found, store.Problem{What: what, Fix: td.HintOf(corrupt(s.path, fmt.Errorf("%s", what)))})
+				k.problem(store.Problem{What: what, Fix: td.HintOf(corrupt(k.s.path, fmt.Errorf("%s", what)))})
 			}
 			return nil
 		}, "PRAGMA integrity_check"); err != nil {
 			return err
 		}
 		wrong, err := wrongSums(c)
-		if err != nil {
-			return err
-		}
 		for _, what := range wrong {
-			found = append(found, store.Problem{What: what, Fix: seeRepair})
+			k.problem(store.Problem{What: what, Fix: seeRepair})
 		}
-		return c.query(func(r *sqlite3.Stmt) error { ids = append(ids, td.TaskID(r.ColumnText(0))); return nil },
-			"SELECT id FROM tasks ORDER BY n")
+		return err
 	})
-	if err != nil {
-		return found, fmt.Errorf("check the journal: %w", s.classify(err))
-	}
-	for _, id := range ids {
-		problems, err := s.checkTask(ctx, id)
-		if err != nil {
-			return found, fmt.Errorf("check the journal: %w", s.classify(err))
-		}
-		found = append(found, problems...)
-	}
-	return found, nil
 }
 
-// checkTask folds a task's events and compares the result with what is kept beside them.
-func (s *Store) checkTask(ctx context.Context, id td.TaskID) ([]store.Problem, error) {
-	f := folding{s: s, id: id, noted: map[uint64]td.IterationEnded{}, runs: map[string]td.GraphRun{}}
-	err := s.pool.with(ctx, func(c *conn) error {
+// tasks folds all tasks, a few at a time.
+func (k *checking) tasks(ctx context.Context) error {
+	var ids []td.TaskID
+	if err := k.s.pool.with(ctx, func(c *conn) error {
+		return c.query(func(r *sqlite3.Stmt) error { ids = append(ids, td.TaskID(r.ColumnText(0))); return nil }, "SELECT id FROM tasks ORDER BY n")
+	}); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(checkers)
+	for _, id := range ids {
+		group.Go(func() error { return k.task(ctx, id) })
+	}
+	return group.Wait()
+}
+
+// task folds a task's events and compares the result with what is kept beside them.
+func (k *checking) task(ctx context.Context, id td.TaskID) error {
+	f := folding{s: k.s, id: id, noted: map[uint64]td.IterationEnded{}, runs: map[string]td.GraphRun{}, made: rule.Tallies{}}
+	err := k.s.pool.with(ctx, func(c *conn) error {
 		return c.inTxn(func() error { return f.run(c) })
 	})
-	return f.found, err
+	k.problem(f.found...)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, n := range f.made {
+		k.made[key] = k.made[key].Add(n)
+	}
+	return err
+}
+
+// tallies holds what was tallied against the records that are left. There may be more than that: records go before their tallies do.
+// The oldest tallies are gone while records of tasks that live long are not.
+func (k *checking) tallies(ctx context.Context) error {
+	return k.s.pool.with(ctx, func(c *conn) error {
+		oldest := int64(math.MaxInt64)
+		kept, err := tallies(c, "slot, type, kind, name, took, count, failed, calls, input, output, cache_read, cache_write, cost FROM tallies")
+		for _, n := range kept {
+			oldest = min(oldest, n.Slot)
+			if made, any := k.made[n.TallyKey]; any && n.Covers(made) {
+				delete(k.made, n.TallyKey)
+			}
+		}
+		for key := range k.made {
+			if key.Slot >= oldest {
+				k.problem(store.Problem{What: "less was tallied than the records say", Fix: seeRepair})
+				break
+			}
+		}
+		return err
+	})
 }
 
 // folding is the check of one task.
@@ -68,6 +132,7 @@ type folding struct {
 	cursor  uint64 // of the record
 	noted   map[uint64]td.IterationEnded
 	runs    map[string]td.GraphRun
+	made    rule.Tallies
 	began   bool
 	booked  td.Money
 	tokens  int64
@@ -107,8 +172,13 @@ func (f *folding) run(c *conn) error {
 		f.problem("its newest record is missing")
 		return nil
 	}
-	for _, f.cursor = range cursors {
-		if err := c.query(f.event, "SELECT seq, at, type, blob, size, body, prev FROM events WHERE cursor = ?", f.cursor); err != nil {
+	for some := range slices.Chunk(cursors, chunkEvents) {
+		list, err := json.Marshal(some)
+		if err != nil {
+			return err
+		}
+		if err := c.query(f.event, `SELECT seq, at, type, blob, size, body, prev, cursor FROM events
+			WHERE cursor IN (SELECT value FROM json_each(?)) ORDER BY cursor`, string(list)); err != nil {
 			return err
 		}
 	}
@@ -156,6 +226,7 @@ func (f *folding) columns(c *conn, e entry) error {
 // event folds one record.
 func (f *folding) event(r *sqlite3.Stmt) error {
 	ev := td.Event{Seq: uint64(r.ColumnInt64(0)), Task: f.id, At: rule.FromNanos(r.ColumnInt64(1))}
+	f.cursor = uint64(r.ColumnInt64(7))
 	was, blob, size := td.EventType(r.ColumnText(2)), r.ColumnBlob(3, nil), r.ColumnInt64(4)
 	ev.Body = f.s.blobs.body(was, blob, size, r.ColumnBlob(5, nil))
 	if prev := r.ColumnInt64(6); !f.began && prev != 0 {
@@ -184,6 +255,7 @@ func (f *folding) event(r *sqlite3.Stmt) error {
 		f.booked += b.Amount
 		f.tokens += b.Tokens
 	}
+	f.made.Add(f.task.InFlight, []td.Record{{Event: ev}})
 	if err := rule.Apply(&f.task, ev); err != nil {
 		f.problem("record %d (%s) does not follow from those before it: %v", ev.Seq, was, err)
 		f.partial = true

@@ -48,6 +48,9 @@ var schema8 string
 //go:embed schema/0009.sql
 var schema9 string
 
+//go:embed schema/0010.sql
+var schema10 string
+
 // commitsVersion is the first version that counts its groups.
 const commitsVersion = 8
 
@@ -63,6 +66,7 @@ var steps = []step{
 	{sql: schema7}, // token budgets
 	{sql: schema8}, // how many groups there are
 	{sql: schema9}, // sums
+	{sql: schema10, then: fillTallies},
 }
 
 func insertDaemonStream(_ *Store, c *conn) error {

@@ -276,6 +276,7 @@ func TestCheckFinds(t *testing.T) {
 		"no spec":          "DELETE FROM specs WHERE task = 2",
 		"another state":    "UPDATE tasks SET state = 'failed' WHERE n = 2",
 		"wrong counts":     "UPDATE counts SET tasks = tasks + 1",
+		"a lost tally":     "UPDATE tallies SET count = count - 1 WHERE type = 'created'",
 		"wrong sums":       "INSERT INTO spend_sums VALUES ('2030-01-02', 'm', 'turn', 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)",
 	} {
 		t.Run(name, func(t *testing.T) {

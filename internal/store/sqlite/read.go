@@ -77,6 +77,10 @@ func (s *Store) chunk(ctx context.Context, query func(c *conn, each func(*sqlite
 // body decodes what a record says, from its blob if it has one.
 func (b *blobs) body(was td.EventType, blob []byte, size int64, raw []byte) td.Body {
 	if blob == nil {
+		raw, err := unpack(raw, size)
+		if err != nil {
+			return td.Unreadable{Was: was, Err: err.Error()}
+		}
 		return td.DecodeBody(was, raw)
 	}
 	if len(blob) != len(hash{}) {

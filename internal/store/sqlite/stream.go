@@ -94,6 +94,7 @@ func (t *tx) create(first td.Record, key string) (td.Task, error) {
 	if err := t.insertEvents(&e, 0, batch{evs: one}); err != nil {
 		return td.Task{}, err
 	}
+	t.tallies.Add(nil, one)
 	t.stage(task.ID, e)
 	return task, nil
 }
@@ -127,9 +128,12 @@ func insertTask(c *conn, task td.Task, n int64, newest uint64) error {
 
 // batch is what one call appends.
 type batch struct {
-	evs   []td.Record
-	blobs map[int][]byte // hashes of the blobs that hold bodies, by the event's place; most have none
+	evs  []td.Record
+	kept map[int]kept // by the event's place, of those whose body is not stored as it is; most are
 }
+
+// kept is where a large body goes: into a blob with this hash, or packed into its row.
+type kept struct{ blob, packed []byte }
 
 // Append writes events of one task, all or none, after its head.
 func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.Event) (td.Task, error) {
@@ -139,18 +143,24 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	}
 	b := batch{evs: prepared}
 	for i := range prepared {
-		if len(prepared[i].Raw) <= blobOver {
+		var where kept
+		if raw := prepared[i].Raw; len(raw) > blobOver {
+			h, release, err := s.blobs.put(raw)
+			if err != nil {
+				return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, s.classify(err))
+			}
+			defer release()
+			where.blob = h[:]
+		} else if where.packed, err = pack(raw); err != nil {
+			return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+		}
+		if where.blob == nil && where.packed == nil {
 			continue
 		}
-		h, release, err := s.blobs.put(prepared[i].Raw)
-		if err != nil {
-			return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, s.classify(err))
+		if b.kept == nil {
+			b.kept = map[int]kept{}
 		}
-		defer release()
-		if b.blobs == nil {
-			b.blobs = map[int][]byte{}
-		}
-		b.blobs[i] = h[:]
+		b.kept[i] = where
 	}
 	// The writer has copied what was encoded here when its answer comes.
 	buf := lives.Get().(*[]byte)
@@ -250,6 +260,7 @@ func (t *tx) append(c td.Claim, after uint64, b batch, next folded) (*td.Task, e
 	if err := t.settle(e.n, e.task, account); err != nil {
 		return nil, err
 	}
+	t.tallies.Add(before.InFlight, b.evs)
 	t.stage(c.Task, e)
 	return e.task, nil
 }
@@ -274,8 +285,11 @@ func (t *tx) repeated(e entry, epoch, after uint64, b batch) (bool, error) {
 				At: rule.FromNanos(r.ColumnInt64(2)), Takes: r.ColumnText(4),
 				Body: td.Trimmed{Was: td.EventType(r.ColumnText(3))},
 			}
-			raw := r.ColumnRawBlob(6)
-			if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), b.blobs[i]) {
+			raw, err := unpack(r.ColumnRawBlob(6), int64(len(again.Raw)))
+			if err != nil {
+				return nil // it is another
+			}
+			if r.ColumnType(5) != sqlite3.NULL && slices.Equal(r.ColumnRawBlob(5), b.kept[i].blob) {
 				raw = again.Raw
 			}
 			same = uint64(r.ColumnInt64(0)) == after+uint64(i)+1 && uint64(r.ColumnInt64(1)) == epoch &&
@@ -316,7 +330,7 @@ func (t *tx) insertEvents(e *entry, epoch uint64, b batch) error {
 		}
 		t.wrote = true
 		u := &t.w.unwritten
-		u.events = append(u.events, eventRow{e.n, e.newest, epoch, at, r, b.blobs[i]})
+		u.events = append(u.events, eventRow{e.n, e.newest, epoch, at, r, b.kept[i]})
 		if r.Takes != "" {
 			fpCommandConsume.Hit()
 			if err := t.exec("UPDATE inbox SET consumed = ? WHERE task = ? AND key = ? AND consumed IS NULL",

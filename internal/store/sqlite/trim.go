@@ -120,6 +120,9 @@ func (s *Store) trimDaemon(ctx context.Context, p store.Retention) (removed int,
 		if err != nil {
 			return err
 		}
+		if err := t.forgetTallies(before); err != nil {
+			return err
+		}
 		return t.forgetRuns(p)
 	})
 	return removed, err

@@ -32,13 +32,14 @@ type tx struct {
 	commits uint64 // the number of this group
 	wrote   bool
 	publish []bus.Entry
-	after   []func() // run after the commit, by the writer
+	tallies rule.Tallies // what the group's events add to the table
+	after   []func()     // run after the commit, by the writer
 }
 
 // newTx is a transaction for a group of this many calls.
 func newTx(w *writer, calls int) *tx {
 	clear(w.staged)
-	return &tx{w: w, c: w.c, last: w.last, commits: w.commits + 1, publish: make([]bus.Entry, 0, calls)}
+	return &tx{w: w, c: w.c, last: w.last, commits: w.commits + 1, publish: make([]bus.Entry, 0, calls), tallies: rule.Tallies{}}
 }
 
 // committed makes the transaction's changes the writer's knowledge: the next group builds on them.

@@ -24,7 +24,7 @@ type eventRow struct {
 	epoch uint64
 	at    int64
 	ev    *td.Record
-	blob  []byte // the hash of the blob that holds its body, if one does
+	kept  // where its body goes
 }
 
 type liveRow struct {
@@ -141,14 +141,19 @@ func bindEvent(b *binder, r *eventRow) {
 	} else {
 		b.text(r.ev.Takes)
 	}
-	if r.blob == nil {
-		b.null()
-		b.int(int64(len(r.ev.Raw)))
-		b.blob(r.ev.Raw)
-	} else {
+	switch {
+	case r.blob != nil:
 		b.blob(r.blob)
 		b.int(int64(len(r.ev.Raw)))
 		b.null()
+	case r.packed != nil:
+		b.null()
+		b.int(int64(len(r.ev.Raw)))
+		b.blob(r.packed)
+	default:
+		b.null()
+		b.int(int64(len(r.ev.Raw)))
+		b.blob(r.ev.Raw)
 	}
 }
 

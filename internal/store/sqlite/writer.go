@@ -187,6 +187,9 @@ func (w *writer) commit(group []*op) (*tx, error) {
 	if err := t.flush(); err != nil {
 		return nil, w.rollback(w.s.classify(err))
 	}
+	if err := writeTallies(t.c, t.tallies); err != nil {
+		return nil, w.rollback(w.s.classify(err))
+	}
 	if err := t.exec("UPDATE commits SET n = ?", t.commits); err != nil {
 		return nil, w.rollback(w.s.classify(err))
 	}

@@ -53,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		"views/tasks and counts":              viewTasks,
 		"views/resolve":                       viewResolve,
 		"views/resolve requests":              viewResolveRequests,
+		"views/tallies":                       viewTallies,
 		"notes/newest first":                  notesNewest,
 		"notes/best first":                    notesBest,
 		"notes/any text may be asked for":     notesHostile,
