@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/graph"
@@ -20,16 +22,30 @@ import (
 	"taskdaemon/internal/tool"
 )
 
-// Doctor proves that journal, processes and conversations agree, and repairs what is safe to repair.
+// Doctor proves that journal, processes and conversations agree, and repairs what is safe to repair. The two that take the longest
+// are done side by side: the journal is read here, the conversations by git.
 func (d *Daemon) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
 	var out api.Diagnosis
-	for _, check := range []func(context.Context, bool) (api.Check, error){
+	checks := []func(context.Context, bool) (api.Check, error){
 		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkCheckouts, d.checkConversations, d.checkGraphs, d.checkSnapshots, d.checkWorktrees,
-	} {
-		c, err := check(ctx, in.Fix)
-		if err != nil {
-			return out, err
+	}
+	found := make([]api.Check, len(checks))
+	const journal = 0
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		found[journal], err = checks[journal](inner, in.Fix)
+		return err
+	})
+	group.Go(func() (err error) {
+		for i := journal + 1; i < len(checks) && err == nil; i++ {
+			found[i], err = checks[i](inner, in.Fix)
 		}
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return out, err
+	}
+	for _, c := range found {
 		c.OK = len(c.Findings) == 0
 		if !c.OK && !c.Fixed {
 			out.Problems += len(c.Findings)
@@ -97,14 +113,13 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 	if err != nil {
 		return c, err
 	}
-	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{Brief: true})
+	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
 	if err != nil {
 		return c, err
 	}
-	ended := map[td.TaskID]bool{}
-	wanted := map[string]bool{}
+	live, wanted := map[td.TaskID]bool{}, map[string]bool{}
 	for _, t := range tasks {
-		ended[t.ID] = t.Status.State.Terminal()
+		live[t.ID] = true
 		for _, j := range t.Jobs {
 			wanted[j.Spool] = true
 		}
@@ -116,9 +131,8 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 	for _, e := range entries {
 		// A folder of a live task may just be on its way in or out; only those of ended or unknown
 		// tasks are surely forgotten.
-		isEnded, known := ended[e.Task]
 		own := strings.HasPrefix(e.Name, string(td.DaemonStream)+".") // it tells people of tasks, and never ends
-		if wanted[e.Name] || known && !isEnded || own {
+		if wanted[e.Name] || live[e.Task] || own {
 			continue
 		}
 		forgotten, err := d.forgotten(ctx, e)

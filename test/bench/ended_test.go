@@ -39,6 +39,13 @@ func BenchmarkEnded(b *testing.B) {
 			_, err := h.svc.Stats(ctx, api.StatsQuery{Since: time.Now().Add(-24 * time.Hour)})
 			return err
 		}},
+		{"doctor", 0, func(ctx context.Context, h *house) error {
+			d, err := h.svc.Doctor(ctx, api.DoctorRequest{})
+			if err == nil && d.Problems > 0 {
+				err = fmt.Errorf("%+v", d)
+			}
+			return err
+		}},
 	} {
 		var ours, bare sample
 		for range askTimes {
