@@ -43,6 +43,9 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	if err != nil {
 		return err
 	}
+	if err := daemon.CheckPlace(dir); err != nil {
+		return err // before anything is made there
+	}
 	level, err := telemetry.Level(cfg.Log.Level)
 	if err != nil {
 		return err

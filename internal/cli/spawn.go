@@ -103,6 +103,9 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	if err != nil {
 		return 0, td.Errorf(td.Internal, "find this program: %w", err)
 	}
+	if err := daemon.CheckPlace(dir); err != nil {
+		return 0, err // before anything is made there
+	}
 	secrets := a.secrets(set)
 	errFile, from, err := openErrFile(errPath(dir), secrets)
 	if err != nil {

@@ -74,6 +74,8 @@ type Daemon struct {
 	o         Options
 	started   time.Time
 	journal   store.Journal
+	displaced func() error // says that the state folder is not in its place any more
+	disappear func()       // gives the name of the state folder back
 	own       *stream
 	keeper    *coord.Keeper
 	engine    *engine.Engine
@@ -156,6 +158,9 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // open brings up the floor everything stands on, in the order of R-1: journal, audit, policy and tools.
 func (d *Daemon) open(ctx context.Context) error {
+	if err := CheckPlace(d.o.StateDir); err != nil {
+		return err
+	}
 	for _, sub := range []string{"", "run", "spool", "logs"} {
 		if err := os.MkdirAll(filepath.Join(d.o.StateDir, sub), 0o700); err != nil {
 			return td.Errorf(td.Storage, "make state folder: %w", err).
@@ -176,9 +181,13 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.journal = clean.New(journal, d.o.Secrets)
+	d.journal, d.displaced = clean.New(journal, d.o.Secrets), journal.Displaced
 	fpOpened.Hit()
+	if d.disappear, err = appear(ctx, d.o.StateDir); err != nil {
+		return errors.Join(err, d.journal.Close())
+	}
 	if err := d.wire(ctx, holder); err != nil {
+		d.disappear()
 		return errors.Join(err, d.model.close(), d.journal.Close())
 	}
 	fpAnnounced.Hit()
@@ -262,6 +271,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	// A person is answered first: a thousand runs that take up their work leave little of the machine.
 	ready, begin := context.WithCancel(work)
 	defer begin()
+	start("watch over the state folder", d.stayPut)
 	start("claims", d.keeper.Run)
 	start("mirror", d.mirror.Run)
 	start("upkeep", d.upkeep)
@@ -352,6 +362,9 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 	var err error
 	limit := time.NewTimer(d.o.Config.Timeouts.Shutdown)
 	defer limit.Stop()
+	if d.displaced() != nil { // nothing that steps come to can be written down
+		limit.Reset(0)
+	}
 	left := 0
 	select {
 	case err = <-drained:
@@ -371,7 +384,9 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 		d.o.Log.Error("record stop", "err", err)
 	}
 	fpStopped.Hit()
-	d.catchUp(ctx)
+	if d.displaced() == nil {
+		d.catchUp(ctx)
+	}
 	return err
 }
 
@@ -399,6 +414,7 @@ func (d *Daemon) close() error {
 	d.spool.Close()
 	d.own.release(context.Background())
 	err := d.model.close()
+	d.disappear() // before the lock is free: who gets that takes the name
 	if e := d.journal.Close(); e != nil {
 		err = errors.Join(err, fmt.Errorf("close journal: %w", e))
 	}

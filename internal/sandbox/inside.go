@@ -64,8 +64,11 @@ func Inside(spoolDir string, pid int) string {
 }
 
 // Confined reports whether this process has given up what those in a sandbox give up.
-func Confined() bool {
-	st, err := readStatus(os.Getpid())
+func Confined() bool { return ConfinedProcess(os.Getpid()) }
+
+// ConfinedProcess reports whether a process has given up what those in a sandbox give up.
+func ConfinedProcess(pid int) bool {
+	st, err := readStatus(pid)
 	return err == nil && st.confined
 }
 

@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,6 +49,17 @@ func Lock(dir string) (release func(), err error) {
 		return nil, err
 	}
 	return func() { _ = s.lock.Unlock() }, nil
+}
+
+// Displaced says that the journal is no longer where its path leads: the state folder was moved, removed or replaced. What this process is told by
+// files of that folder is then another's, or nothing, and none of it may become an outcome.
+func (s *Store) Displaced() error {
+	now, err := os.Stat(s.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(now, s.place) {
+		return td.Errorf(td.Storage, "the state folder %s was moved or removed while the daemon ran", s.dir).
+			WithHint("move it back, or name its new place with --state; what was running is recovered there")
+	}
+	return nil
 }
 
 // inheritance is how long the lock of a dead process is waited for: the kernel takes a while to close its files, and a child

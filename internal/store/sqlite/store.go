@@ -58,6 +58,8 @@ type Store struct {
 	mu        sync.Mutex
 	deadlines map[int64]time.Time // of claims taken or renewed since opening, on the monotonic clock
 
+	place os.FileInfo // of the database, when it was opened
+
 	closing sync.Once
 	done    chan struct{} // closed by Close
 }
@@ -111,6 +113,9 @@ func (s *Store) open(ctx context.Context, o Options) (err error) {
 	c, err := dial(s.path, s.vfs)
 	if err != nil {
 		return err
+	}
+	if s.place, err = os.Stat(s.path); err != nil {
+		return closing(c, err)
 	}
 	defer func() {
 		if err != nil {

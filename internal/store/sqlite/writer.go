@@ -166,6 +166,9 @@ func (w *writer) alone(err error) bool {
 // commit runs a group in one transaction, which is nil if it wrote nothing. The error is that of the
 // group; an op that was refused has its own.
 func (w *writer) commit(group []*op) (*tx, error) {
+	if err := w.s.Displaced(); err != nil {
+		w.sync.stop(err) // also if it comes back: what was done meanwhile was done elsewhere
+	}
 	if err := w.sync.broken(); err != nil {
 		return nil, td.Errorf(td.Unavailable, "the journal refuses writes since one failed: %w", err).
 			WithHint("restart the daemon: it reads back what is on the disk")
