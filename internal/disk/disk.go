@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"taskdaemon/internal/beneath"
@@ -69,12 +70,28 @@ func RemoveAll(dir string) error {
 	return nil
 }
 
-// Trouble reports whether an error says that this machine has run short of something. It tells nothing of what was being done, and passes.
-func Trouble(err error) bool {
-	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN} {
-		if errors.Is(err, errno) {
-			return true
-		}
+// ownError is an error of a file that is the daemon's own.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+// Own marks an error of a file that is the daemon's own. A disk that fails under such a file tells nothing of a command; one that fails under
+// a file of the workspace is what a tool has found there.
+func Own(err error) error {
+	if err == nil {
+		return nil
 	}
-	return false
+	return ownError{err}
+}
+
+// Trouble reports whether an error says that this machine has run short of something, or that the disk failed under a file of the daemon's own. It
+// tells nothing of what was being done, and passes.
+func Trouble(err error) bool {
+	says := func(errnos ...syscall.Errno) bool {
+		return slices.ContainsFunc(errnos, func(e syscall.Errno) bool { return errors.Is(err, e) })
+	}
+	if _, own := errors.AsType[ownError](err); own && says(syscall.EIO, syscall.EROFS) {
+		return true
+	}
+	return says(syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN)
 }

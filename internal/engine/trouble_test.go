@@ -8,13 +8,14 @@ import (
 	"syscall"
 	"testing"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
 
 // What the machine lacks is no outcome of a step: the task rests, and the step is made when there is room again. The model hears nothing of it.
 func TestOwnTroubleIsNoOutcome(t *testing.T) {
-	for _, lacks := range []error{syscall.ENOSPC, syscall.EMFILE, fmt.Errorf("start a process: %w", syscall.EAGAIN)} {
+	for _, lacks := range []error{syscall.ENOSPC, syscall.EMFILE, disk.Own(syscall.EIO), fmt.Errorf("start a process: %w", syscall.EAGAIN)} {
 		t.Run(lacks.Error(), func(t *testing.T) {
 			tries := 0
 			look := tool.Tool{Name: "Peek", Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {

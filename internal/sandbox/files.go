@@ -101,12 +101,12 @@ func loadUpTo[T any](dir, name string, most int64, decode func([]byte) (T, error
 	var none T
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
-		return none, fmt.Errorf("open %s: %w", name, err)
+		return none, fmt.Errorf("open %s: %w", name, disk.Own(err))
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return none, fmt.Errorf("stat %s: %w", name, err)
+		return none, fmt.Errorf("stat %s: %w", name, disk.Own(err))
 	}
 	if !info.Mode().IsRegular() || info.Size() > most {
 		return none, td.Errorf(td.Corrupt, "read %s: not a file of this size", name)
@@ -114,7 +114,7 @@ func loadUpTo[T any](dir, name string, most int64, decode func([]byte) (T, error
 	raw := make([]byte, info.Size())
 	n, err := f.ReadAt(raw, 0)
 	if n < len(raw) {
-		return none, fmt.Errorf("read %s: %w", name, err)
+		return none, fmt.Errorf("read %s: %w", name, disk.Own(err))
 	}
 	return decode(raw)
 }
@@ -128,7 +128,7 @@ func exists(dir, name string) bool {
 func create(dir, name string) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
+		return fmt.Errorf("make %s: %w", name, disk.Own(err))
 	}
 	return f.Close()
 }
@@ -144,7 +144,7 @@ func probe(dir string, void bool) (ProcessState, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Lost, nil // there was one before anything was recorded: what became of the command nobody can say
 	}
-	if err != nil && disk.Trouble(err) {
+	if err = disk.Own(err); disk.Trouble(err) {
 		return Lost, td.Errorf(td.Storage, "open spool folder %s: %w", dir, err)
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func probe(dir string, void bool) (ProcessState, error) {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return StillRunning, nil
 	case err != nil:
-		return Lost, td.Errorf(td.Storage, "lock spool folder %s: %w", dir, err)
+		return Lost, td.Errorf(td.Storage, "lock spool folder %s: %w", dir, disk.Own(err))
 	}
 
 	if exists(dir, resultFile) {

@@ -123,7 +123,7 @@ func (s *Spool) Reserve(name string) error {
 		err = create(dir, reservedFile)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return td.Errorf(td.Storage, "reserve spool folder of %s: %w", name, err)
+		return td.Errorf(td.Storage, "reserve spool folder of %s: %w", name, disk.Own(err))
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 	defer func() { <-s.starting }()
 	dir, id, err := s.makeFolder(name, cmd)
 	if err != nil {
-		return nil, err
+		return nil, disk.Own(err)
 	}
 	fpBeforeSpawn.Hit()
 	c, err := s.handOver(name, dir, id, cmd)
@@ -303,7 +303,9 @@ func (s *Spool) Find(name string) (Process, ProcessState, error) {
 	case Finished:
 		return adopted{dir}, state, nil
 	case Lost:
-		killStrays(s.Dir, dir)
+		if !disk.Trouble(err) { // else it may run, and can be looked at later
+			killStrays(s.Dir, dir)
+		}
 	}
 	return nil, state, err
 }
