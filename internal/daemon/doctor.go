@@ -62,7 +62,11 @@ func (d *Daemon) checkJournal(ctx context.Context, _ bool) (api.Check, error) {
 		return c, err
 	}
 	for _, p := range problems {
-		c.Findings = append(c.Findings, p.What)
+		what := p.What
+		if p.Task != "" {
+			what = p.Task.Handle() + ": " + what
+		}
+		c.Findings = append(c.Findings, what)
 		if p.Fix != "" {
 			c.Fix = p.Fix
 		}
@@ -142,7 +146,7 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		if !forgotten {
 			continue
 		}
-		c.Findings = append(c.Findings, fmt.Sprintf("spool %s (%s) belongs to no live task", e.Name, e.State))
+		c.Findings = append(c.Findings, fmt.Sprintf("spool %s (%s) of %s belongs to no live task", e.Name, e.State, e.Task.Handle()))
 		if fix {
 			fixed = d.discard(e) == nil && fixed
 		}
@@ -152,7 +156,7 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		return c, err
 	}
 	for _, o := range orphans {
-		c.Findings = append(c.Findings, fmt.Sprintf("process %d (%s) of task %s has no shim", o.Process.Pid, o.Command, o.Task))
+		c.Findings = append(c.Findings, fmt.Sprintf("process %d (%s) of task %s has no shim", o.Process.Pid, o.Command, o.Task.Handle()))
 		if fix {
 			fixed = sandbox.KillOrphan(o) == nil && fixed
 		}

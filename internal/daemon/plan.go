@@ -233,7 +233,7 @@ func (d *Daemon) plannedOne(ctx context.Context, s *graph.Store, id td.TaskID) (
 		return api.Planned{}, err
 	}
 	if len(all) == 0 {
-		return api.Planned{}, td.Errorf(td.NotFound, "no task %s in the graph of %s", id, s.Root()).WithHint("taskdaemon task list --plan")
+		return api.Planned{}, td.Errorf(td.NotFound, "no task %s in the graph of %s", id.Handle(), s.Root()).WithHint("taskdaemon task list --plan")
 	}
 	return all[0], nil
 }

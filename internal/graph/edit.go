@@ -81,7 +81,7 @@ func (s *Store) adding(tasks []Task, added []td.TaskID) func() ([]change, error)
 				t.ID = known[t.ID]
 			}
 			if s.there(t.ID) {
-				return nil, td.Errorf(td.Conflict, "add %q: the task %s exists already", t.Title, t.ID)
+				return nil, td.Errorf(td.Conflict, "add %q: the task %s exists already", t.Title, t.ID.Handle())
 			}
 			err := s.fitting(&t)
 			if err == nil {
@@ -219,7 +219,7 @@ func (s *Store) mayHold(id td.TaskID) error {
 }
 
 func (s *Store) unknown(id td.TaskID) error {
-	return td.Errorf(td.NotFound, "no task %s in the graph of %s", id, s.root).WithHint("taskdaemon task list")
+	return td.Errorf(td.NotFound, "no task %s in the graph of %s", id.Handle(), s.root).WithHint("taskdaemon task list")
 }
 
 // name is what people call a task.
@@ -227,7 +227,16 @@ func (s *Store) name(id td.TaskID) string {
 	if h := s.heads[id]; h != nil {
 		return h.handle
 	}
-	return td.Handle(td.TaskHandle, string(id), td.HandleLength)
+	return id.Handle()
+}
+
+// names are those of several, with a word between them.
+func (s *Store) names(ids []td.TaskID, between string) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = s.name(id)
+	}
+	return strings.Join(words, between)
 }
 
 // circular turns an error that names ids into one for people. One task may be new.

@@ -221,9 +221,9 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 			}
 			switch st, _ := s.graph.Standing(id); st.Obstacle {
 			case workgraph.InCycle:
-				h.Problems = append(h.Problems, Problem{id, head.handle, "it waits for itself: " + workgraph.Circle(st.By).String()})
+				h.Problems = append(h.Problems, Problem{id, head.handle, "it waits for itself: " + s.names(st.By, " → ")})
 			case workgraph.Unknown:
-				h.Problems = append(h.Problems, Problem{id, head.handle, fmt.Sprintf("it waits for %v, which is not in the graph", st.By)})
+				h.Problems = append(h.Problems, Problem{id, head.handle, fmt.Sprintf("it waits for %s, which is not in the graph", s.names(st.By, ", "))})
 			}
 		}
 		h.Problems = append(h.Problems, s.misplaced()...)

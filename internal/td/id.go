@@ -2,6 +2,7 @@ package td
 
 import (
 	"crypto/sha256"
+	"log/slog"
 	"strings"
 
 	"github.com/google/uuid"
@@ -9,6 +10,17 @@ import (
 
 // TaskID names a task: a UUIDv7 in its text form.
 type TaskID string
+
+// Handle is the short name by which people know the task. Where another one has it, the task has a longer one, which ends with it.
+func (id TaskID) Handle() string {
+	if id == DaemonStream {
+		return "the daemon's own records"
+	}
+	return Handle(TaskHandle, string(id), HandleLength)
+}
+
+// LogValue is what logs say of the task.
+func (id TaskID) LogValue() slog.Value { return slog.StringValue(id.Handle()) }
 
 // RunID names one execution of a task.
 type RunID string

@@ -18,7 +18,7 @@ func (s *Store) Claim(ctx context.Context, id td.TaskID, h td.Holder) (td.Claim,
 	defer leave()
 	t, err := s.task(id)
 	if err != nil {
-		return td.Claim{}, fmt.Errorf("claim %s: %w", id, err)
+		return td.Claim{}, fmt.Errorf("claim %s: %w", id.Handle(), err)
 	}
 	now := time.Now()
 	if t.claim.held && !rule.Free(t.claim.holder, h, t.claim.deadline, now, s.alive) {
@@ -71,7 +71,7 @@ func (s *Store) HolderOf(ctx context.Context, id td.TaskID) (c td.Claim, ok bool
 	defer leave()
 	t, err := s.task(id)
 	if err != nil {
-		return td.Claim{}, false, fmt.Errorf("find the holder of %s: %w", id, err)
+		return td.Claim{}, false, fmt.Errorf("find the holder of %s: %w", id.Handle(), err)
 	}
 	if !t.claim.held || rule.Free(t.claim.holder, td.Holder{}, t.claim.deadline, time.Now(), s.alive) {
 		return td.Claim{}, false, nil

@@ -22,7 +22,7 @@ func (s *Store) Post(ctx context.Context, id td.TaskID, cmd td.Command) error {
 	defer leave()
 	t, err := s.task(id)
 	if err != nil {
-		return fmt.Errorf("post to %s: %w", id, err)
+		return fmt.Errorf("post to %s: %w", id.Handle(), err)
 	}
 	if !slices.ContainsFunc(t.inbox, func(c *command) bool { return c.Key == cmd.Key }) {
 		t.inbox = append(t.inbox, &command{Command: cmd})
@@ -54,7 +54,7 @@ func (s *Store) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
 	defer leave()
 	t, err := s.fenced(c)
 	if err != nil {
-		return nil, fmt.Errorf("take the commands of %s: %w", c.Task, err)
+		return nil, fmt.Errorf("take the commands of %s: %w", c.Task.Handle(), err)
 	}
 	var out []td.Command
 	for _, cmd := range t.inbox {

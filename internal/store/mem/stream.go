@@ -28,7 +28,7 @@ func (s *Store) Create(ctx context.Context, spec td.Spec, key string) (td.Task, 
 		return s.tasks[id].Task, nil
 	}
 	if s.tasks[spec.ID] != nil {
-		return td.Task{}, td.Errorf(td.Conflict, "the task %s exists already", spec.ID)
+		return td.Task{}, td.Errorf(td.Conflict, "the task %s exists already", spec.ID.Handle())
 	}
 	created := first.Body.(td.Created).Spec
 	if created.Handle, err = rule.FreeHandle(created, func(h string) (bool, error) { return s.handles[h], nil }); err != nil {
@@ -88,7 +88,7 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	defer leave()
 	t, err := s.fenced(c)
 	if err != nil {
-		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), err)
 	}
 	if t.Head != after {
 		if t.repeated(c.Epoch, after, prepared) {
@@ -98,7 +98,7 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	}
 	folded := t.Task
 	if err := rule.Fold(&folded, s.last, prepared); err != nil {
-		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), err)
 	}
 	for _, ev := range prepared {
 		waits := func(cmd *command) bool { return cmd.Key == ev.Takes && cmd.consumed == 0 }
@@ -108,11 +108,11 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 	}
 	others := func([]string) (td.Locks, error) { return s.locks(), nil }
 	if err := rule.Grant(&t.Task, &folded, prepared, others); err != nil {
-		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), err)
 	}
 	account := rule.AccountOf(t.Reserved, prepared)
 	if err := account.Fits(s.balance); err != nil {
-		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), err)
 	}
 	s.tallies.Add(t.InFlight, prepared)
 	t.lease(&folded, prepared)
@@ -147,7 +147,7 @@ func (s *Store) Read(ctx context.Context, id td.TaskID, after uint64) iter.Seq2[
 		for {
 			evs, err := s.readStream(ctx, id, after)
 			if err != nil {
-				yield(td.Event{}, fmt.Errorf("read %s: %w", id, err))
+				yield(td.Event{}, fmt.Errorf("read %s: %w", id.Handle(), err))
 				return
 			}
 			if len(evs) == 0 {

@@ -252,7 +252,7 @@ func (m *Mirror) Flush(ctx context.Context, task td.TaskID) (string, error) {
 	}
 	tip, err := repo.Tip(ctx, branch)
 	if err == nil && tip == "" {
-		err = td.Errorf(td.NotFound, "there is no conversation of task %s", task)
+		err = td.Errorf(td.NotFound, "there is no conversation of task %s", task.Handle())
 	}
 	return tip, err
 }

@@ -8,12 +8,12 @@ import (
 
 // Fenced is the error of a holder that lost its claim.
 func Fenced(c td.Claim, epoch uint64) error {
-	return td.Errorf(td.Fenced, "the claim on %s was lost: it had epoch %d, the task is at %d", c.Task, c.Epoch, epoch)
+	return td.Errorf(td.Fenced, "the claim on %s was lost: it had epoch %d, the task is at %d", c.Task.Handle(), c.Epoch, epoch)
 }
 
 // HeadMoved is the error of an append after a head that is no longer the newest event.
 func HeadMoved(task td.TaskID, after, head uint64) error {
-	return td.Errorf(td.Conflict, "append to %s after %d: its newest event is %d", task, after, head)
+	return td.Errorf(td.Conflict, "append to %s after %d: its newest event is %d", task.Handle(), after, head)
 }
 
 // Taken is the error of a claim that a live holder has.
@@ -23,12 +23,12 @@ func Taken(t td.Task, h td.Holder) error {
 
 // NoTask is the error for a task that is not there.
 func NoTask(id td.TaskID) error {
-	return td.Errorf(td.NotFound, "there is no task %s", id).WithHint("taskdaemon task list")
+	return td.Errorf(td.NotFound, "there is no task %s", id.Handle()).WithHint("taskdaemon task list")
 }
 
 // NoCommand is the error of an event that takes a command which is not waiting.
 func NoCommand(task td.TaskID, key string) error {
-	return td.Errorf(td.Conflict, "append to %s: no command %q waits in its inbox", task, key)
+	return td.Errorf(td.Conflict, "append to %s: no command %q waits in its inbox", task.Handle(), key)
 }
 
 // Closed is the error of every call after Close.

@@ -19,7 +19,7 @@ import (
 // Prepare checks and encodes the events of one append.
 func Prepare(task td.TaskID, evs []td.Event) ([]td.Record, error) {
 	if len(evs) == 0 {
-		return nil, td.Errorf(td.Invalid, "append to %s: no events", task)
+		return nil, td.Errorf(td.Invalid, "append to %s: no events", task.Handle())
 	}
 	out := make([]td.Record, len(evs))
 	for i, ev := range evs {
@@ -29,14 +29,14 @@ func Prepare(task td.TaskID, evs []td.Event) ([]td.Record, error) {
 		}
 		switch body.(type) {
 		case nil:
-			return nil, td.Errorf(td.Invalid, "append to %s: event %d has no body", task, i)
+			return nil, td.Errorf(td.Invalid, "append to %s: event %d has no body", task.Handle(), i)
 		case td.Unreadable, td.Trimmed:
-			return nil, td.Errorf(td.Invalid, "append to %s: event %d stands for a record, it is none", task, i)
+			return nil, td.Errorf(td.Invalid, "append to %s: event %d stands for a record, it is none", task.Handle(), i)
 		case td.Created:
-			return nil, td.Errorf(td.Conflict, "append to %s: it exists already", task)
+			return nil, td.Errorf(td.Conflict, "append to %s: it exists already", task.Handle())
 		}
 		if ev.Task != "" && ev.Task != task {
-			return nil, td.Errorf(td.Invalid, "append to %s: event %d belongs to %s", task, i, ev.Task)
+			return nil, td.Errorf(td.Invalid, "append to %s: event %d belongs to %s", task.Handle(), i, ev.Task.Handle())
 		}
 		p, err := prepare(task, ev)
 		if err != nil {
@@ -53,7 +53,7 @@ func prepare(task td.TaskID, ev td.Event) (td.Record, error) {
 	}
 	sealed, err := td.Seal(ev.Body)
 	if err != nil {
-		return td.Record{}, fmt.Errorf("append to %s: %w", task, err)
+		return td.Record{}, fmt.Errorf("append to %s: %w", task.Handle(), err)
 	}
 	ev.Task, ev.At, ev.Cursor, ev.Seq, ev.Body = task, Instant(ev.At), 0, 0, sealed.Body
 	return td.Record{Event: ev, Raw: sealed.Raw()}, nil
@@ -88,7 +88,7 @@ func FreeHandle(spec td.Spec, taken func(handle string) (bool, error)) (string, 
 		}
 		handle = td.Handle(td.TaskHandle, string(spec.ID), n) // past the longest this is the whole id
 		if n > td.MaxHandleLength+1 {
-			return "", td.Errorf(td.Conflict, "create task %s: every handle it could have is taken", spec.ID)
+			return "", td.Errorf(td.Conflict, "create task %s: every handle it could have is taken", spec.ID.Handle())
 		}
 	}
 }
@@ -172,18 +172,18 @@ func FromNanos(n int64) time.Time {
 // PrepareCommand checks a command and returns it as a later read gives it, with its encoding.
 func PrepareCommand(task td.TaskID, cmd td.Command) (td.Command, []byte, error) {
 	if cmd.Key == "" {
-		return cmd, nil, td.Errorf(td.Invalid, "post to %s: the command has no key", task)
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: the command has no key", task.Handle())
 	}
 	raw, err := json.Marshal(cmd)
 	if err != nil {
-		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task, err)
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task.Handle(), err)
 	}
 	if len(raw) > MaxInline {
-		return cmd, nil, td.Errorf(td.Invalid, "post to %s: the command is larger than %d MiB", task, MaxInline>>20)
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: the command is larger than %d MiB", task.Handle(), MaxInline>>20)
 	}
 	var out td.Command
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task, err)
+		return cmd, nil, td.Errorf(td.Invalid, "post to %s: %w", task.Handle(), err)
 	}
 	return out, raw, nil
 }

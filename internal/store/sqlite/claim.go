@@ -16,7 +16,7 @@ import (
 func (s *Store) Claim(ctx context.Context, task td.TaskID, h td.Holder) (td.Claim, error) {
 	holder, err := json.Marshal(h)
 	if err != nil {
-		return td.Claim{}, td.Errorf(td.Invalid, "claim %s: %w", task, err)
+		return td.Claim{}, td.Errorf(td.Invalid, "claim %s: %w", task.Handle(), err)
 	}
 	var out td.Claim
 	err = s.w.do(ctx, func(t *tx) error {
@@ -42,7 +42,7 @@ func (s *Store) Claim(ctx context.Context, task td.TaskID, h td.Holder) (td.Clai
 		return nil
 	})
 	if err != nil {
-		return td.Claim{}, fmt.Errorf("claim %s: %w", task, err)
+		return td.Claim{}, fmt.Errorf("claim %s: %w", task.Handle(), err)
 	}
 	return out, nil
 }
@@ -125,7 +125,7 @@ func (s *Store) Release(ctx context.Context, c td.Claim) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("release %s: %w", c.Task, err)
+		return fmt.Errorf("release %s: %w", c.Task.Handle(), err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (s *Store) HolderOf(ctx context.Context, id td.TaskID) (c td.Claim, ok bool
 		return err
 	})
 	if err != nil {
-		return td.Claim{}, false, fmt.Errorf("find the holder of %s: %w", id, s.classify(err))
+		return td.Claim{}, false, fmt.Errorf("find the holder of %s: %w", id.Handle(), s.classify(err))
 	}
 	if !e.held || rule.Free(e.holder, td.Holder{}, s.deadline(e), time.Now(), s.alive) {
 		return td.Claim{}, false, nil

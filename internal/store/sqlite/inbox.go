@@ -29,7 +29,7 @@ func (s *Store) Post(ctx context.Context, task td.TaskID, cmd td.Command) error 
 		return t.exec("INSERT INTO inbox (task, key, command) VALUES (?, ?, ?)", e.n, cmd.Key, raw)
 	})
 	if err != nil {
-		return fmt.Errorf("post to %s: %w", task, err)
+		return fmt.Errorf("post to %s: %w", task.Handle(), err)
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (s *Store) Posted(ctx context.Context, task td.TaskID, key string) (cmd td.
 		return err
 	})
 	if err != nil {
-		return td.Command{}, false, fmt.Errorf("look for a command of %s: %w", task, s.classify(err))
+		return td.Command{}, false, fmt.Errorf("look for a command of %s: %w", task.Handle(), s.classify(err))
 	}
 	return cmd, ok, nil
 }
@@ -74,7 +74,7 @@ func (s *Store) Take(ctx context.Context, c td.Claim) ([]td.Command, error) {
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("take the commands of %s: %w", c.Task, s.classify(err))
+		return nil, fmt.Errorf("take the commands of %s: %w", c.Task.Handle(), s.classify(err))
 	}
 	return out, nil
 }

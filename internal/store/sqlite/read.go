@@ -163,7 +163,7 @@ func (s *Store) Read(ctx context.Context, task td.TaskID, after uint64) iter.Seq
 			}
 		}
 		if err != nil {
-			yield(td.Event{}, fmt.Errorf("read %s: %w", task, s.classify(err)))
+			yield(td.Event{}, fmt.Errorf("read %s: %w", task.Handle(), s.classify(err)))
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (t *tx) create(first td.Record, key string) (td.Task, error) {
 		if err != nil {
 			return td.Task{}, err
 		}
-		return td.Task{}, td.Errorf(td.Conflict, "the task %s exists already", spec.ID)
+		return td.Task{}, td.Errorf(td.Conflict, "the task %s exists already", spec.ID.Handle())
 	}
 	handle, err := rule.FreeHandle(spec, func(h string) (bool, error) {
 		n, err := t.c.number("SELECT count(*) FROM tasks WHERE handle = ?", h)
@@ -147,12 +147,12 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 		if raw := prepared[i].Raw; len(raw) > blobOver {
 			h, release, err := s.blobs.put(raw)
 			if err != nil {
-				return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, s.classify(err))
+				return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), s.classify(err))
 			}
 			defer release()
 			where.blob = h[:]
 		} else if where.packed, err = pack(raw); err != nil {
-			return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+			return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), err)
 		}
 		if where.blob == nil && where.packed == nil {
 			continue
@@ -173,7 +173,7 @@ func (s *Store) Append(ctx context.Context, c td.Claim, after uint64, evs ...td.
 		return err
 	})
 	if err != nil {
-		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task, err)
+		return td.Task{}, fmt.Errorf("append to %s: %w", c.Task.Handle(), err)
 	}
 	return *out, nil
 }

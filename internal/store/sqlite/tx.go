@@ -101,7 +101,7 @@ func loadEntry(c *conn, id td.TaskID) (e entry, ok bool, err error) {
 		e.held = r.ColumnType(4) != sqlite3.NULL
 		if e.held {
 			if err := json.Unmarshal(r.ColumnRawText(4), &e.holder); err != nil {
-				return td.Errorf(td.Corrupt, "the claim on %s cannot be read: %w", id, err)
+				return td.Errorf(td.Corrupt, "the claim on %s cannot be read: %w", id.Handle(), err)
 			}
 		}
 		e.expires = r.ColumnInt64(5)
@@ -111,7 +111,7 @@ func loadEntry(c *conn, id td.TaskID) (e entry, ok bool, err error) {
 		return err
 	}, selectEntry, string(id))
 	if td.IsKind(err, td.Corrupt) {
-		return e, ok, fmt.Errorf("task %s: %w", id, err)
+		return e, ok, fmt.Errorf("task %s: %w", id.Handle(), err)
 	}
 	return e, ok, err
 }

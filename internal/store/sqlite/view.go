@@ -28,7 +28,7 @@ func (s *Store) Task(ctx context.Context, id td.TaskID) (td.Task, error) {
 		return err
 	})
 	if err != nil {
-		return td.Task{}, fmt.Errorf("read task %s: %w", id, s.classify(err))
+		return td.Task{}, fmt.Errorf("read task %s: %w", id.Handle(), s.classify(err))
 	}
 	return t, nil
 }
