@@ -68,6 +68,7 @@ type PlanTask struct {
 	Done      bool        `json:"done,omitempty" doc:"It is completed already."`
 	Held      string      `json:"held,omitempty" doc:"Why it is paused until a person resets it; empty: it is not."`
 	Source    string      `json:"source,omitempty" doc:"What names it wherever it comes from: the same source is the same task in every clone."`
+	Local     bool        `json:"local,omitempty" doc:"The source names it among those of one project: the same one of another project is another task."`
 }
 
 // Planned is a task of a graph, and where it stands.

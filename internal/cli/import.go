@@ -32,7 +32,7 @@ func newImportCmd(a *app) *cobra.Command {
 		Long: `Put what a file plans into the project's graph, all of it or nothing. What was imported before is not added again.
 
 markdown: "- [ ] item" is a task, "- [x] item" a completed one; items that are indented below another, and all that is below
-a heading, are part of it; text below an item is what to do.
+a heading, are part of it; text below an item is what to do. Who imports the same list in another clone gets the same tasks.
 
 beads: a file like .beads/issues.jsonl. Closed issues are completed, deleted ones left out, and those that are neither open
 nor closed (in progress, blocked, deferred) are paused until "task reset"; blocks and parent-child are kept as they are, all
@@ -147,7 +147,7 @@ func (o importOptions) tasks(plan planfile.Plan) []api.PlanTask {
 	out := make([]api.PlanTask, len(plan.Items))
 	for i, it := range plan.Items {
 		out[i] = api.PlanTask{
-			Key: it.Key, Source: it.Source, Held: it.Held, Title: it.Title, Text: it.Text, Parent: o.parent, Blockers: refs(it.Blockers), Related: refs(it.Related),
+			Key: it.Key, Source: it.Source, Local: it.Local, Held: it.Held, Title: it.Title, Text: it.Text, Parent: o.parent, Blockers: refs(it.Blockers), Related: refs(it.Related),
 			Labels: it.Labels, Priority: it.Priority, Done: it.Done,
 		}
 		if it.Parent >= 0 {

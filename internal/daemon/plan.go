@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/store/rule"
@@ -37,9 +38,16 @@ func (d *Daemon) planIn(ctx context.Context, s *graph.Store, in api.Plan) (_ []a
 		return nil, td.Errorf(td.Invalid, "%d tasks: a call adds between one and %d", len(in.Tasks), maxPlan)
 	}
 	refs := &refs{s: s}
+	project := ""
 	for _, t := range in.Tasks {
 		id := td.NewTaskID()
 		if t.Source != "" {
+			if t.Local && project == "" {
+				project = sharedName(ctx, s.Root())
+			}
+			if t.Local {
+				t.Source = project + "\n" + t.Source
+			}
 			id = td.PlannedIDFor(t.Source)
 		}
 		refs.fresh = append(refs.fresh, id)
@@ -67,6 +75,15 @@ func (d *Daemon) planIn(ctx context.Context, s *graph.Store, in api.Plan) (_ []a
 	}
 	d.vouch(ctx, s.Root(), in.By, validators...)
 	return d.planned(ctx, s, ids)
+}
+
+// sharedName names a project the same in all clones of its repository: by the commit that it began with. One that has none is
+// named by its folder.
+func sharedName(ctx context.Context, root string) string {
+	if first, err := git.FirstCommit(ctx, root); err == nil && first != "" {
+		return first
+	}
+	return root
 }
 
 // refs finds out which tasks people mean, those that are being added among them.

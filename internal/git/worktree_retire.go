@@ -240,6 +240,24 @@ func (w Worktree) Stands(ctx context.Context, other string) (Standing, error) {
 	return s, err
 }
 
+// FirstCommit is the commit that the history of a checkout began with, or empty when it has none: all clones have the same. Of several
+// beginnings it is the one whose name comes first.
+func FirstCommit(ctx context.Context, dir string) (string, error) {
+	head, err := resolve(ctx, dir, "HEAD")
+	if err != nil || head == "" {
+		return "", err
+	}
+	out, err := run(ctx, call{dir: dir, args: []string{"rev-list", "--max-parents=0", head}})
+	if err != nil {
+		return "", err
+	}
+	roots := strings.Fields(string(out))
+	if len(roots) == 0 {
+		return "", nil
+	}
+	return slices.Min(roots), nil
+}
+
 // Between counts the commits that only the first of two commits leads to, and those that only the second does.
 func Between(ctx context.Context, repo, first, second string) (onlyFirst, onlySecond int, err error) {
 	out, err := line(ctx, call{dir: repo, args: []string{"rev-list", "--left-right", "--count", first + "..." + second}})

@@ -142,6 +142,8 @@ func (r *checklist) finish() (Plan, error) {
 			it.Parent = at[it.Parent]
 		}
 		it.Title, it.Text = titled(it.Title, dedent(r.texts[i]))
+		// Of what many projects have in their lists nothing tells it apart but the project.
+		it.Source, it.Local = strings.Join([]string{"markdown", r.where, it.Key}, "\n"), true
 		it.Key = "markdown:" + r.where + ":" + it.Key
 		at[i] = len(p.Items)
 		p.Items = append(p.Items, it)

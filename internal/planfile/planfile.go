@@ -19,6 +19,7 @@ type Item struct {
 	Line     int // where it begins in the file
 	Key      string
 	Source   string // what names it wherever it is imported; empty: nothing does
+	Local    bool   // the source names it among those of one project
 	Title    string
 	Text     string
 	Parent   int // -1: none

@@ -60,6 +60,8 @@ func tallyList(t *testing.T, s *Store) []td.Tally {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(out, func(a, b td.Tally) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Took, b.Took)) })
+	slices.SortFunc(out, func(a, b td.Tally) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Took, b.Took))
+	})
 	return out
 }
