@@ -53,6 +53,7 @@ func (r *runner) loop(ctx context.Context) error {
 			r.begun = run.Iterations
 			r.app.notePeer(r.svc)
 			r.sayAttached(": it is shown")
+			r.app.sayLater(run)
 		}
 		r.in.Run, r.in.Key = "", ""
 		if run.Open() {

@@ -50,8 +50,16 @@ func runStart(ctx context.Context, o runOptions) error {
 	}
 	a.printStarted(run)
 	(&runner{runOptions: o, run: run}).sayAttached(" already")
+	a.sayLater(run)
 	a.say("next: %s", a.typeable("taskdaemon status, or "+strings.TrimSpace("taskdaemon run "+o.in.Target)+" to see it"))
 	return nil
+}
+
+// sayLater says why a run that is ordered has not started all that it could.
+func (a *app) sayLater(run api.Run) {
+	if run.Later != "" {
+		a.say("%s", a.talk.warn("run "+run.Run+" is ordered and starts later: "+plainLine(run.Later, 300))+a.typeable("; to take it back: taskdaemon run stop "+run.Run))
+	}
 }
 
 // printStarted says what a run began with, and what has to wait.

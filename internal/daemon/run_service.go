@@ -68,7 +68,9 @@ func (r *runs) begin(ctx context.Context, s *graph.Store, scope td.TaskID, in ap
 	}
 	out, err := r.step(ctx, g)
 	if err != nil {
-		return api.Run{}, fmt.Errorf("start the run %s: %w", g.Run, err)
+		// The order stands, and is carried out as soon as that can be: who is told that the run failed would start another.
+		r.o.Log.Warn("the first step of a run could not be taken; it is tried again", "run", g.Run, "err", err)
+		out.GraphRun, out.Later = g, err.Error()
 	}
 	out.Attached, out.Cursor = attached, from
 	return out, nil

@@ -218,3 +218,38 @@ func TestNoGit(t *testing.T) {
 	s.noMirror = true
 	s.d.stop()
 }
+
+// TestOrderedRunGoesOn: a run whose order was recorded is not refused because its first step found the disk full. It is said that it
+// starts later, and it does.
+func TestOrderedRunGoesOn(t *testing.T) {
+	s := graphed(t, "")
+	s.smallDisk()
+	s.start(nil)
+	added, err := s.person.svc.Plan(s.ctx, api.Plan{Dir: s.path("work"), Tasks: []api.PlanTask{{Title: "long", Text: strings.Repeat("long ", 150_000)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fill()
+	const room = 256 << 10 // for the order, and not for the task
+	info, err := os.Stat(s.path("state/filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(s.path("state/filler"), info.Size()-room); err != nil {
+		t.Fatal(err)
+	}
+	run, err := s.startRun(oneStep, true)
+	if err != nil || run.Later == "" || !run.Open() || len(run.Started) > 0 {
+		t.Fatalf("a run on a full disk: %+v, %v", run, err)
+	}
+	if err := os.Remove(s.path("state/filler")); err != nil {
+		t.Fatal(err)
+	}
+	s.untilPlanned(added[0].ID, td.Completed)
+	again, err := s.person.svc.Runs(s.ctx, api.RunQuery{Dir: s.path("work")})
+	if err != nil || len(again) != 1 || again[0].Run != run.Run {
+		t.Errorf("there are the runs %+v, %v", again, err)
+	}
+	s.wantMarks("one")
+	s.d.stop()
+}
