@@ -26,6 +26,9 @@ func (d *Daemon) Fork(ctx context.Context, ref string, in api.Fork) (td.Task, er
 	if err != nil {
 		return td.Task{}, err
 	}
+	if _, err := d.whole(ctx, source); err != nil {
+		return td.Task{}, fmt.Errorf("fork %s: %w", source.Handle, err)
+	}
 	s, err := stepMeant(source, steps, in.At)
 	if err != nil {
 		return td.Task{}, err

@@ -18,6 +18,35 @@ func trimmed(t td.Task, events []td.Event) int {
 	return max(0, n) // more may have come since the task was read
 }
 
+// records are those of a task, from the git mirror where retention has let them go, and how many are in neither place.
+func (d *Daemon) records(ctx context.Context, t td.Task) (events []td.Event, gone int, err error) {
+	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
+		if err != nil {
+			return nil, 0, err
+		}
+		events = append(events, ev)
+	}
+	if gone = trimmed(t, events); gone > 0 {
+		kept, err := d.mirrored(ctx, t)
+		if err != nil {
+			d.o.Log.Warn("read a conversation from its git mirror", "task", t.Handle, "err", err)
+		}
+		events = fill(events, kept)
+		gone = trimmed(t, events)
+	}
+	return events, gone, nil
+}
+
+// whole are all records of a task, or an error that says that some are nowhere any more.
+func (d *Daemon) whole(ctx context.Context, t td.Task) ([]td.Event, error) {
+	events, gone, err := d.records(ctx, t)
+	if err == nil && gone > 0 {
+		err = td.Errorf(td.NotFound, "records of %s that retention let go could not be read from the git mirror", t.Handle).
+			WithHint("taskdaemon doctor")
+	}
+	return events, err
+}
+
 // mirrored are the records of a task that its git mirror has.
 func (d *Daemon) mirrored(ctx context.Context, t td.Task) ([]td.Event, error) {
 	r, err := mirror.OpenReader(ctx, d.repo())

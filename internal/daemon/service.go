@@ -381,19 +381,8 @@ func (d *Daemon) History(ctx context.Context, ref string) (api.History, error) {
 		return api.History{}, err
 	}
 	h := api.History{Task: t}
-	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
-		if err != nil {
-			return api.History{}, err
-		}
-		h.Events = append(h.Events, ev)
-	}
-	if h.Gone = trimmed(t, h.Events); h.Gone > 0 {
-		kept, err := d.mirrored(ctx, t)
-		if err != nil {
-			d.o.Log.Warn("read a conversation from its git mirror", "task", t.Handle, "err", err)
-		}
-		h.Events = fill(h.Events, kept)
-		h.Gone = trimmed(t, h.Events)
+	if h.Events, h.Gone, err = d.records(ctx, t); err != nil {
+		return api.History{}, err
 	}
 	h.Messages, h.Ended = transcript.Of(h.Events).Shown()
 	return h, nil

@@ -26,12 +26,9 @@ func (d *Daemon) stepsOf(ctx context.Context, ref string) (td.Task, []transcript
 	if err != nil {
 		return td.Task{}, nil, nil, err
 	}
-	var events []td.Event
-	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
-		if err != nil {
-			return td.Task{}, nil, nil, err
-		}
-		events = append(events, ev)
+	events, _, err := d.records(ctx, t)
+	if err != nil {
+		return td.Task{}, nil, nil, err
 	}
 	return t, transcript.Steps(events), events, nil
 }

@@ -25,6 +25,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 	}
 	return engine.New(engine.Options{
 		Journal:       d.journal,
+		Records:       d.whole,
 		Model:         d.model,
 		Tools:         tool.NewRegistry(builtin.Tools(builtin.Options{JobLimit: c.Timeouts.BackgroundJob, Knowledge: d.shelf, Web: d.web, Loops: loops{d}})...),
 		Spool:         d.spool,

@@ -44,6 +44,8 @@ var (
 // Options are what an Engine works with.
 type Options struct {
 	Journal store.Journal
+	// Records are all records of a task, those among them that retention has let go: NotFound when they are nowhere any more.
+	Records func(context.Context, td.Task) ([]td.Event, error)
 	Model   llm.Model
 	Tools   *tool.Registry
 	Spool   tool.Spool

@@ -14,21 +14,15 @@ func (r *run) forkOf(ctx context.Context, t td.Task) ([]td.Body, error) {
 	if t.Fork == nil {
 		return nil, nil
 	}
-	var events []td.Event
-	for ev, err := range r.Journal.Read(ctx, t.Fork.Task, 0) {
-		if err != nil {
-			return nil, fmt.Errorf("read the conversation that is forked: %w", err)
-		}
-		if _, gone := ev.Body.(td.Trimmed); gone && ev.Seq <= t.Fork.Seq {
-			return nil, td.Errorf(td.NotFound, "the conversation that is forked is not in the journal any more")
-		}
-		events = append(events, ev)
-	}
-	from := transcript.At(events, t.Fork.Seq)
 	source, err := r.Journal.Task(ctx, t.Fork.Task)
 	if err != nil {
 		return nil, fmt.Errorf("find the task that is forked: %w", err)
 	}
+	events, err := r.Records(ctx, source)
+	if err != nil {
+		return nil, fmt.Errorf("read the conversation that is forked: %w", err)
+	}
+	from := transcript.At(events, t.Fork.Seq)
 	words := fmt.Sprintf("[taskdaemon] You go on from here in another folder: %s. It holds what %s held at this point; what is in that one now is not yours to touch. "+
 		"Use the new folder for every path from now on, and read a file again before you change it.", t.Dir, source.Dir)
 	bodies := []td.Body{
