@@ -22,7 +22,7 @@ const (
 	worktreeBare = 20
 )
 
-// codebase is a repository of so many files, most of them small.
+// codebase is a repository of so many files, most of them small, and the one that a workspace has, too.
 func codebase(b *testing.B, files int) string {
 	b.Helper()
 	dir := b.TempDir()
@@ -36,6 +36,9 @@ func codebase(b *testing.B, files int) string {
 		if err := os.WriteFile(file, bytes.Repeat(line, 20+int(r.ExpFloat64()*150)), 0o600); err != nil {
 			b.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, smallFile), []byte(smallText), 0o600); err != nil {
+		b.Fatal(err)
 	}
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "first"}, {"gc", "-q"}} {
 		gitAlone(b, dir, args...)
