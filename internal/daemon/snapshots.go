@@ -47,12 +47,15 @@ type album struct {
 }
 
 // Take writes down what the workspace holds.
-func (a *album) Take(ctx context.Context, step td.StepKey) (td.Snapshotted, error) {
+func (a *album) Take(ctx context.Context, step td.StepKey, unseen bool) (td.Snapshotted, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, td.Errorf(td.Timeout, "the snapshot took longer than %s", snapshotLimit))
 	defer cancel()
-	tree, err := a.steps.Take(ctx, fmt.Sprintf("%s %s: %s", a.task.Handle, step, a.task.Title))
+	tree, err := a.steps.Take(ctx, fmt.Sprintf("%s %s: %s", a.task.Handle, step, a.task.Title), unseen)
 	return td.Snapshotted{Step: step, Tree: tree.Hash, Commit: tree.Commit, Base: tree.Base, LeftOut: tree.LeftOut}, err
 }
+
+// Close lets go of what is watched.
+func (a *album) Close() { a.steps.Close() }
 
 // Restore makes the workspace hold a tree.
 func (a *album) Restore(ctx context.Context, tree string) error {

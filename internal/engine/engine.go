@@ -215,6 +215,12 @@ func (e *Engine) open(ctx context.Context, held *coord.Held, ctl *scheduler.Cont
 	return r, r.untold(ctx)
 }
 
+// end waits for what the run has begun beside its steps, and lets go of what it holds.
+func (r *run) end() {
+	r.cleaning.Wait()
+	r.shots.close()
+}
+
 // Attend carries out the commands of a task that is not running, takes a running one from a holder that
 // let it fall, and looks whether a blocked one may go on.
 func (e *Engine) Attend(ctx context.Context, held *coord.Held) (*td.Task, error) {
@@ -222,7 +228,7 @@ func (e *Engine) Attend(ctx context.Context, held *coord.Held) (*td.Task, error)
 	if err != nil {
 		return nil, err
 	}
-	defer r.cleaning.Wait()
+	defer r.end()
 	if r.log.Look().Status.State == td.Running {
 		err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
 			return td.Recover(t, "taken up again", at)
@@ -298,7 +304,7 @@ func (e *Engine) Run(ctx context.Context, held *coord.Held, ctl *scheduler.Contr
 	if err != nil {
 		return nil, err
 	}
-	defer r.cleaning.Wait()
+	defer r.end()
 	err = r.work(ctx)
 	return r.left(), err
 }
@@ -343,7 +349,7 @@ func (e *Engine) Crashed(ctx context.Context, held *coord.Held, panicked string)
 	if err != nil {
 		return nil, err
 	}
-	defer r.cleaning.Wait()
+	defer r.end()
 	if r.log.Look().Status.State != td.Running {
 		return r.left(), fmt.Errorf("panic outside a run: %s", panicked)
 	}

@@ -365,7 +365,7 @@ const validatorLimit = 30 * time.Minute
 func (r *run) beforeValidator(ctx context.Context, key td.StepKey) string {
 	task := r.log.Task()
 	if album := r.keeps(ctx); task.Worktree != nil && album != nil && r.shots.taking == nil {
-		if _, err := album.Take(ctx, key); err != nil {
+		if _, err := album.Take(ctx, key, true); err != nil {
 			r.Log.Warn("take snapshot", "task", task.Handle, "err", err)
 		}
 	}

@@ -84,7 +84,7 @@ func (r *run) restore(ctx context.Context, key td.StepKey, to td.Rewind) (before
 		if err := r.reap(ctx, "the task is rewound"); err != nil {
 			return before, "", err
 		}
-		now, err := album.Take(ctx, key)
+		now, err := album.Take(ctx, key, true)
 		if err != nil {
 			return before, fmt.Sprintf("what the workspace holds cannot be kept: %v", err), context.Cause(ctx)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
 
@@ -17,13 +18,16 @@ var (
 
 // Album keeps what the workspace of one task held, step by step. It is for one goroutine at a time.
 type Album interface {
-	// Take writes down what the workspace holds, under the name of a step.
-	Take(ctx context.Context, step td.StepKey) (td.Snapshotted, error)
+	// Take writes down what the workspace holds, under the name of a step. unseen says that something may have written
+	// since the last that the kernel does not tell of.
+	Take(ctx context.Context, step td.StepKey, unseen bool) (td.Snapshotted, error)
 	// Restore makes the workspace hold a tree, after writing down what it holds. Conflict when something is in the way,
 	// and then nothing was changed. It may be done again.
 	Restore(ctx context.Context, tree string) error
 	// Changed says what differs between two trees, one file a line.
 	Changed(ctx context.Context, from, to string) ([]string, error)
+	// Close lets go of what it holds in memory. It may be used again afterwards.
+	Close()
 }
 
 // Albums opens the album of a task. It is nil, without an error, where none is kept: the workspace is not under git,
@@ -43,6 +47,13 @@ type snapshots struct {
 type snapshot struct {
 	td.Snapshotted
 	err error
+}
+
+// close lets go of what the album holds.
+func (s *snapshots) close() {
+	if s.album != nil {
+		s.album.Close()
+	}
 }
 
 // keeps gives the album of the task, or nil.
@@ -66,14 +77,21 @@ func (r *run) snapStart(ctx context.Context) {
 	switch {
 	case t.Touching():
 	case t.Unsnapped() != "" && !r.shots.remade:
-		r.snap(ctx, t.Unsnapped())
+		r.snap(ctx, t.Unsnapped(), true)
 	default:
-		r.snap(ctx, t.StartKey())
+		r.snap(ctx, t.StartKey(), true)
 	}
 }
 
+// unseen reports whether a step may have written to the workspace in ways that the kernel does not tell of: by way of a hard link to a place outside of it, which a command can make unless
+// it is confined, or through mapped memory, until the process that has it ends. held is what confined the command, if it was one.
+func (r *run) unseen(effect td.Effect, held *sandbox.Profile) bool {
+	confined := effect == td.Keyed || held != nil && held.Files != sandbox.Full
+	return !confined || len(r.log.Task().Jobs) > 0
+}
+
 // snap begins to take a snapshot.
-func (r *run) snap(ctx context.Context, step td.StepKey) {
+func (r *run) snap(ctx context.Context, step td.StepKey, unseen bool) {
 	album := r.keeps(ctx)
 	if album == nil || r.shots.taking != nil {
 		return
@@ -83,7 +101,7 @@ func (r *run) snap(ctx context.Context, step td.StepKey) {
 	r.shots.taking = taking
 	ctx = r.ctx // not the step's, which ends before this does
 	r.cleaning.Go(func() {
-		shot, err := album.Take(ctx, step)
+		shot, err := album.Take(ctx, step, unseen)
 		fpSnapshotTaken.Hit()
 		taking <- snapshot{shot, err}
 	})
@@ -140,7 +158,7 @@ func (r *run) changedSince(ctx context.Context) string {
 	if album == nil || last == nil || r.shots.taking != nil {
 		return ""
 	}
-	now, err := album.Take(ctx, last.Step)
+	now, err := album.Take(ctx, last.Step, true)
 	var changed []string
 	if err == nil {
 		changed, err = album.Changed(ctx, last.Tree, now.Tree)

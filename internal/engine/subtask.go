@@ -102,7 +102,7 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 	err = r.log.Stage(td.StepEnded{Outcome: td.Outcome{Key: c.Key, Via: td.Ran, Tool: &res}})
 	fpChildEnded.Hit()
 	if err == nil {
-		r.snap(ctx, c.Key)
+		r.snap(ctx, c.Key, true)
 	}
 	return err
 }

@@ -229,7 +229,11 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		}
 		d.Rule, d.Confined = rule, policy.Unconfined
 	}
-	env.Sandbox = func() *sandbox.Profile { return r.heldTo(d.Confined) }
+	var held *sandbox.Profile // of the command, if the call is one
+	env.Sandbox = func() *sandbox.Profile {
+		held = r.heldTo(d.Confined)
+		return held
+	}
 	if !d.Looks {
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: d.Rule})
 	}
@@ -268,7 +272,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		return r.refuse(ctx, c, why)
 	}
 	if err == nil && call.Effect != td.Pure {
-		r.snap(ctx, c.Key)
+		r.snap(ctx, c.Key, r.unseen(call.Effect, held))
 	}
 	return err
 }
@@ -323,7 +327,7 @@ func (r *run) settle(ctx context.Context, c *transcript.Call, t tool.Tool) (agai
 		})
 	}
 	if settled && prior.Effect != td.Pure {
-		r.snap(ctx, c.Key)
+		r.snap(ctx, c.Key, true)
 	}
 	return err == nil && !settled, err
 }
@@ -352,7 +356,7 @@ func (r *run) settled(ctx context.Context, c *transcript.Call, content string, i
 	}})
 	if err == nil {
 		r.clean(c.Key, c.Intent.Attempt)
-		r.snap(ctx, c.Key)
+		r.snap(ctx, c.Key, true)
 	}
 	return err
 }

@@ -319,7 +319,7 @@ func (r *run) rebase(ctx context.Context) error {
 				w.Trunk, out.Tool.Content, td.RebaseAgent, td.RebaseRetry, td.RebaseSkip),
 		})
 	}
-	r.snap(ctx, r.log.Transcript().StartKey())
+	r.snap(ctx, r.log.Transcript().StartKey(), true)
 	if r.log.Transcript().Context == nil {
 		return nil // no model has seen the files as they were
 	}

@@ -186,9 +186,9 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 		if err != nil {
 			return
 		}
-		one, _ := s.Take(ctx, "one")
+		one, _ := s.Take(ctx, "one", false)
 		write(t, dir+"/main.go", "package main // two\n")
-		two, _ := s.Take(ctx, "two")
+		two, _ := s.Take(ctx, "two", false)
 		_, _ = Differences(ctx, dir, one.Hash, two.Hash)
 		_, _ = s.Restore(ctx, one.Hash, "back")
 		_, _ = StepRefs(ctx, dir)

@@ -50,16 +50,20 @@ type Tree struct {
 // that differs from the one before becomes a commit of refs/taskdaemon/steps/<name>, whose parents are the one before
 // it and HEAD, so that all of them stay and no commit that was made meanwhile is lost.
 //
-// It has an index of its own that lasts, so that only files that changed are read. It is for one goroutine at a time.
+// It has an index of its own that lasts, so that only files that changed are read, and where the kernel tells what changed only those are looked at: see watch. It is for one
+// goroutine at a time, and must be closed.
 type Steps struct {
-	top    string
-	common string
-	own    string // the folder of this checkout in the repository
-	ref    string
-	index  string
-	last   Tree
-	onto   []string // the parents of its commit
-	heads  string   // what HEAD was read from when last was taken
+	top     string
+	common  string
+	own     string // the folder of this checkout in the repository
+	ref     string
+	index   string
+	last    Tree
+	onto    []string // the parents of its commit
+	heads   string   // what HEAD was read from when last was taken
+	watch   *watch   // nil: everything is compared
+	calm    bool     // the last look at everything found nothing new
+	unheard bool     // the checkout cannot be watched
 }
 
 // OpenSteps looks at the checkout around dir. The index is kept in the folder indexes, which is for this task alone
@@ -132,18 +136,20 @@ func ownIndex(folder, users string) (string, error) {
 
 const indexName = "index-%09d"
 
-// Take writes down what the checkout holds. When that is what it held the last time, it is the same Tree.
-func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
+// Take writes down what the checkout holds. When that is what it held the last time, it is the same Tree. unseen says that something may have written since then that a watch does
+// not hear of: then everything is compared.
+func (s *Steps) Take(ctx context.Context, message string, unseen bool) (Tree, error) {
 	env := s.env()
-	changed, leftOut, err := s.update(ctx, env)
+	changed, err := s.look(ctx, env, unseen)
 	if err != nil {
+		s.Close() // what was heard is not in the index
 		return Tree{}, err
 	}
-	s.last.LeftOut = leftOut
 	heads := s.headsNow()
 	if !changed && s.heads != "" && heads == s.heads {
 		return s.last, nil
 	}
+	s.heads = "" // until the tree is written what the index holds is in none
 	fpStepsTree.Hit()
 	tree, err := line(ctx, call{dir: s.top, keep: true, bulk: true, env: env, args: []string{"write-tree"}})
 	if err != nil {
@@ -153,7 +159,7 @@ func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
 	if err != nil {
 		return Tree{}, err
 	}
-	next := Tree{Hash: tree, Base: head, Commit: s.last.Commit, LeftOut: leftOut}
+	next := Tree{Hash: tree, Base: head, Commit: s.last.Commit, LeftOut: s.last.LeftOut}
 	if tree != s.last.Hash || head != "" && !slices.Contains(s.onto, head) {
 		if next.Commit, err = s.commit(ctx, tree, head, message); err != nil {
 			return Tree{}, err
@@ -166,12 +172,39 @@ func (s *Steps) Take(ctx context.Context, message string) (Tree, error) {
 // env are the variables for a git that works on our index.
 func (s *Steps) env() []string { return []string{"GIT_INDEX_FILE=" + s.index} }
 
-// update brings the index up to what the checkout holds, and reports whether that changed it, and what is too large for it.
-func (s *Steps) update(ctx context.Context, env []string) (changed bool, leftOut []string, err error) {
+// look brings the index up to what the checkout holds, and reports whether that changed it.
+func (s *Steps) look(ctx context.Context, env []string, unseen bool) (changed bool, err error) {
+	heard, ok := s.heard(ctx)
+	if ok && !unseen {
+		return s.lookAt(ctx, env, heard)
+	}
+	if s.watch != nil || s.calm && !s.unheard {
+		s.attend(ctx) // while much changes, folders come and go, and watching them costs more than it saves
+	}
+	changed, s.last.LeftOut, err = s.update(ctx, env, "--others", "--modified", "--deleted")
+	s.calm = !changed
+	return changed, err
+}
+
+// lookAt is look for files that are known to be all that may have changed.
+func (s *Steps) lookAt(ctx context.Context, env, names []string) (changed bool, err error) {
+	if len(names) == 0 {
+		return false, nil
+	}
+	what := []string{"--cached", "--others", "--"}
+	for _, name := range names {
+		what = append(what, ":(top,literal)"+name)
+	}
+	changed, leftOut, err := s.update(ctx, env, what...)
+	others := slices.DeleteFunc(s.last.LeftOut, func(n string) bool { return slices.Contains(names, n) })
+	s.last.LeftOut = append(others, leftOut[:min(len(leftOut), maxLeftOut-len(others))]...)
+	return changed, err
+}
+
+// update brings the index up to those files that git lists, and reports whether that changed it, and what is too large for it.
+func (s *Steps) update(ctx context.Context, env []string, list ...string) (changed bool, leftOut []string, err error) {
 	set := []string{"core.safecrlf=false"}
-	out, err := run(ctx, call{dir: s.top, set: set, env: env, args: []string{
-		"ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
-	}})
+	out, err := run(ctx, call{dir: s.top, set: set, env: env, args: append([]string{"ls-files", "-z", "--exclude-standard"}, list...)})
 	if err != nil {
 		return false, nil, err
 	}
@@ -182,7 +215,7 @@ func (s *Steps) update(ctx context.Context, env []string) (changed bool, leftOut
 	for try := 0; err == nil && len(names) > 0; try++ {
 		_, err = run(ctx, call{
 			dir: s.top, keep: true, bulk: true, set: set, env: env, stdin: strings.NewReader(strings.Join(names, "\x00") + "\x00"),
-			args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"},
+			args: []string{"update-index", "-z", "--add", "--remove", "--replace", "--ignore-skip-worktree-entries", "--stdin"},
 		})
 		if err == nil {
 			return true, leftOut, nil

@@ -24,7 +24,7 @@ var (
 // held is taken first, so that nothing is lost; from is that. Conflict when something is in the way that no snapshot
 // has, and then nothing was changed. It can be done again after a crash.
 func (s *Steps) Restore(ctx context.Context, tree, message string) (from Tree, err error) {
-	if from, err = s.Take(ctx, message); err != nil {
+	if from, err = s.Take(ctx, message, true); err != nil {
 		return Tree{}, err
 	}
 	if from.Hash == tree {
@@ -61,7 +61,7 @@ func (s *Steps) Restore(ctx context.Context, tree, message string) (from Tree, e
 	}
 	fpRestored.Hit()
 	s.heads = "" // the index went along with the files, so that it tells nothing
-	now, err := s.Take(ctx, message)
+	now, err := s.Take(ctx, message, true)
 	if err != nil || now.Hash == tree {
 		return from, err
 	}

@@ -24,7 +24,7 @@ func openSteps(t testing.TB, dir, indexes string) *Steps {
 
 func take(t testing.TB, s *Steps) Tree {
 	t.Helper()
-	got, err := s.Take(t.Context(), "a step")
+	got, err := s.Take(t.Context(), "a step", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestStepsLeaveRepositoriesWithoutACommitOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if runs := strings.Count(string(raw), "\n"); runs > 8 {
+			if runs := strings.Count(string(raw), "\n"); runs > 9 {
 				t.Errorf("git was run %d times", runs)
 			}
 			if whole, err := TreeHash(t.Context(), dir); err != nil || whole != got.Hash {
@@ -225,7 +225,7 @@ func TestStepsRestoreFolderBehindALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openSteps(t, dir, t.TempDir())
-	one, err := s.Take(t.Context(), "one")
+	one, err := s.Take(t.Context(), "one", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestStepsLeaveLargeFilesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Take(t.Context(), "too much"); !td.IsKind(err, td.Refused) {
+	if _, err := s.Take(t.Context(), "too much", false); !td.IsKind(err, td.Refused) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -323,7 +323,7 @@ func TestStepsGoOnPastALock(t *testing.T) {
 	take(t, s)
 	write(t, s.index+".lock", "")
 	write(t, dir+"/new", "1")
-	if _, err := s.Take(t.Context(), "x"); !td.IsKind(err, td.Locked) {
+	if _, err := s.Take(t.Context(), "x", false); !td.IsKind(err, td.Locked) {
 		t.Errorf("error %v", err)
 	}
 	take(t, openSteps(t, dir, indexes))

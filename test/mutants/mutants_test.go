@@ -385,7 +385,15 @@ var mutants = []mutant{
 	},
 	{
 		"what is allowed because it is held runs free", "internal/engine/tools.go",
-		"env.Sandbox = func() *sandbox.Profile { return r.heldTo(d.Confined) }\n\tif !d.Looks {", "env.Sandbox = func() *sandbox.Profile { return r.heldTo(policy.Unconfined) }\n\tif !d.Looks {", engine,
+		"held = r.heldTo(d.Confined)", "held = r.heldTo(policy.Unconfined)", engine,
+	},
+	{
+		"a snapshot misses what happened in a new folder", "internal/git/steps_watch.go",
+		"|unix.IN_ISDIR) != 0", ") != 0", []string{"./internal/git", "-run", "TestStepsHear"},
+	},
+	{
+		"a snapshot believes a watch that missed something", "internal/git/steps_watch.go",
+		"if mask&unix.IN_Q_OVERFLOW != 0 || length", "if length", []string{"./internal/git", "-run", "TestStepsHear"},
 	},
 	{
 		"a rule about validators is passed over", "internal/engine/validator.go",
