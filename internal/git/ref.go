@@ -3,11 +3,16 @@ package git
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -65,6 +70,26 @@ func ownRef(ref string) bool {
 // Unavailable when the branch is checked out somewhere: the files there would seem to undo what it moves to. Where a task's worktree says so, it has left its own branch, and
 // nothing of it is merged.
 func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error {
+	if mayBeCheckedOut(repo, ref) {
+		if err := notCheckedOut(ctx, repo, ref); err != nil {
+			return err
+		}
+	}
+	if len(others) == 0 {
+		return MoveRef(ctx, repo, ref, to, from)
+	}
+	none := strings.Repeat("0", len(to))
+	var commands []string
+	for _, other := range others {
+		commands = append(commands, "verify "+other+" "+none)
+	}
+	commands = append(commands, "update "+ref+" "+to+" "+cmp.Or(from, none))
+	_, err := run(ctx, call{dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders(commands...))})
+	return err
+}
+
+// notCheckedOut fails if a checkout that is not a task's is on a branch.
+func notCheckedOut(ctx context.Context, repo, ref string) error {
 	out, err := run(ctx, call{dir: repo, args: []string{"worktree", "list", "--porcelain", "-z"}})
 	if err != nil {
 		return err
@@ -78,17 +103,51 @@ func MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...st
 				WithHint("git -C %s switch <another branch>", c.path)
 		}
 	}
-	if len(others) == 0 {
-		return MoveRef(ctx, repo, ref, to, from)
+	return nil
+}
+
+// mayBeCheckedOut reports whether git has to be asked which checkouts are on a branch. They are not on it if the HEAD of each names another one that is no other
+// name of this one.
+func mayBeCheckedOut(repo, ref string) bool {
+	common := siteOf(call{dir: repo}).common
+	if common == "" || isDir(filepath.Join(common, "reftable")) {
+		return true
 	}
-	none := strings.Repeat("0", len(to))
-	var commands []string
-	for _, other := range others {
-		commands = append(commands, "verify "+other+" "+none)
+	heads := []string{filepath.Join(common, "HEAD")}
+	linked, err := os.ReadDir(filepath.Join(common, "worktrees"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true
 	}
-	commands = append(commands, "update "+ref+" "+to+" "+cmp.Or(from, none))
-	_, err = run(ctx, call{dir: repo, keep: true, args: []string{"update-ref", "-m", "taskdaemon", "--stdin"}, stdin: strings.NewReader(orders(commands...))})
-	return err
+	for _, e := range linked {
+		heads = append(heads, filepath.Join(common, "worktrees", e.Name(), "HEAD"))
+	}
+	return slices.ContainsFunc(heads, func(head string) bool {
+		said := plainText(head)
+		on, symbolic := strings.CutPrefix(said, "ref:")
+		on = strings.TrimSpace(on)
+		switch {
+		case !symbolic:
+			return !isHash(said)
+		case on == ref || !strings.HasPrefix(on, "refs/heads/") || !filepath.IsLocal(on):
+			return true
+		}
+		at := filepath.Join(common, on)
+		_, err := os.Lstat(at)
+		return !errors.Is(err, fs.ErrNotExist) && !isHash(plainText(at))
+	})
+}
+
+// plainText is what a short file says that is no link: git takes some links for references.
+func plainText(path string) string {
+	if isLink(path) {
+		return ""
+	}
+	return strings.TrimSpace(gitfile.Text(path))
+}
+
+// isHash reports whether a text is the name of an object.
+func isHash(text string) bool {
+	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // IsAncestor reports whether the commit young has old among its ancestors, or is it.

@@ -21,6 +21,7 @@ type Refs interface {
 	MoveRefUnless(ctx context.Context, repo, ref, to, from string, others ...string) error
 	IsAncestor(ctx context.Context, repo, old, young string) (bool, error)
 	MergeBase(ctx context.Context, repo, a, b string) (string, error)
+	LineageOf(ctx context.Context, repo, base string, commits ...string) (*git.Lineage, error)
 	TrunkOf(ctx context.Context, dir string) (git.Trunk, error)
 	TrunksOf(ctx context.Context, repo, feature string) (map[string]string, error)
 	Refs(ctx context.Context, repo string, prefixes ...string) (map[string]string, error)
@@ -87,6 +88,11 @@ func (Program) MergeBase(ctx context.Context, repo, a, b string) (string, error)
 
 func (Program) IsAncestor(ctx context.Context, repo, old, young string) (bool, error) {
 	return git.IsAncestor(ctx, repo, old, young)
+}
+
+// LineageOf is git.LineageOf.
+func (Program) LineageOf(ctx context.Context, repo, base string, commits ...string) (*git.Lineage, error) {
+	return git.LineageOf(ctx, repo, base, commits...)
 }
 
 func (Program) TrunkOf(ctx context.Context, dir string) (git.Trunk, error) {

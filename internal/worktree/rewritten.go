@@ -36,63 +36,63 @@ func begunRef(handle string) string { return git.BegunRefs + handle }
 
 // renew begins the integration branch anew with the trunk, if the trunk had all of it once and does not any more: a person took that away. Where
 // the branch has work that the trunk never had, a person has to say what becomes of it.
-func (t *Trees) renew(ctx context.Context, w td.Worktree) error {
-	into, trunk, err := t.line(w).Heads(ctx)
+func (t *Trees) renew(ctx context.Context, g Git, w td.Worktree) error {
+	into, trunk, err := line{g, w}.Heads(ctx)
 	if err != nil || into == "" || trunk == "" {
 		return err
 	}
-	had, err := t.Git.RefAt(ctx, w.Repo, sharedRef(w))
+	had, err := g.RefAt(ctx, w.Repo, sharedRef(w))
 	if err != nil {
 		return err
 	}
-	taken, err := t.taken(ctx, w, had, into, trunk)
+	taken, err := taken(ctx, g, w, had, into, trunk)
 	switch {
 	case err != nil:
 		return err
 	case !taken:
-		shared, err := t.Git.MergeBase(ctx, w.Repo, into, trunk)
+		shared, err := g.MergeBase(ctx, w.Repo, into, trunk)
 		if err != nil || shared == "" {
 			return err
 		}
-		return t.set(ctx, w.Repo, sharedRef(w), shared, had)
+		return set(ctx, g, w.Repo, sharedRef(w), shared, had)
 	case into != had:
 		return td.Errorf(td.Unavailable, "%s was rewritten and has %.12s no more, on which %s has work that was never in %s", w.Trunk, had, w.Into, w.Trunk).
 			WithHint("git -C %s rebase --onto %s %.12s %s, or bring it back: git merge %.12s", w.Repo, w.Trunk, had, w.Into, had)
 	}
 	t.Log.Warn("the integration branch is begun anew: the trunk has its work no more", "repo", w.Repo, "branch", w.Into, "was", into, "trunk", trunk)
-	kept, err := t.Git.RefAt(ctx, w.Repo, lostRef(w, into))
+	kept, err := g.RefAt(ctx, w.Repo, lostRef(w, into))
 	if err == nil && kept == "" {
-		err = t.Git.MoveRef(ctx, w.Repo, lostRef(w, into), into, "")
+		err = g.MoveRef(ctx, w.Repo, lostRef(w, into), into, "")
 	}
 	if err != nil {
 		return fmt.Errorf("keep what %s was: %w", w.Into, err)
 	}
-	if err := t.Git.MoveRefUnless(ctx, w.Repo, "refs/heads/"+w.Into, trunk, into); err != nil {
+	if err := g.MoveRefUnless(ctx, w.Repo, "refs/heads/"+w.Into, trunk, into); err != nil {
 		return fmt.Errorf("begin %s anew: %w", w.Into, err)
 	}
-	return t.set(ctx, w.Repo, sharedRef(w), trunk, had)
+	return set(ctx, g, w.Repo, sharedRef(w), trunk, had)
 }
 
 // set moves a ref that only remembers something: if another has moved it, that counts.
-func (t *Trees) set(ctx context.Context, repo, ref, to, from string) error {
+func set(ctx context.Context, g Git, repo, ref, to, from string) error {
 	if to == from {
 		return nil
 	}
-	if err := t.Git.MoveRef(ctx, repo, ref, to, from); err != nil && !td.IsKind(err, td.Conflict) {
+	if err := g.MoveRef(ctx, repo, ref, to, from); err != nil && !td.IsKind(err, td.Conflict) {
 		return err
 	}
 	return nil
 }
 
 // taken reports whether the trunk has lost what it had, and the integration branch still builds on.
-func (t *Trees) taken(ctx context.Context, w td.Worktree, had, into, trunk string) (bool, error) {
+func taken(ctx context.Context, g Git, w td.Worktree, had, into, trunk string) (bool, error) {
 	if had == "" || trunk == "" {
 		return false, nil
 	}
-	if has, err := t.Git.IsAncestor(ctx, w.Repo, had, trunk); err != nil || has {
+	if has, err := g.IsAncestor(ctx, w.Repo, had, trunk); err != nil || has {
 		return false, err
 	}
-	return t.Git.IsAncestor(ctx, w.Repo, had, into)
+	return g.IsAncestor(ctx, w.Repo, had, into)
 }
 
 // begins remembers what a task's own work begins after.
@@ -102,7 +102,7 @@ func (t *Trees) begins(ctx context.Context, w td.Worktree, at string) error {
 	if err != nil || old == at {
 		return err
 	}
-	return t.set(ctx, w.Repo, ref, at, old)
+	return set(ctx, t.Git, w.Repo, ref, at, old)
 }
 
 // Strays are the refs that remember what the work of tasks began after of which the repository has nothing any more, and where they stand: a
@@ -125,16 +125,16 @@ func (t *Trees) Strays(ctx context.Context, repo string, trees []Tree, open []td
 
 // Forget removes a ref that only remembers something, if it still stands there.
 func (t *Trees) Forget(ctx context.Context, repo, ref, at string) error {
-	return t.set(ctx, repo, ref, "", at)
+	return set(ctx, t.Git, repo, ref, "", at)
 }
 
 // begun is the commit that a branch's own work begins after, if that is known and it still does.
-func (t *Trees) begun(ctx context.Context, repo, handle, head string) (string, error) {
-	at, err := t.Git.RefAt(ctx, repo, begunRef(handle))
+func begun(ctx context.Context, g Git, repo, handle, head string) (string, error) {
+	at, err := g.RefAt(ctx, repo, begunRef(handle))
 	if err != nil || at == "" {
 		return "", err
 	}
-	if builds, err := t.Git.IsAncestor(ctx, repo, at, head); err != nil || !builds {
+	if builds, err := g.IsAncestor(ctx, repo, at, head); err != nil || !builds {
 		return "", err // somebody has built it anew
 	}
 	return at, nil
@@ -142,7 +142,7 @@ func (t *Trees) begun(ctx context.Context, repo, handle, head string) (string, e
 
 // foreign is the commit that the task's own work begins after, if base lacks that: what comes before it is not the task's to bring along.
 func (t *Trees) foreign(ctx context.Context, w td.Worktree, head, base string) (string, error) {
-	at, err := t.begun(ctx, w.Repo, filepath.Base(w.Path), head)
+	at, err := begun(ctx, t.Git, w.Repo, filepath.Base(w.Path), head)
 	if err != nil || at == "" {
 		return "", err
 	}
@@ -153,8 +153,8 @@ func (t *Trees) foreign(ctx context.Context, w td.Worktree, head, base string) (
 }
 
 // stands reports whether all that a task's work was begun on is in the integration branch or the trunk: else it was taken from there.
-func (t *Trees) stands(ctx context.Context, w td.Worktree, handle, head, into, trunk string) (bool, error) {
-	at, err := t.begun(ctx, w.Repo, handle, head)
+func stands(ctx context.Context, g Git, w td.Worktree, handle, head, into, trunk string) (bool, error) {
+	at, err := begun(ctx, g, w.Repo, handle, head)
 	if err != nil || at == "" {
 		return err == nil, err
 	}
@@ -163,7 +163,7 @@ func (t *Trees) stands(ctx context.Context, w td.Worktree, handle, head, into, t
 			if branch == "" {
 				continue
 			}
-			if has, err := t.Git.IsAncestor(ctx, w.Repo, commit, branch); err != nil || has {
+			if has, err := g.IsAncestor(ctx, w.Repo, commit, branch); err != nil || has {
 				return has, err
 			}
 		}
@@ -172,7 +172,7 @@ func (t *Trees) stands(ctx context.Context, w td.Worktree, handle, head, into, t
 	if has, err := in(at); err != nil || has {
 		return has, err
 	}
-	past, err := t.Git.Log(ctx, w.Repo, at, 1)
+	past, err := g.Log(ctx, w.Repo, at, 1)
 	if err != nil || len(past) == 0 || past[0].Subject != joinedSubject {
 		return false, err
 	}
@@ -186,16 +186,16 @@ func (t *Trees) stands(ctx context.Context, w td.Worktree, handle, head, into, t
 
 // standing leaves out works that stand on what was taken from the trunk, and says where the trunk is if the task's own does: it is to be brought there
 // first.
-func (t *Trees) standing(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work) (stale string, rest []merge.Work, err error) {
-	into, trunk, err := t.line(w).Heads(ctx)
+func standing(ctx context.Context, g Git, w td.Worktree, own merge.Work, beside []merge.Work) (stale string, rest []merge.Work, err error) {
+	into, trunk, err := line{g, w}.Heads(ctx)
 	if err != nil || trunk == "" {
 		return "", beside, err
 	}
-	if ok, err := t.stands(ctx, w, own.Handle, own.Commit, into, trunk); err != nil || !ok {
+	if ok, err := stands(ctx, g, w, own.Handle, own.Commit, into, trunk); err != nil || !ok {
 		return trunk, nil, err
 	}
 	for _, b := range beside {
-		ok, err := t.stands(ctx, w, b.Handle, b.Commit, into, trunk)
+		ok, err := stands(ctx, g, w, b.Handle, b.Commit, into, trunk)
 		if err != nil {
 			return "", nil, err
 		}

@@ -33,7 +33,7 @@ func (t *Trees) markUnlanded(ctx context.Context, w td.Worktree, handle string) 
 	if err != nil {
 		return err
 	}
-	return t.set(ctx, w.Repo, ref, into, old)
+	return set(ctx, t.Git, w.Repo, ref, into, old)
 }
 
 // Unlanded lists the merged work that the trunks of a repository lack, one entry per integration branch. Records of work that has landed are removed.
@@ -55,7 +55,7 @@ func (t *Trees) Unlanded(ctx context.Context, repo string) ([]td.Unlanded, error
 		if in, err := t.landed(ctx, repo, trunk, at); err != nil {
 			return nil, err
 		} else if in {
-			if err := t.set(ctx, repo, ref, "", at); err != nil {
+			if err := set(ctx, t.Git, repo, ref, "", at); err != nil {
 				return nil, err
 			}
 			continue

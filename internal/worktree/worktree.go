@@ -136,7 +136,7 @@ const joinedSubject = "Merge the trunk"
 
 // base is where a new worktree begins: with what is merged, if that has all of the trunk, else with both.
 func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
-	if err := t.renew(ctx, w); err != nil {
+	if err := t.renew(ctx, t.Git, w); err != nil {
 		return "", err
 	}
 	l := t.line(w)
@@ -248,7 +248,7 @@ func (t *Trees) Rebased(ctx context.Context, w td.Worktree) (bool, error) {
 			return false, err
 		}
 	}
-	return t.stands(ctx, w, filepath.Base(w.Path), head, into, trunk)
+	return stands(ctx, t.Git, w, filepath.Base(w.Path), head, into, trunk)
 }
 
 // Holds reports whether the branch holds a commit.
@@ -277,16 +277,20 @@ func (t *Trees) Resolves(w td.Worktree) bool {
 
 // Merge merges the work of a task, and of others that wait, into the integration branch.
 func (t *Trees) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
-	if err := t.renew(ctx, w); err != nil {
+	g, err := t.glance(ctx, w, own, beside)
+	if err != nil {
 		return merge.Result{}, err
 	}
-	stale, beside, err := t.standing(ctx, w, own, beside)
+	if err := t.renew(ctx, g, w); err != nil {
+		return merge.Result{}, err
+	}
+	stale, beside, err := standing(ctx, g, w, own, beside)
 	if err != nil || stale != "" {
 		return merge.Result{Stale: stale}, err
 	}
-	res, err := merge.Merge(ctx, t.line(w), w.Into, own, beside, check)
+	res, err := merge.Merge(ctx, line{g, w}, w.Into, own, beside, check)
 	if err == nil && res.Commit != "" {
-		if err := t.renew(ctx, w); err != nil { // what it took in of the trunk is remembered; if not now, by the next
+		if err := t.renew(ctx, g, w); err != nil { // what it took in of the trunk is remembered; if not now, by the next
 			t.Log.Warn("remember what is merged", "repo", w.Repo, "err", err)
 		}
 	}
@@ -447,7 +451,7 @@ func (t *Trees) advance(ctx context.Context, w td.Worktree, to, trunk string, be
 	if err != nil {
 		return td.Obstacle{}, false, err
 	}
-	if taken, err := t.taken(ctx, w, had, to, trunk); err != nil {
+	if taken, err := taken(ctx, t.Git, w, had, to, trunk); err != nil {
 		return td.Obstacle{}, false, err
 	} else if taken {
 		return td.Obstacle{Reason: fmt.Sprintf("%s was rewritten; the work is on %s", w.Trunk, w.Into), Hint: mergeByHand(w)}, false, nil
@@ -465,7 +469,7 @@ func (t *Trees) advance(ctx context.Context, w td.Worktree, to, trunk string, be
 	case err != nil:
 		return td.Obstacle{}, false, err
 	}
-	return td.Obstacle{}, false, t.set(ctx, w.Repo, sharedRef(w), to, had)
+	return td.Obstacle{}, false, set(ctx, t.Git, w.Repo, sharedRef(w), to, had)
 }
 
 // line is a repository with the two branches that a task's work goes to.

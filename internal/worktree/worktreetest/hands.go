@@ -83,6 +83,20 @@ func (h Hands) MergeBase(ctx context.Context, _, a, b string) (base string, err 
 	return base, err
 }
 
+func (h Hands) LineageOf(ctx context.Context, _, base string, commits ...string) (of *git.Lineage, err error) {
+	err = h.look(ctx, func() error {
+		parents, has := map[string][]string{}, h.history(base)
+		for id := range h.history(commits...) {
+			if !has[id] {
+				parents[id] = h.commits[id].parents
+			}
+		}
+		of = git.NewLineage(base, commits, parents)
+		return nil
+	})
+	return of, err
+}
+
 func (h Hands) TrunkOf(ctx context.Context, _ string) (t git.Trunk, err error) {
 	err = h.look(ctx, func() error {
 		t = git.Trunk{Root: h.Root, Branch: h.Trunk, Commit: h.refs[heads+h.Trunk]}
