@@ -155,9 +155,11 @@ func (s *Steps) Take(ctx context.Context, message string, unseen bool) (Tree, er
 	if err != nil {
 		return Tree{}, err
 	}
-	head, err := line(ctx, call{dir: s.top, args: []string{"rev-parse", "-q", "--revs-only", "HEAD^{commit}"}})
-	if err != nil {
-		return Tree{}, err
+	head := s.last.Base
+	if head == "" || s.headNow() != head {
+		if head, err = line(ctx, call{dir: s.top, args: []string{"rev-parse", "-q", "--revs-only", "HEAD^{commit}"}}); err != nil {
+			return Tree{}, err
+		}
 	}
 	next := Tree{Hash: tree, Base: head, Commit: s.last.Commit, LeftOut: s.last.LeftOut}
 	if tree != s.last.Hash || head != "" && !slices.Contains(s.onto, head) {
@@ -323,6 +325,18 @@ func (s *Steps) commit(ctx context.Context, tree, head, message string) (string,
 	fpStepsDone.Hit()
 	s.onto = onto
 	return commit, nil
+}
+
+// headNow is the commit that HEAD stands for, if that can be read without git; it may be none that the repository has.
+func (s *Steps) headNow() string {
+	head := plainText(filepath.Join(s.own, "HEAD"))
+	if ref, symbolic := strings.CutPrefix(head, "ref: "); symbolic && filepath.IsLocal(ref) {
+		head = plainText(filepath.Join(s.common, ref))
+	}
+	if !isHash(head) {
+		return ""
+	}
+	return head
 }
 
 // headsNow is what says whether HEAD moved, read without git: the branch, and where it is. A branch that is kept
