@@ -34,6 +34,7 @@ type watch struct {
 	rules   string           // what decided which files count when it began
 	ignored []string         // folders that are not watched
 	whole   time.Time        // when everything was compared last
+	disk    unix.Fsid        // that it is on
 }
 
 // wholeEvery is how long what was heard is relied on before everything is compared again.
@@ -210,6 +211,7 @@ func (s *Steps) heard(ctx context.Context) (names []string, ok bool) {
 	names, ok = ears.listen(s.watch)
 	if rules := s.rules(ctx); !ok || rules == "" || rules != s.watch.rules {
 		s.Close()
+		s.calm = false
 		return nil, false
 	}
 	if time.Since(s.watch.whole) > wholeEvery || slices.ContainsFunc(names, s.elsewhereToo) {
@@ -260,9 +262,10 @@ func (s *Steps) follow(ctx context.Context, w *watch) (err error) {
 		return errNotWatched
 	}
 	var on unix.Statfs_t
-	if err := unix.Fstatfs(int(top.Fd()), &on); err != nil || !slices.Contains(near, on.Type) {
-		return errNotWatched
+	if err := unix.Fstatfs(int(top.Fd()), &on); err != nil {
+		return err
 	}
+	w.disk = on.Fsid
 	for range 3 {
 		w.rules = s.rules(ctx)
 		if err := w.enter(top, ".", 0); err != nil {
@@ -282,6 +285,10 @@ func (s *Steps) follow(ctx context.Context, w *watch) (err error) {
 
 // enter watches a folder and those in it. A folder is watched before it is listed, so that no other comes unheard.
 func (w *watch) enter(dir *beneath.Folder, name string, depth int) error {
+	var on unix.Statfs_t
+	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || on.Fsid != w.disk || !slices.Contains(near, on.Type) {
+		return errNotWatched // something else may be mounted there
+	}
 	if err := ears.add(w, dir, name); err != nil {
 		return err
 	}
@@ -336,9 +343,9 @@ func (s *Steps) ignored(ctx context.Context) (dirs []string, err error) {
 
 // rules tell whether something has changed, outside of the checkout, that decides which files count and what of them: settings, and lists of patterns and attributes.
 func (s *Steps) rules(ctx context.Context) string {
-	at := siteOf(call{dir: s.top})
+	at := site{top: s.top, git: s.own, common: s.common}
 	said, err := configs.of(ctx, at)
-	if at.refuse != nil || at.common == "" || err != nil {
+	if err != nil {
 		return "" // git will say what is wrong
 	}
 	set, lists := said.listed(at)
