@@ -9,8 +9,8 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// glance is git for as long as one merge takes. What the merge has to know of the repository is read at its beginning, all at once, and not asked for again: each question is a git of its own,
-// and takes as long as a merge. Whoever moves a branch meanwhile is found out by the one compare-and-set that moves ours, and then everything is asked for again.
+// glance is git for as long as one merge takes, or one update of the trunk. What that has to know of the repository is read at its beginning, all at once, and not asked for again: each question is a git of
+// its own, and takes as long as a merge. Whoever moves a branch meanwhile is found out by the one compare-and-set that moves it, and then everything is asked for again.
 type glance struct {
 	Git
 	refs  map[string]string // by full name; empty: there is none
@@ -18,12 +18,12 @@ type glance struct {
 	trees map[string]string // of commits that were made since
 }
 
-// glance reads what merging the works will ask for.
-func (t *Trees) glance(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work) (*glance, error) {
-	into, trunk := "refs/heads/"+w.Into, "refs/heads/"+w.Trunk
-	names, commits := []string{into, trunk, sharedRef(w), begunRef(own.Handle)}, []string{own.Commit}
-	for _, b := range beside {
-		names, commits = append(names, begunRef(b.Handle), withdrawnRef(b.Handle, b.Commit)), append(commits, b.Commit)
+// glance reads what is asked about two branches and the works that go to them.
+func (t *Trees) glance(ctx context.Context, w td.Worktree, works ...merge.Work) (*glance, error) {
+	trunk := "refs/heads/" + w.Trunk
+	names, commits := []string{"refs/heads/" + w.Into, trunk, sharedRef(w)}, []string{}
+	for _, work := range works {
+		names, commits = append(names, begunRef(work.Handle), withdrawnRef(work.Handle, work.Commit)), append(commits, work.Commit)
 	}
 	at, err := t.Git.Refs(ctx, w.Repo, names...)
 	if err != nil {

@@ -118,7 +118,7 @@ func (t *Trees) landAgreed(ctx context.Context, w td.Worktree, to, trunk string,
 	}
 	if onward {
 		// One that moved meanwhile has new commits, too.
-		if in, again, err := t.advance(ctx, w, to, trunk, before); err != nil || !again {
+		if in, again, err := t.advance(ctx, t.Git, w, to, trunk, before); err != nil || !again {
 			return in, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -277,7 +278,7 @@ func (t *Trees) Resolves(w td.Worktree) bool {
 
 // Merge merges the work of a task, and of others that wait, into the integration branch.
 func (t *Trees) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {
-	g, err := t.glance(ctx, w, own, beside)
+	g, err := t.glance(ctx, w, slices.Concat([]merge.Work{own}, beside)...)
 	if err != nil {
 		return merge.Result{}, err
 	}
@@ -430,7 +431,11 @@ func (t *Trees) land(ctx context.Context, w td.Worktree, works []merge.Work, che
 
 // follow updates a trunk that is an ancestor of the integration branch; again is set if it is not.
 func (t *Trees) follow(ctx context.Context, w td.Worktree, before func() error) (in td.Obstacle, again bool, err error) {
-	into, trunk, err := t.line(w).Heads(ctx)
+	g, err := t.glance(ctx, w)
+	if err != nil {
+		return td.Obstacle{}, false, err
+	}
+	into, trunk, err := line{g, w}.Heads(ctx)
 	switch {
 	case err != nil:
 		return td.Obstacle{}, false, err
@@ -439,25 +444,25 @@ func (t *Trees) follow(ctx context.Context, w td.Worktree, before func() error) 
 	case trunk == "":
 		return td.Obstacle{Reason: "the branch " + w.Trunk + " was deleted; the work is on " + w.Into}, false, nil
 	}
-	if in, err := t.Git.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
+	if in, err := g.IsAncestor(ctx, w.Repo, into, trunk); err != nil || in {
 		return td.Obstacle{}, false, err
 	}
-	return t.advance(ctx, w, into, trunk, before)
+	return t.advance(ctx, g, w, into, trunk, before)
 }
 
 // advance moves the trunk to a commit of the integration branch. before, if set, is called when nothing is in the way any more.
-func (t *Trees) advance(ctx context.Context, w td.Worktree, to, trunk string, before func() error) (in td.Obstacle, again bool, err error) {
-	had, err := t.Git.RefAt(ctx, w.Repo, sharedRef(w))
+func (t *Trees) advance(ctx context.Context, g Git, w td.Worktree, to, trunk string, before func() error) (in td.Obstacle, again bool, err error) {
+	had, err := g.RefAt(ctx, w.Repo, sharedRef(w))
 	if err != nil {
 		return td.Obstacle{}, false, err
 	}
-	if taken, err := taken(ctx, t.Git, w, had, to, trunk); err != nil {
+	if taken, err := taken(ctx, g, w, had, to, trunk); err != nil {
 		return td.Obstacle{}, false, err
 	} else if taken {
 		return td.Obstacle{Reason: fmt.Sprintf("%s was rewritten; the work is on %s", w.Trunk, w.Into), Hint: mergeByHand(w)}, false, nil
 	}
 	defer t.hold(w.Repo + "\x00" + w.Trunk)() // a concurrent one would take this for one that a crash cut off
-	switch err = t.Git.FastForward(ctx, w.Repo, w.Trunk, to, before); {
+	switch err = g.FastForward(ctx, w.Repo, w.Trunk, to, before); {
 	case td.IsKind(err, td.Refused):
 		hint := td.HintOf(err)
 		if hint == "" {
@@ -469,7 +474,7 @@ func (t *Trees) advance(ctx context.Context, w td.Worktree, to, trunk string, be
 	case err != nil:
 		return td.Obstacle{}, false, err
 	}
-	return td.Obstacle{}, false, set(ctx, t.Git, w.Repo, sharedRef(w), to, had)
+	return td.Obstacle{}, false, set(ctx, g, w.Repo, sharedRef(w), to, had)
 }
 
 // line is a repository with the two branches that a task's work goes to.
