@@ -149,6 +149,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"RefAt":       func(ctx context.Context, _ *testing.T, dir string) { _, _ = RefAt(ctx, dir, "HEAD") },
 	"IsAncestor":  func(ctx context.Context, _ *testing.T, dir string) { _, _ = IsAncestor(ctx, dir, "main", "side") },
 	"MergeBase":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = MergeBase(ctx, dir, "main", "side") },
+	"LineageOf":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = LineageOf(ctx, dir, "main", "side") },
 	"MergeTree":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = MergeTree(ctx, dir, "main", "side") },
 	"Between":     func(ctx context.Context, _ *testing.T, dir string) { _, _, _ = Between(ctx, dir, "main", "side") },
 	"RootOf":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = RootOf(ctx, dir) },
@@ -186,7 +187,11 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 		if err != nil {
 			return
 		}
-		one, _ := s.Take(ctx, "one", false)
+		defer s.Close()
+		var one Tree
+		for range 3 { // until it is watched
+			one, _ = s.Take(ctx, "one", false)
+		}
 		write(t, dir+"/main.go", "package main // two\n")
 		two, _ := s.Take(ctx, "two", false)
 		_, _ = Differences(ctx, dir, one.Hash, two.Hash)
