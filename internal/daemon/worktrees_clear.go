@@ -94,7 +94,11 @@ func (c *clearing) follow(ctx context.Context, from uint64) {
 			}
 			return
 		}
-		if m, is := ev.Body.(td.Moved); is && m.Status.State.Terminal() {
+		m, is := ev.Body.(td.Moved)
+		if !is || !m.Status.State.Terminal() {
+			continue
+		}
+		if t, err := c.journal.Task(ctx, ev.Task); m.Status.State == td.Completed || err == nil && c.clears(t) {
 			c.add(ev.Task)
 		}
 	}
