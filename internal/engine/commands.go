@@ -114,6 +114,11 @@ func (r *run) reapSteps(ctx context.Context, why string) error {
 		if err := r.kill(ctx, tool.SpoolName(t.ID, step)); err != nil {
 			return err
 		}
+		if s.Kind == td.FollowStep { // the work is in the integration branch, and nobody else will say that the trunk lacks it
+			if err := r.Worktrees.NotFollowed(ctx, *t.Worktree, t.Handle); err != nil {
+				return err
+			}
+		}
 		out := td.Outcome{Key: s.Key, Via: td.Ran}
 		if s.Kind == td.HookStep {
 			raw, err := r.reapHook(s)

@@ -47,6 +47,8 @@ func (o *oneTrunk) Checkout(context.Context, td.Worktree, string, string) (strin
 }
 func (o *oneTrunk) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
+func (t *oneTrunk) NotFollowed(context.Context, td.Worktree, string) error { return nil }
+
 func (o *oneTrunk) Follow(context.Context, td.Worktree, merge.Work, merge.Check) (td.Obstacle, error) {
 	o.done = append(o.done, "followed")
 	return td.Obstacle{}, nil

@@ -67,6 +67,8 @@ type Worktrees interface {
 	// Follow lets the trunk follow the integration branch, if the person wants that and it can be done without touching what
 	// is theirs; else it says why not. What the trunk has got meanwhile is brought in first, and has to pass the work's checks.
 	Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (td.Obstacle, error)
+	// NotFollowed records that a Follow was broken off for good.
+	NotFollowed(ctx context.Context, w td.Worktree, handle string) error
 }
 
 // keyed does a step that can be found done. One that an earlier life left in flight is looked for first.

@@ -6,6 +6,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -382,10 +383,21 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check
 		return t.leftToPerson(ctx, w)
 	}
 	in, err := t.land(ctx, w, []merge.Work{own}, check, nil)
+	if td.IsKind(err, td.Conflict) || td.IsKind(err, td.Refused) {
+		in, err = td.Obstacle{Reason: err.Error(), Hint: cmp.Or(td.HintOf(err), mergeByHand(w))}, nil
+	}
 	if err == nil && in.Reason != "" {
 		err = t.markUnlanded(ctx, w, own.Handle)
 	}
 	return t.noted(w, in), err
+}
+
+// NotFollowed records that an update of the trunk was broken off for good: whoever looks for what it lacks finds it.
+func (t *Trees) NotFollowed(ctx context.Context, w td.Worktree, handle string) error {
+	if t.Config(w.Repo).Trunk == config.TrunkBranch {
+		return nil
+	}
+	return t.markUnlanded(ctx, w, handle)
 }
 
 // leftToPerson is Follow where a person merges everything.
