@@ -1,10 +1,10 @@
 package sqlite
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +15,10 @@ import (
 // ballast makes a journal whose tasks have ended long ago and said much.
 func ballast(t *testing.T, s *Store, tasks int) {
 	t.Helper()
-	long := strings.Repeat("much was said, ", 2000)
+	long := ""
+	for len(long) < 30_000 {
+		long += rand.Text() // hardly to be packed
+	}
 	for range tasks {
 		at := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
 		task, err := s.Create(t.Context(), td.Spec{ID: td.NewTaskID(), CreatedAt: at}, "")
