@@ -23,7 +23,7 @@ import (
 // before, if set, is called right before anything is changed; its error is returned.
 //
 // Conflict when it cannot be a fast-forward, NotFound when there is no such branch, Refused when the checkout is not clean or in
-// the midst of something.
+// the midst of something, and when objects of the commit's history are missing.
 func FastForward(ctx context.Context, dir, branch, to string, before func() error) error {
 	root, common, err := mainCheckout(ctx, dir)
 	if err != nil {
@@ -56,6 +56,11 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 		return err
 	case !onward:
 		return td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
+	}
+	if err := Whole(ctx, root, to, from); td.IsKind(err, td.Conflict) {
+		return (&td.Error{Kind: td.Refused, Err: err}).WithHint("git -C %s fsck --connectivity-only %.12s", root, to)
+	} else if err != nil {
+		return err
 	}
 	if seat != nil {
 		if err := seat.clean(ctx, from, to); err != nil {

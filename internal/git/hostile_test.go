@@ -144,6 +144,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"Differing": func(ctx context.Context, _ *testing.T, dir string) {
 		_, _, _ = Differing(ctx, dir, "main", "side", "x")
 	},
+	"Whole":       func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
 	"Log":         func(ctx context.Context, _ *testing.T, dir string) { _, _ = Log(ctx, dir, "HEAD", 5) },
 	"Refs":        func(ctx context.Context, _ *testing.T, dir string) { _, _ = Refs(ctx, dir, "refs/heads/") },
 	"RefAt":       func(ctx context.Context, _ *testing.T, dir string) { _, _ = RefAt(ctx, dir, "HEAD") },

@@ -38,6 +38,7 @@ type Commits interface {
 	Changed(ctx context.Context, repo, from, to string) ([]string, error)
 	Differing(ctx context.Context, repo, from, to, name string) (files, repositories []git.Difference, err error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
+	Whole(ctx context.Context, repo, commit string, known ...string) error
 }
 
 // Worktrees are the worktrees of a repository, and what is left of them.
@@ -143,6 +144,11 @@ func (Program) Differing(ctx context.Context, repo, from, to, name string) (file
 
 func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) error {
 	return git.CheckoutCommit(ctx, repo, commit, into)
+}
+
+// Whole is git.Whole.
+func (Program) Whole(ctx context.Context, repo, commit string, known ...string) error {
+	return git.Whole(ctx, repo, commit, known...)
 }
 
 func (Program) At(w git.Worktree) Folder { return w }

@@ -170,10 +170,13 @@ func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
 func (t *Trees) Setup(w td.Worktree) (string, error) { return t.Config(w.Repo).Setup, nil }
 
 // Commit commits everything in the worktree and says where its branch is then. Commits of work in progress at the end of the branch
-// become part of a commit of work that is done.
+// become part of a commit of work that is done. Conflict also when the agent's own commits refer to what the repository does not have.
 func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (string, error) {
 	head, err := t.at(w).Commit(ctx, message)
-	if err != nil || strings.HasPrefix(message, td.InProgress) {
+	if err != nil {
+		return "", err
+	}
+	if err := t.whole(ctx, w, head); err != nil || strings.HasPrefix(message, td.InProgress) {
 		return head, err
 	}
 	log, err := t.Git.Log(ctx, w.Repo, head, mostInProgress)
@@ -200,6 +203,19 @@ func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (stri
 		return "", err
 	}
 	return whole, t.Git.MoveRef(ctx, w.Repo, "refs/heads/"+w.Branch, whole, head) // the files are the same
+}
+
+// whole fails unless all that the branch refers to is in the repository: merged, its history would keep people from pushing and cloning theirs.
+func (t *Trees) whole(ctx context.Context, w td.Worktree, head string) error {
+	err := t.Git.Whole(ctx, w.Repo, head, "refs/heads/"+w.Into, "refs/heads/"+w.Trunk)
+	if !td.IsKind(err, td.Conflict) {
+		return err
+	}
+	begun, rerr := t.Git.RefAt(ctx, w.Repo, begunRef(filepath.Base(w.Path)))
+	if rerr != nil || begun == "" {
+		begun = w.Into
+	}
+	return td.Errorf(td.Conflict, "%w. Make your commits anew: `git reset --soft %.12s && git commit -am '<what you did>'`", err, begun)
 }
 
 // mostInProgress bounds how many commits of work in progress become part of another.

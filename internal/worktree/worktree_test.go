@@ -416,3 +416,32 @@ func hookAt(t *testing.T, path string, mode os.FileMode) {
 		t.Fatal(err)
 	}
 }
+
+// History that lacks an object would keep the person from pushing and cloning their branch, whatever its newest commit holds.
+func TestCommitRefusesHistoryThatLacksObjects(t *testing.T) {
+	t.Parallel()
+	trees, w := project(t, config.Worktree{})
+	ctx := t.Context()
+	if err := trees.Make(ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	mktree := exec.Command("git", "-C", w.Path, "mktree", "--missing")
+	mktree.Stdin = strings.NewReader("100644 blob 1234567890123456789012345678901234567890\tz\n")
+	bad, err := mktree.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := runGit(t, w.Path, "rev-parse", "HEAD")
+	step := runGit(t, w.Path, "commit-tree", strings.TrimSpace(string(bad)), "-p", begin, "-m", "step")
+	runGit(t, w.Path, "update-ref", "HEAD", runGit(t, w.Path, "commit-tree", "HEAD^{tree}", "-p", step, "-m", "step2"))
+	write(t, w.Path+"/n", "n\n")
+	for _, message := range []string{td.InProgress + "x", "do it"} {
+		if _, err := trees.Commit(ctx, w, message); !td.IsKind(err, td.Conflict) || !strings.Contains(err.Error(), "1234567890123456789012345678901234567890") || !strings.Contains(err.Error(), "git reset --soft "+begin[:12]) {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+	runGit(t, w.Path, "reset", "-q", "--soft", begin[:12])
+	if head, err := trees.Commit(ctx, w, "do it"); err != nil || runGit(t, w.Repo, "show", head+":n") != "n" {
+		t.Errorf("%s, %v", head, err)
+	}
+}

@@ -235,6 +235,9 @@ func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
 	return td.Errorf(td.Unavailable, "the model makes no checkouts: tasks of a simulation have no validators")
 }
 
+// Whole: the model loses no objects.
+func (h Hands) Whole(context.Context, string, string, ...string) error { return nil }
+
 func (h Hands) At(w git.Worktree) worktree.Folder { return place{h, w} }
 
 func (h Hands) Worktrees(ctx context.Context, repo string) (all []git.WorktreeInfo, err error) {
