@@ -31,6 +31,8 @@ type place struct {
 // placeSettings hold for all work in a checkout: it has all its files, and other repositories are none of it.
 var placeSettings = []string{
 	"core.sparseCheckout=false", "submodule.recurse=false", "checkout.workers=0", "core.safecrlf=false", "i18n.commitEncoding=UTF-8",
+	"core.checkStat=default", "core.trustctime=true",
+	"index.version=2", "index.sparse=false", "core.splitIndex=false", "core.untrackedCache=false", // as we read it: see entriesOf
 }
 
 // call prepares a git that works on the checkout.

@@ -80,7 +80,11 @@ func OpenSteps(ctx context.Context, dir, name, indexes string) (*Steps, error) {
 		return nil, td.Errorf(td.Invalid, "read the place of %s: git said %q", dir, out)
 	}
 	s := &Steps{top: lines[0], common: lines[1], own: lines[2], ref: StepsPrefix + name}
-	if s.index, err = ownIndex(indexes, lines[3]); err != nil {
+	begin := func(index string) error { return copyIndex(index, lines[3]) }
+	if taskAt(s.top) != "" && !sameFile(s.own, s.common) { // the task writes that one
+		begin = func(index string) error { return seedIndex(ctx, index, s.top, s.common, s.own) }
+	}
+	if s.index, err = ownIndex(indexes, begin); err != nil {
 		return nil, err
 	}
 	return s, s.read(ctx)
@@ -101,9 +105,9 @@ func (s *Steps) read(ctx context.Context) error {
 	return nil
 }
 
-// ownIndex is the index to use from now on: the one of before under a new name, else a copy of the user's. A git that
+// ownIndex is the index to use from now on: the one of before under a new name, else what begin makes. A git that
 // a crash left alive may still write to the old name, and harms nothing there.
-func ownIndex(folder, users string) (string, error) {
+func ownIndex(folder string, begin func(index string) error) (string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", td.Errorf(td.Storage, "make index folder: %w", err)
 	}
@@ -123,7 +127,7 @@ func ownIndex(folder, users string) (string, error) {
 	if before != "" {
 		err = os.Rename(filepath.Join(folder, before), filepath.Join(folder, own))
 	} else {
-		err = copyIndex(filepath.Join(folder, own), users)
+		err = begin(filepath.Join(folder, own))
 	}
 	if err != nil {
 		return "", td.Errorf(td.Storage, "take up index: %w", err)

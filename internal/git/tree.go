@@ -112,6 +112,7 @@ type work struct {
 	common string // the repository's folder, the same for all linked checkouts
 	temp   string
 	env    []string
+	links  []string // repositories that the index names
 }
 
 func openWork(ctx context.Context, dir string) (*work, error) {
@@ -131,12 +132,32 @@ func openWork(ctx context.Context, dir string) (*work, error) {
 	}
 	w := &work{top: lines[0], common: lines[1], temp: temp}
 	index := filepath.Join(temp, "index")
-	if err := copyIndex(index, lines[2]); err != nil {
+	if w.links, err = indexFor(ctx, call{dir: w.top, set: placeSettings}, index, w.top, w.common, lines[2]); err != nil {
 		w.close()
 		return nil, err
 	}
 	w.env = []string{"GIT_INDEX_FILE=" + index}
 	return w, nil
+}
+
+// indexFor makes an index of our own of what a checkout's index says, and returns the repositories that it names. That of a task's worktree is written by the task, and is not
+// believed; any other is a person's.
+func indexFor(ctx context.Context, c call, index, top, common, theirs string) (links []string, err error) {
+	if own := filepath.Dir(theirs); taskAt(top) != "" && !sameFile(own, common) {
+		return freshIndex(ctx, c, index, top, common, own)
+	}
+	if err := copyIndex(index, theirs); err != nil {
+		return nil, err
+	}
+	c.env = append(append([]string{}, c.env...), "GIT_INDEX_FILE="+index)
+	c.args = []string{"ls-files", "-z", "--stage"}
+	out, err := run(ctx, c)
+	for rec := range strings.SplitSeq(string(out), "\x00") {
+		if at, name, ok := strings.Cut(rec, "\t"); ok && strings.HasPrefix(at, modeLink+" ") {
+			links = append(links, name)
+		}
+	}
+	return links, err
 }
 
 func (w *work) close() { _ = os.RemoveAll(w.temp) }
@@ -179,13 +200,13 @@ var unborn = regexp.MustCompile(`error: '(.*?)/?' does not have a commit checked
 
 // writeTree adds everything to our index and writes it as a tree.
 func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
-	set := []string{"core.safecrlf=false"}
+	set := slices.Clone(placeSettings)
 	if !keep {
 		set = append(set, "core.compression=0", "core.fsync=none")
 	}
 	var skip []string
 	for try := 0; ; try++ {
-		err := addAll(ctx, call{dir: w.top, keep: keep, set: set, env: w.env}, skip)
+		err := addAll(ctx, call{dir: w.top, keep: keep, set: set, env: w.env}, w.links, skip)
 		if err == nil {
 			break
 		}
@@ -202,20 +223,10 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
 }
 
-// addAll adds all files of a checkout to an index, but for those at some paths. Into repositories that the index names git would look by itself, and apply their
+// addAll adds all files of a checkout to an index, but for those at some paths. Into repositories that the index names, links, git would look by itself, and apply their
 // filters to their files; of those only the commit is noted.
-func addAll(ctx context.Context, c call, skip []string) error {
-	c.args = []string{"ls-files", "-z", "--stage"}
-	out, err := run(ctx, c)
-	if err != nil {
-		return err
-	}
-	var links []string
-	for rec := range strings.SplitSeq(string(out), "\x00") {
-		if at, name, ok := strings.Cut(rec, "\t"); ok && strings.HasPrefix(at, modeLink+" ") && !slices.Contains(skip, name) {
-			links = append(links, name)
-		}
-	}
+func addAll(ctx context.Context, c call, links, skip []string) error {
+	links = slices.DeleteFunc(slices.Clone(links), func(name string) bool { return slices.Contains(skip, name) })
 	paths := []string{"."}
 	for _, name := range slices.Concat(skip, links) {
 		paths = append(paths, ":(exclude,literal)"+name)
@@ -225,7 +236,7 @@ func addAll(ctx context.Context, c call, skip []string) error {
 		return err
 	}
 	c.args, c.stdin = []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"}, strings.NewReader(strings.Join(links, "\x00")+"\x00")
-	_, err = run(ctx, c)
+	_, err := run(ctx, c)
 	return err
 }
 

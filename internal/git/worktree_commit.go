@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/failpoint"
@@ -44,6 +45,7 @@ func (w Worktree) Commit(ctx context.Context, message string) (commit string, er
 	if err != nil {
 		return "", err
 	}
+	since := time.Now()
 	tree, err := p.stage(ctx, index, head)
 	if err != nil {
 		return "", err
@@ -60,6 +62,9 @@ func (w Worktree) Commit(ctx context.Context, message string) (commit string, er
 		return "", err
 	}
 	fpCommitIndex.Hit()
+	if err := know(index, p.common, p.git, since); err != nil {
+		return "", err
+	}
 	if err := p.placeIndex(index); err != nil {
 		return "", err
 	}
@@ -138,11 +143,12 @@ func (p *place) stage(ctx context.Context, index, head string) (tree string, err
 	if err := clearIndex(index); err != nil {
 		return "", err
 	}
-	if err := copyIndex(index, filepath.Join(p.git, "index")); err != nil {
+	links, err := indexFor(ctx, p.call(true), index, p.top, p.common, filepath.Join(p.git, "index"))
+	if err != nil {
 		return "", err
 	}
 	q := p.with("GIT_INDEX_FILE=" + index)
-	if err := addAll(ctx, q.call(true), nil); err != nil {
+	if err := addAll(ctx, q.call(true), links, nil); err != nil {
 		if m := unborn.FindStringSubmatch(err.Error()); m != nil {
 			return "", p.embedded(m[1])
 		}

@@ -73,7 +73,7 @@ func Tidy(ctx context.Context, repo string) error {
 		if r.admin == "" || !r.gone || r.locked || !strings.HasPrefix(r.branch, runRefs) {
 			continue
 		}
-		if err := os.RemoveAll(r.admin); err != nil {
+		if err := forgetCheckout(common, r.admin); err != nil {
 			return td.Errorf(td.Storage, "forget worktree: %w", err)
 		}
 	}

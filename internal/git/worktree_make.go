@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -154,6 +155,9 @@ func (w Worktree) build(ctx context.Context, common, start string, fill func(con
 	if err := fill(ctx, &place{repo: w.Repo, top: w.draft(), git: admin, common: common, ref: w.ref()}); err != nil {
 		return err
 	}
+	if err := know(filepath.Join(admin, "index"), common, admin, time.Now()); err != nil { // nobody has worked here yet
+		return err
+	}
 	fpWorktreeRename.Hit()
 	if err := os.Rename(w.draft(), w.Path); err != nil {
 		return td.Errorf(td.Storage, "make worktree: %w", err)
@@ -242,7 +246,7 @@ func (w Worktree) clear(ctx context.Context, common string) error {
 			return td.Errorf(td.Conflict, "the branch %s is checked out in %s", w.Branch, r.path).
 				WithHint("git -C %s worktree remove %s", w.Repo, r.path)
 		default:
-			if err := os.RemoveAll(r.admin); err != nil {
+			if err := forgetCheckout(common, r.admin); err != nil {
 				return td.Errorf(td.Storage, "forget worktree: %w", err)
 			}
 		}
@@ -260,7 +264,7 @@ func (w Worktree) unmake(ctx context.Context, common, start string, born bool) e
 		return td.Errorf(td.Storage, "clear half-made worktree: %w", err)
 	}
 	if admin != "" && sameFile(filepath.Dir(admin), filepath.Join(common, "worktrees")) {
-		if err := os.RemoveAll(admin); err != nil {
+		if err := forgetCheckout(common, admin); err != nil {
 			return td.Errorf(td.Storage, "clear half-made worktree: %w", err)
 		}
 	}
