@@ -201,7 +201,7 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 		case len(res.Conflicts) > 0:
 			return toolError(conflictText(w, res)), nil
 		case len(res.Reserved) > 0:
-			return toolError(reservedText(w, task.Dir, res.Reserved)), nil
+			return toolError(barredText(w, task.Dir, res.Reserved)), nil
 		case res.Failed != "":
 			return toolError(fmt.Sprintf("merged into %s, the work does not pass. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
 				w.Into, w.Into, res.Failed)), nil
@@ -247,6 +247,54 @@ func conflictText(w td.Worktree, res merge.Result) string {
 		res.With, strings.Join(res.Conflicts, "\n"), merges)
 }
 
+// barredText says what keeps the work from being merged, and how to put it right.
+func barredText(w td.Worktree, dir string, barred []merge.Reserved) string {
+	by := map[merge.Bar][]string{}
+	var persons []merge.Reserved
+	for _, r := range barred {
+		by[r.Why] = append(by[r.Why], r.Path)
+		if r.Why == merge.Rules || r.Why == merge.Repository {
+			persons = append(persons, r)
+		}
+	}
+	var all []string
+	if len(persons) > 0 {
+		all = append(all, reservedText(w, dir, persons))
+	}
+	undo := func(paths []string) string {
+		words := []string{"git rm -rqf --ignore-unmatch --"}
+		for _, p := range paths {
+			words = append(words, shellWord(p))
+		}
+		return strings.Join(words, " ")
+	}
+	for _, b := range []struct {
+		why  merge.Bar
+		text string
+	}{
+		{merge.Link, "the work has %s, the commit of another repository (a submodule), whose files worktrees would lack. Run `%s`, and call Complete again."},
+		{merge.Closed, "the work has files in %s, which the checkout of the person takes none into: git knows nothing of what is there, or it is taskdaemon's. Run `%s`, and call Complete again."},
+		{merge.Left, "%s is in your folder but not in your commit, so that the validator saw a file that nobody gets. Delete it from your folder, or `git add -f` it, and call Complete again."},
+	} {
+		paths := by[b.why]
+		if len(paths) == 0 {
+			continue
+		}
+		if len(paths) > mostNamed {
+			paths = append(paths[:mostNamed:mostNamed], fmt.Sprintf("and %d more", len(paths)-mostNamed))
+		}
+		args := []any{strings.Join(paths, ", ")}
+		switch b.why {
+		case merge.Link:
+			args = append(args, undo(by[b.why]))
+		case merge.Closed:
+			args = append(args, undo(by[b.why]))
+		}
+		all = append(all, fmt.Sprintf(b.text, args...))
+	}
+	return strings.Join(all, "\n")
+}
+
 // reservedText says how to take back a change of what only a person may change. The file with rules of the workspace itself is sealed and forbidden to
 // agents, so that only the index can have been changed: all of that is set back, and the files are committed as they lie there.
 func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
@@ -262,15 +310,14 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 			restore = "git rm -rqf --ignore-unmatch -- " + shellWord(r.Path)
 		}
 		switch {
-		case r.Repository && r.New:
-			// It is no part of the index any more.
-			repositories, agent = append(repositories, r.Path), append(agent, "rm -rf -- "+shellWord(r.Path))
-		case r.Repository:
-			repositories, agent = append(repositories, r.Path), append(agent, restore)
-		case path.Dir(r.Path) != own:
+		case r.New:
+			agent = append(agent, "rm -rf -- "+shellWord(r.Path)) // it is no part of the index any more
+		case r.Why == merge.Repository || path.Dir(r.Path) != own:
 			agent = append(agent, restore)
-			fallthrough
-		default:
+		}
+		if r.Why == merge.Repository {
+			repositories = append(repositories, r.Path)
+		} else {
 			rules = append(rules, r.Path)
 		}
 		person = append(person, restore)

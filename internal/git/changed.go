@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,21 +34,35 @@ type Difference struct {
 	Added bool // the first commit has no such file
 }
 
-// Differing are the files of one name, in whatever folder, that differ between two commits in content or kind; and the folders of the second one
-// that git would take for repositories, if anything in them differs.
-func Differing(ctx context.Context, repo, from, to, name string) (files, repositories []Difference, err error) {
+// Notable is what differs between two commits and is looked at before work is merged.
+type Notable struct {
+	Files        []Difference // of one name, in whatever folder, in content or kind
+	Repositories []Difference // folders of the second commit that git would take for repositories, if anything in them differs
+	Links        []Difference // commits of other repositories
+	Removed      []string     // files that only the first has
+	all          []difference
+}
+
+// Differing compares two commits. name is that of the files to look for.
+func Differing(ctx context.Context, repo, from, to, name string) (n Notable, err error) {
 	out, err := run(ctx, call{dir: repo, args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", from, to}})
 	if err != nil {
-		return nil, nil, err
+		return Notable{}, err
 	}
-	raw, ok := parseRaw(string(out))
-	if !ok {
-		return nil, nil, td.Errorf(td.Internal, "compare commits: git said %.100q", out)
+	var ok bool
+	if n.all, ok = parseRaw(string(out)); !ok {
+		return Notable{}, td.Errorf(td.Internal, "compare commits: git said %.100q", out)
 	}
 	folders := map[string]bool{}
-	for _, d := range raw {
+	for _, d := range n.all {
 		if slices.Contains(strings.Split(d.path, "/"), name) { // a folder of that name is not what it should be, either
-			files = append(files, Difference{Path: d.path, Added: d.was == none})
+			n.Files = append(n.Files, Difference{Path: d.path, Added: d.was == none})
+		}
+		switch {
+		case d.is.mode == modeLink:
+			n.Links = append(n.Links, Difference{Path: d.path, Added: d.was == none})
+		case d.is == none:
+			n.Removed = append(n.Removed, d.path)
 		}
 		for dir := path.Dir(d.path); !folders[dir]; dir = path.Dir(dir) {
 			folders[dir] = true
@@ -56,17 +71,45 @@ func Differing(ctx context.Context, repo, from, to, name string) (files, reposit
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(folders)), foldersAtOnce) {
 		found, err := repositoriesIn(ctx, repo, to, some)
 		if err != nil {
-			return nil, nil, err
+			return Notable{}, err
 		}
 		for _, dir := range found {
 			was, err := run(ctx, call{dir: repo, args: []string{"ls-tree", "-z", "--full-tree", "--name-only", from, "--", ":(top,literal)" + dir}})
 			if err != nil {
-				return nil, nil, err
+				return Notable{}, err
 			}
-			repositories = append(repositories, Difference{Path: dir, Added: len(was) == 0 && dir != "."})
+			n.Repositories = append(n.Repositories, Difference{Path: dir, Added: len(was) == 0 && dir != "."})
 		}
 	}
-	return files, repositories, nil
+	return n, nil
+}
+
+// Closed are the folders into which files come by what differs from the commit from, and that no checkout takes files into: see FastForward. They are looked for where the branch
+// is checked out. repo is the top of the main checkout.
+func Closed(ctx context.Context, repo, branch, from string, n Notable) ([]string, error) {
+	for _, d := range n.all {
+		if d.is == none {
+			continue
+		}
+		if top := closedTop(d.path); top != "" {
+			return []string{top}, nil
+		}
+	}
+	common, err := sharedBy(repo)
+	if err != nil {
+		return nil, err
+	}
+	ref := "refs/heads/" + branch
+	seat := &place{repo: repo, top: repo, git: common, common: common, ref: ref}
+	if textOf(filepath.Join(common, "HEAD")) != "ref: "+ref {
+		switch seat, err = seatOf(ctx, repo, common, ref); {
+		case td.IsKind(err, td.Refused), err == nil && seat == nil:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	return seat.foreign(ctx, from, n.all)
 }
 
 // foldersAtOnce is of how many folders git is asked in one call: the arguments of one have a limit.

@@ -44,15 +44,15 @@ func TestDiffering(t *testing.T) {
 		user(t, dir, "read-tree", from)
 		user(t, dir, "update-ref", "HEAD", from)
 		to := commit(tc.files...)
-		if _, found, err := Differing(t.Context(), filepath.Join(dir), from, to, "rules"); err != nil || !reflect.DeepEqual(found, tc.want) {
+		if found, err := Differing(t.Context(), filepath.Join(dir), from, to, "rules"); err != nil || !reflect.DeepEqual(found.Repositories, tc.want) {
 			t.Errorf("%q: %+v, %v", tc.files, found, err)
 		}
 	}
 	user(t, dir, "read-tree", from)
 	user(t, dir, "update-ref", "HEAD", from)
 	to := commit("x/rules", "y/rules", "z/rules/deep/er")
-	files, _, err := Differing(t.Context(), dir, from, to, "rules")
-	if want := []Difference{{Path: "x/rules"}, {Path: "y/rules", Added: true}, {Path: "z/rules/deep/er", Added: true}}; err != nil || !reflect.DeepEqual(files, want) {
-		t.Errorf("%+v, %v", files, err)
+	n, err := Differing(t.Context(), dir, from, to, "rules")
+	if want := []Difference{{Path: "x/rules"}, {Path: "y/rules", Added: true}, {Path: "z/rules/deep/er", Added: true}}; err != nil || !reflect.DeepEqual(n.Files, want) {
+		t.Errorf("%+v, %v", n.Files, err)
 	}
 }

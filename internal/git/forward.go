@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -199,20 +200,29 @@ func (p *place) free(ctx context.Context, from, to string) error {
 // foreign are the folders of the checkout that files would come into though they hold nothing that git knows, but something else: repositories, environments and caches of a
 // person's, worktrees of tasks. What comes there would be run, or be taken, as a part of those.
 func (p *place) foreign(ctx context.Context, from string, differ []difference) ([]string, error) {
-	there := map[string]bool{} // folders that files come into, and whether they are in the checkout
+	known := map[string]bool{} // folders that hold something that git knows
+	for _, d := range differ {
+		for at := path.Dir(d.path); d.was != none && !known[at]; at = path.Dir(at) {
+			known[at] = true
+		}
+	}
+	there := map[string]bool{} // others that files come into, and whether they are in the checkout
 	for _, d := range differ {
 		if d.is == none {
 			continue
 		}
-		if top, _, _ := strings.Cut(d.path, "/"); top == graphFolder || top == worktreesFolder {
-			return []string{top}, nil // they are taskdaemon's, and what is in them is no work of a task
+		if top := closedTop(d.path); top != "" {
+			return []string{top}, nil
 		}
 		for i, c := range d.path {
 			if c != '/' {
 				continue
 			}
 			at := d.path[:i]
-			if _, known := there[at]; !known {
+			if known[at] {
+				continue
+			}
+			if _, looked := there[at]; !looked {
 				info, err := os.Lstat(filepath.Join(p.top, filepath.FromSlash(at)))
 				if err != nil && !gone(err) {
 					return nil, td.Errorf(td.Storage, "look at checkout: %w", err)
@@ -256,6 +266,14 @@ func (p *place) foreign(ctx context.Context, from string, differ []difference) (
 		}
 	}
 	return found, nil
+}
+
+// closedTop is the folder of taskdaemon's that a path is in, or empty: what is there is no work of a task.
+func closedTop(name string) string {
+	if top, _, _ := strings.Cut(name, "/"); top == graphFolder || top == worktreesFolder {
+		return top
+	}
+	return ""
 }
 
 // holdsFiles reports whether there is anything but folders in a folder.

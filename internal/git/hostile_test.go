@@ -142,7 +142,8 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"TreeOf":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = TreeOf(ctx, dir, "HEAD") },
 	"Changed":  func(ctx context.Context, _ *testing.T, dir string) { _, _ = Changed(ctx, dir, "main", "side") },
 	"Differing": func(ctx context.Context, _ *testing.T, dir string) {
-		_, _, _ = Differing(ctx, dir, "main", "side", "x")
+		n, _ := Differing(ctx, dir, "main", "side", "x")
+		_, _ = Closed(ctx, dir, "main", "main", n)
 	},
 	"Whole":       func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
 	"Log":         func(ctx context.Context, _ *testing.T, dir string) { _, _ = Log(ctx, dir, "HEAD", 5) },
@@ -244,7 +245,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 }
 
 // drivenBy are functions that others of the table call.
-var drivenBy = []string{"Differences", "StepRefs", "DropSteps", "CheckoutCommit", "OpenGraph", "OpenBare"}
+var drivenBy = []string{"Differences", "StepRefs", "DropSteps", "CheckoutCommit", "OpenGraph", "OpenBare", "Closed"}
 
 // Every function that takes a repository is driven: one that is added must be, too.
 func TestHostileDrivesEverything(t *testing.T) {

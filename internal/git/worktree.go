@@ -96,10 +96,15 @@ func (w Worktree) common() (string, error) {
 	if !filepath.IsAbs(w.Path) || !filepath.IsAbs(w.Repo) || !strings.HasPrefix(w.Branch, runBranches) || len(w.Branch) == len(runBranches) {
 		return "", td.Errorf(td.Invalid, "no worktree of a run can have the folder %q, the branch %q and the repository %q", w.Path, w.Branch, w.Repo)
 	}
-	file := filepath.Join(w.Repo, ".git")
+	return sharedBy(w.Repo)
+}
+
+// sharedBy is what all checkouts of a repository share whose main checkout has its top there.
+func sharedBy(repo string) (string, error) {
+	file := filepath.Join(repo, ".git")
 	switch info, err := os.Stat(file); {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", td.Errorf(td.NotFound, "%s: %s", w.Repo, notRepository)
+		return "", td.Errorf(td.NotFound, "%s: %s", repo, notRepository)
 	case err != nil:
 		return "", td.Errorf(td.Storage, "look for the repository: %w", err)
 	case info.IsDir():
@@ -108,7 +113,7 @@ func (w Worktree) common() (string, error) {
 	if common := commonOf(file); common != "" {
 		return common, nil
 	}
-	return "", td.Errorf(td.NotFound, "%s: %s", w.Repo, notRepository)
+	return "", td.Errorf(td.NotFound, "%s: %s", repo, notRepository)
 }
 
 // look says what stands at the path, and if that is the worktree, where git keeps it.

@@ -30,8 +30,8 @@ type Repo interface {
 	Tree(ctx context.Context, commit string) (string, error)
 	// Join merges two commits into a new one, or names the files that conflict. No branch moves.
 	Join(ctx context.Context, ours, theirs, message string) (commit string, conflicts []string, err error)
-	// Reserved names what only a person may change and that differs between two commits.
-	Reserved(ctx context.Context, from, to string) ([]Reserved, error)
+	// Reserved names what differs between two commits and does not come with the work of a task.
+	Reserved(ctx context.Context, from, to string, of Work) ([]Reserved, error)
 	// Withdrawn reports whether the task does not want the work merged any more.
 	Withdrawn(ctx context.Context, w Work) (bool, error)
 	// Move sets the integration branch, if it still is at from and none of the works was withdrawn; Conflict if not. Whoever withdraws
@@ -49,13 +49,23 @@ type Work struct {
 	Check  string // its validator, or empty
 }
 
-// Reserved is what only a person may change, and a work would: a file with rules of the project, which say what agents may do; or a folder that git takes
-// for a repository, whose settings name programs that run for whoever asks git anything there.
+// Reserved is what does not come with the work of a task.
 type Reserved struct {
-	Path       string
-	New        bool // what the work is merged into has none there
-	Repository bool // it is such a folder
+	Path string
+	New  bool // what the work is merged into has none there
+	Why  Bar
 }
+
+// Bar is why.
+type Bar int
+
+const (
+	Rules      Bar = iota // a file with rules of the project, which say what agents may do
+	Repository            // a folder that git takes for a repository, whose settings name programs that run for whoever asks git anything there
+	Link                  // a commit of another repository: a worktree would lack its files
+	Closed                // a folder that the trunk's checkout takes no files into, so that nothing would be landed any more
+	Left                  // a file that the work removes and that still lay in its worktree, where the validator saw it
+)
 
 // Check reports whether a tree passes the validators of the works in it, and what was said if not.
 type Check func(ctx context.Context, commit string, of []Work) (said string, err error)
@@ -253,16 +263,16 @@ func put(ctx context.Context, repo Repo, tip, trunk string, w Work) (next string
 			return "", Result{Conflicts: conflicts, With: "what was merged meanwhile"}, err
 		}
 	}
-	reserved, err := changedReserved(ctx, repo, tip, trunk, next)
+	reserved, err := changedReserved(ctx, repo, tip, trunk, next, w)
 	if err != nil || len(reserved) > 0 {
 		return "", Result{Reserved: reserved}, err
 	}
 	return next, Result{}, nil
 }
 
-// changedReserved is what only a person may change and that is neither as the branch nor as the trunk has it: the work of an agent brings no other
+// changedReserved is what does not come with the work of a task and is neither as the branch nor as the trunk has it: the work of an agent brings no other
 // content there than a person's branch has. Trees are compared: an index can hide what a commit holds.
-func changedReserved(ctx context.Context, repo Repo, tip, trunk, next string) ([]Reserved, error) {
+func changedReserved(ctx context.Context, repo Repo, tip, trunk, next string, w Work) ([]Reserved, error) {
 	against := tip
 	if trunk != "" {
 		// A trunk that is not in the branch yet may have newer rules than the branch.
@@ -272,11 +282,11 @@ func changedReserved(ctx context.Context, repo Repo, tip, trunk, next string) ([
 			against = trunk
 		}
 	}
-	changed, err := repo.Reserved(ctx, against, next)
+	changed, err := repo.Reserved(ctx, against, next, w)
 	if err != nil || len(changed) == 0 || trunk == "" || against == trunk {
 		return changed, err
 	}
-	unlike, err := repo.Reserved(ctx, trunk, next)
+	unlike, err := repo.Reserved(ctx, trunk, next, w)
 	return slices.DeleteFunc(changed, func(r Reserved) bool {
 		return !slices.ContainsFunc(unlike, func(u Reserved) bool { return u.Path == r.Path })
 	}), err

@@ -99,7 +99,7 @@ func (r *repo) Join(_ context.Context, ours, theirs, _ string) (string, []string
 	return r.add(files, ours, theirs), nil, nil
 }
 
-func (r *repo) Reserved(_ context.Context, from, to string) (files []Reserved, _ error) {
+func (r *repo) Reserved(_ context.Context, from, to string, _ Work) (files []Reserved, _ error) {
 	was, had := r.commits[from].files["rules"]
 	if is := r.commits[to].files["rules"]; is != was {
 		files = append(files, Reserved{Path: "rules", New: !had})

@@ -36,7 +36,8 @@ type Commits interface {
 	MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error)
 	Log(ctx context.Context, repo, head string, n int) ([]git.Past, error)
 	Changed(ctx context.Context, repo, from, to string) ([]string, error)
-	Differing(ctx context.Context, repo, from, to, name string) (files, repositories []git.Difference, err error)
+	Differing(ctx context.Context, repo, from, to, name string) (git.Notable, error)
+	Closed(ctx context.Context, repo, branch, from string, n git.Notable) ([]string, error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
 	Whole(ctx context.Context, repo, commit string, known ...string) error
 }
@@ -138,8 +139,13 @@ func (Program) Changed(ctx context.Context, repo, from, to string) ([]string, er
 }
 
 // Differing is git.Differing.
-func (Program) Differing(ctx context.Context, repo, from, to, name string) (files, repositories []git.Difference, err error) {
+func (Program) Differing(ctx context.Context, repo, from, to, name string) (git.Notable, error) {
 	return git.Differing(ctx, repo, from, to, name)
+}
+
+// Closed is git.Closed.
+func (Program) Closed(ctx context.Context, repo, branch, from string, n git.Notable) ([]string, error) {
+	return git.Closed(ctx, repo, branch, from, n)
 }
 
 func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) error {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/merge"
@@ -542,18 +543,46 @@ func (l line) Join(ctx context.Context, ours, theirs, message string) (string, [
 	return commit, nil, err
 }
 
-// Reserved names what only a person may change and that differs between two commits: files with rules of the project, in whatever folder, since a task is
-// bound by those of the one that it was added in; and folders that git takes for repositories.
-func (l line) Reserved(ctx context.Context, from, to string) ([]merge.Reserved, error) {
-	files, repositories, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
-	var reserved []merge.Reserved
-	for _, d := range files {
-		reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added})
+// Reserved names what differs between two commits and does not come with the work of a task: files with rules of the project, in whatever folder, since a task is
+// bound by those of the one that it was added in; folders that git takes for repositories, and commits of others; files in folders that the trunk's checkout takes none into;
+// and the removal of files that the validator still saw.
+func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]merge.Reserved, error) {
+	n, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
+	if err != nil {
+		return nil, err
 	}
-	for _, d := range repositories {
-		reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added, Repository: true})
+	var reserved []merge.Reserved
+	for why, some := range map[merge.Bar][]git.Difference{merge.Rules: n.Files, merge.Repository: n.Repositories, merge.Link: n.Links} {
+		for _, d := range some {
+			reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added, Why: why})
+		}
+	}
+	slices.SortStableFunc(reserved, func(a, b merge.Reserved) int { return cmp.Compare(a.Why, b.Why) })
+	closed, err := l.git.Closed(ctx, l.w.Repo, l.w.Trunk, from, n)
+	for _, at := range closed {
+		reserved = append(reserved, merge.Reserved{Path: at, New: true, Why: merge.Closed})
+	}
+	if of.Check != "" && err == nil {
+		for _, at := range left(filepath.Join(l.w.Repo, td.WorktreeFolder, of.Handle), n.Removed) {
+			reserved = append(reserved, merge.Reserved{Path: at, Why: merge.Left})
+		}
 	}
 	return reserved, err
+}
+
+// left are those of some files that lie in a worktree.
+func left(top string, names []string) (found []string) {
+	folder, err := beneath.Open(top)
+	if err != nil {
+		return nil // it is gone
+	}
+	defer func() { _ = folder.Close() }()
+	for _, name := range names {
+		if info, err := folder.Lstat(name); err == nil && !info.IsDir() {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // Withdrawn reports whether a work was withdrawn.

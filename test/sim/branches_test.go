@@ -353,7 +353,9 @@ func (r simRepo) Contains(_ context.Context, young, old string) (bool, error) {
 }
 
 // Reserved has none: no work of the simulation changes what is.
-func (r simRepo) Reserved(context.Context, string, string) ([]merge.Reserved, error) { return nil, nil }
+func (r simRepo) Reserved(context.Context, string, string, merge.Work) ([]merge.Reserved, error) {
+	return nil, nil
+}
 
 func (r simRepo) Tree(_ context.Context, id string) (string, error) { return "tree of " + id, nil }
 

@@ -219,16 +219,21 @@ func (h Hands) Changed(ctx context.Context, _, from, to string) (names []string,
 	return names, err
 }
 
-func (h Hands) Differing(ctx context.Context, _, from, to, name string) (files, repositories []git.Difference, err error) {
+func (h Hands) Differing(ctx context.Context, _, from, to, name string) (n git.Notable, err error) {
 	err = h.look(ctx, func() error {
 		was, is := h.files(from), h.files(to)
 		if is[name] != was[name] {
 			_, had := was[name]
-			files = append(files, git.Difference{Path: name, Added: !had})
+			n.Files = append(n.Files, git.Difference{Path: name, Added: !had})
 		}
 		return nil
 	})
-	return files, nil, err
+	return n, err
+}
+
+// Closed: the model's checkout has no folders.
+func (h Hands) Closed(context.Context, string, string, string, git.Notable) ([]string, error) {
+	return nil, nil
 }
 
 func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
