@@ -83,6 +83,9 @@ func (r *run) commitWork(ctx context.Context, n nomination) (bool, error) {
 			}
 			fpCommitted.Hit()
 			had, err := r.Worktrees.In(ctx, w, commit)
+			if err == nil && had {
+				err = r.Worktrees.Kept(ctx, w, commit)
+			}
 			if err != nil {
 				return gitFailed(ctx, err)
 			}
@@ -92,7 +95,7 @@ func (r *run) commitWork(ctx context.Context, n nomination) (bool, error) {
 		return false, err
 	}
 	if out.Tool.IsError {
-		return false, r.reject(ctx, n, "Not accepted: the work cannot be committed: "+out.Tool.Content)
+		return false, r.reject(ctx, n, "Not accepted: the work cannot be merged: "+out.Tool.Content)
 	}
 	return true, nil
 }

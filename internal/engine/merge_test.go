@@ -29,6 +29,7 @@ func (o *oneTrunk) Follows(context.Context, td.Worktree, string, string) (bool, 
 func (o *oneTrunk) Merging(context.Context, td.Worktree) (bool, error)    { return false, nil }
 func (o *oneTrunk) Resolves(td.Worktree) bool                             { return false }
 func (o *oneTrunk) In(context.Context, td.Worktree, string) (bool, error) { return false, nil }
+func (o *oneTrunk) Kept(context.Context, td.Worktree, string) error       { return nil }
 
 func (o *oneTrunk) Merge(context.Context, td.Worktree, merge.Work, []merge.Work, merge.Check) (merge.Result, error) {
 	o.done = append(o.done, "merged")

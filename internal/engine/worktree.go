@@ -53,6 +53,8 @@ type Worktrees interface {
 	Resolves(w td.Worktree) bool
 	// In reports whether a commit is in the integration branch or the trunk.
 	In(ctx context.Context, w td.Worktree, commit string) (bool, error)
+	// Kept fails if a commit of the task is merged, but what it changed is not there.
+	Kept(ctx context.Context, w td.Worktree, commit string) error
 	// Merge merges the work of a task, and of others that wait, into the integration branch.
 	Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error)
 	// Merged says where the integration branch is, if it holds the commit; nil if it does not.

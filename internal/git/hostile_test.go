@@ -145,7 +145,11 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 		n, _ := Differing(ctx, dir, "main", "side", "x")
 		_, _ = Closed(ctx, dir, "main", "main", n)
 	},
-	"Whole":       func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
+	"Whole": func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
+	"Borrowed": func(ctx context.Context, _ *testing.T, dir string) {
+		_, _, _ = Borrowed(ctx, dir, "side", "t-1", "refs/heads/main")
+	},
+	"Undone":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = Undone(ctx, dir, "main", "side", "main") },
 	"Log":         func(ctx context.Context, _ *testing.T, dir string) { _, _ = Log(ctx, dir, "HEAD", 5) },
 	"Refs":        func(ctx context.Context, _ *testing.T, dir string) { _, _ = Refs(ctx, dir, "refs/heads/") },
 	"RefAt":       func(ctx context.Context, _ *testing.T, dir string) { _, _ = RefAt(ctx, dir, "HEAD") },

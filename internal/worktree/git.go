@@ -40,6 +40,8 @@ type Commits interface {
 	Closed(ctx context.Context, repo, branch, from string, n git.Notable) ([]string, error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
 	Whole(ctx context.Context, repo, commit string, known ...string) error
+	Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error)
+	Undone(ctx context.Context, repo, from, to, later string) ([]string, error)
 }
 
 // Worktrees are the worktrees of a repository, and what is left of them.
@@ -155,6 +157,16 @@ func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) er
 // Whole is git.Whole.
 func (Program) Whole(ctx context.Context, repo, commit string, known ...string) error {
 	return git.Whole(ctx, repo, commit, known...)
+}
+
+// Borrowed is git.Borrowed.
+func (Program) Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error) {
+	return git.Borrowed(ctx, repo, commit, handle, known...)
+}
+
+// Undone is git.Undone.
+func (Program) Undone(ctx context.Context, repo, from, to, later string) ([]string, error) {
+	return git.Undone(ctx, repo, from, to, later)
 }
 
 func (Program) At(w git.Worktree) Folder { return w }

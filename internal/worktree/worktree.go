@@ -171,7 +171,8 @@ func (t *Trees) base(ctx context.Context, w td.Worktree) (string, error) {
 func (t *Trees) Setup(w td.Worktree) (string, error) { return t.Config(w.Repo).Setup, nil }
 
 // Commit commits everything in the worktree and says where its branch is then. Commits of work in progress at the end of the branch
-// become part of a commit of work that is done. Conflict also when the agent's own commits refer to what the repository does not have.
+// become part of a commit of work that is done. Conflict also when the agent's own commits refer to what the repository does not have, and when commits of another task are among
+// those of work that is done.
 func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (string, error) {
 	head, err := t.at(w).Commit(ctx, message)
 	if err != nil {
@@ -179,6 +180,9 @@ func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (stri
 	}
 	if err := t.whole(ctx, w, head); err != nil || strings.HasPrefix(message, td.InProgress) {
 		return head, err
+	}
+	if err := t.own(ctx, w, head); err != nil {
+		return "", err
 	}
 	log, err := t.Git.Log(ctx, w.Repo, head, mostInProgress)
 	if err != nil {
@@ -212,11 +216,65 @@ func (t *Trees) whole(ctx context.Context, w td.Worktree, head string) error {
 	if !td.IsKind(err, td.Conflict) {
 		return err
 	}
-	begun, rerr := t.Git.RefAt(ctx, w.Repo, begunRef(filepath.Base(w.Path)))
-	if rerr != nil || begun == "" {
+	return td.Errorf(td.Conflict, "%w. Make your commits anew: %s", err, t.anew(ctx, w))
+}
+
+// own fails if commits of another task are in the branch: merged, they would have git take that task's work for merged, whatever became of its content.
+func (t *Trees) own(ctx context.Context, w td.Worktree, head string) error {
+	found, of, err := t.Git.Borrowed(ctx, w.Repo, head, filepath.Base(w.Path), "refs/heads/"+w.Into, "refs/heads/"+w.Trunk)
+	if err != nil || found == "" {
+		return err
+	}
+	return td.Errorf(td.Conflict, "your branch contains %.12s, a commit of %s, whose work is not merged yet. Make your commits anew: %s. To take changes of another task, use git cherry-pick or git merge --squash",
+		found, of, t.anew(ctx, w))
+}
+
+// anew is how an agent makes one commit of all that it did.
+func (t *Trees) anew(ctx context.Context, w td.Worktree) string {
+	begun, err := t.Git.RefAt(ctx, w.Repo, begunRef(filepath.Base(w.Path)))
+	if err != nil || begun == "" {
 		begun = w.Into
 	}
-	return td.Errorf(td.Conflict, "%w. Make your commits anew: `git reset --soft %.12s && git commit -am '<what you did>'`", err, begun)
+	return fmt.Sprintf("`git reset --soft %.12s && git commit -am '<what you did>'`", begun)
+}
+
+// Kept fails if a commit of the task is merged, but what it changed is not there: somebody merged it and took their own side. Then the branch would go on
+// without it, and nobody would be told.
+func (t *Trees) Kept(ctx context.Context, w td.Worktree, commit string) error {
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil {
+		return err
+	}
+	for _, base := range []string{into, trunk} {
+		if base == "" {
+			continue
+		}
+		if in, err := t.Git.IsAncestor(ctx, w.Repo, commit, base); err != nil {
+			return err
+		} else if in {
+			return t.kept(ctx, w, commit, base)
+		}
+	}
+	return nil
+}
+
+// kept is Kept for a commit that base contains.
+func (t *Trees) kept(ctx context.Context, w td.Worktree, commit, base string) error {
+	begun, err := t.begun(ctx, w.Repo, filepath.Base(w.Path), commit)
+	if err != nil || begun == "" || begun == commit || commit == base {
+		return err
+	}
+	lost, err := t.Git.Undone(ctx, w.Repo, begun, commit, base)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	const few = 20
+	more := ""
+	if len(lost) > few {
+		more, lost = fmt.Sprintf(" and %d more", len(lost)-few), lost[:few]
+	}
+	return td.Errorf(td.Conflict, "%s has your commit %.12s, but not what it changed in %s%s. If it is still wanted: `git reset --hard %.12s && git checkout %.12s -- <file>`; if not, the first of the two alone",
+		w.Into, commit, strings.Join(lost, ", "), more, base, commit)
 }
 
 // mostInProgress bounds how many commits of work in progress become part of another.
@@ -235,6 +293,13 @@ func (t *Trees) Rebase(ctx context.Context, w td.Worktree) (changed, conflicts [
 	without, err := t.foreign(ctx, w, before, base)
 	if err != nil {
 		return nil, nil, err
+	}
+	if in, err := t.Git.IsAncestor(ctx, w.Repo, before, base); err != nil {
+		return nil, nil, err
+	} else if in {
+		if err := t.kept(ctx, w, before, base); err != nil {
+			return nil, nil, err
+		}
 	}
 	done, err := t.at(w).Rebase(ctx, base, without)
 	if err != nil || len(done.Conflicts) > 0 {

@@ -445,3 +445,61 @@ func TestCommitRefusesHistoryThatLacksObjects(t *testing.T) {
 		t.Errorf("%s, %v", head, err)
 	}
 }
+
+// To be a parent of a merge is not to be in it: a branch whose commits are merged without their content is not taken for merged, nor rebased onto that.
+func TestWorkMergedWithoutItsContent(t *testing.T) {
+	t.Parallel()
+	trees, w := project(t, config.Worktree{})
+	ctx := t.Context()
+	if err := trees.Make(ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	write(t, w.Path+"/b.txt", "b\n")
+	head, err := trees.Commit(ctx, w, "do it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trees.Kept(ctx, w, head); err != nil {
+		t.Errorf("it is not merged: %v", err)
+	}
+	runGit(t, w.Repo, "merge", "-q", "-s", "ours", "-m", "m", w.Branch)
+	if err := trees.Kept(ctx, w, head); !td.IsKind(err, td.Conflict) || !strings.Contains(err.Error(), "b.txt") {
+		t.Errorf("merged without it: %v", err)
+	}
+	if _, _, err := trees.Rebase(ctx, w); !td.IsKind(err, td.Conflict) || !strings.Contains(err.Error(), "b.txt") {
+		t.Errorf("rebased onto a merge without it: %v", err)
+	}
+	if runGit(t, w.Repo, "rev-parse", w.Branch) != head {
+		t.Error("the branch went on without it")
+	}
+	runGit(t, w.Repo, "reset", "-q", "--hard", "HEAD^")
+	runGit(t, w.Repo, "merge", "-q", "--no-ff", "-m", "m", w.Branch)
+	if err := trees.Kept(ctx, w, head); err != nil {
+		t.Errorf("merged: %v", err)
+	}
+}
+
+func TestCommitRefusesCommitsOfOtherTasks(t *testing.T) {
+	t.Parallel()
+	trees, a := project(t, config.Worktree{})
+	ctx := t.Context()
+	b := a
+	b.Path, b.Branch = filepath.Join(filepath.Dir(a.Path), "t-2"), git.BranchName("t-2", "other")
+	for _, w := range []td.Worktree{a, b} {
+		if err := trees.Make(ctx, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, b.Path+"/b.txt", "b\n")
+	if _, err := trees.Commit(ctx, b, "b"); err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, a.Path, "merge", "-q", "--no-ff", "-s", "ours", "-m", "m", b.Branch)
+	write(t, a.Path+"/a.txt", "a\n")
+	if _, err := trees.Commit(ctx, a, "a"); !td.IsKind(err, td.Conflict) || !strings.Contains(err.Error(), "a commit of t-2") {
+		t.Errorf("%v", err)
+	}
+	if _, err := trees.Commit(ctx, b, "b"); err != nil {
+		t.Errorf("the other is kept from its own: %v", err)
+	}
+}

@@ -276,6 +276,9 @@ func (h hands) In(_ context.Context, w td.Worktree, commit string) (bool, error)
 	return false, nil
 }
 
+// Kept: no merge of the simulation leaves out content.
+func (h hands) Kept(context.Context, td.Worktree, string) error { return nil }
+
 func (h hands) Merging(context.Context, td.Worktree) (bool, error) { return false, nil }
 
 func (h hands) Merge(ctx context.Context, w td.Worktree, own merge.Work, beside []merge.Work, check merge.Check) (merge.Result, error) {

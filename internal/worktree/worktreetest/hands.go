@@ -243,6 +243,16 @@ func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
 // Whole: the model loses no objects.
 func (h Hands) Whole(context.Context, string, string, ...string) error { return nil }
 
+// Borrowed: agents of the model merge no branch of another task.
+func (h Hands) Borrowed(context.Context, string, string, string, ...string) (found, of string, err error) {
+	return "", "", nil
+}
+
+// Undone: nor does a merge of the model's leave out content.
+func (h Hands) Undone(context.Context, string, string, string, string) ([]string, error) {
+	return nil, nil
+}
+
 func (h Hands) At(w git.Worktree) worktree.Folder { return place{h, w} }
 
 func (h Hands) Worktrees(ctx context.Context, repo string) (all []git.WorktreeInfo, err error) {

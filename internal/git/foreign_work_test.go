@@ -1,0 +1,84 @@
+package git
+
+import (
+	"slices"
+	"testing"
+)
+
+// borrowing is a repository with the branches of two tasks, each with a commit of its own.
+func borrowing(t *testing.T) (dir string, commit func(branch, file string) string) {
+	t.Helper()
+	dir = checkout(t)
+	commit = func(branch, file string) string {
+		user(t, dir, "checkout", "-q", branch)
+		write(t, dir+"/"+file, file+"\n")
+		user(t, dir, "add", "-A")
+		user(t, dir, "commit", "-qm", file)
+		return user(t, dir, "rev-parse", "HEAD")
+	}
+	for _, task := range []string{"t-1", "t-2"} {
+		user(t, dir, "branch", BranchName(task, "x"), "main")
+		user(t, dir, "update-ref", BegunRefs+task, "main")
+		commit(BranchName(task, "x"), task+".txt")
+	}
+	return dir, commit
+}
+
+func TestBorrowed(t *testing.T) {
+	t.Parallel()
+	one, two := BranchName("t-1", "x"), BranchName("t-2", "x")
+	for name, tc := range map[string]struct {
+		do           func(t *testing.T, dir string)
+		first, other string // whose commits t-1 has, and whose t-2
+	}{
+		"nothing":       {do: func(*testing.T, string) {}},
+		"merged":        {func(t *testing.T, dir string) { user(t, dir, "merge", "-q", "-s", "ours", "-m", "m", two) }, "t-2", ""},
+		"begun anew on": {func(t *testing.T, dir string) { user(t, dir, "reset", "-q", "--hard", two) }, "t-2", "t-1"},
+		"picked":        {do: func(t *testing.T, dir string) { user(t, dir, "cherry-pick", two) }},
+		"a fork": {do: func(t *testing.T, dir string) {
+			user(t, dir, "reset", "-q", "--hard", two)
+			user(t, dir, "update-ref", BegunRefs+"t-1", two)
+		}},
+		"what is merged": {do: func(t *testing.T, dir string) {
+			user(t, dir, "branch", "-f", "main", two)
+			user(t, dir, "merge", "-q", "-m", "m", two)
+		}},
+		"a branch of no object": {func(t *testing.T, dir string) {
+			write(t, dir+"/.git/"+runRefs+"t-3/x", "1234567890123456789012345678901234567890\n")
+			user(t, dir, "merge", "-q", "-m", "m", two)
+		}, "t-2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, commit := borrowing(t)
+			user(t, dir, "checkout", "-q", one)
+			tc.do(t, dir)
+			commit(one, "more.txt")
+			for task, want := range map[string]string{"t-1": tc.first, "t-2": tc.other} {
+				at := user(t, dir, "rev-parse", BranchName(task, "x"))
+				if id, of, err := Borrowed(t.Context(), dir, at, task, "refs/heads/main", "refs/heads/none"); err != nil || of != want || (id == "") != (want == "") {
+					t.Errorf("%s has %q of %q, %v, want %q", task, id, of, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestUndone(t *testing.T) {
+	t.Parallel()
+	dir, commit := borrowing(t)
+	one, two := BranchName("t-1", "x"), BranchName("t-2", "x")
+	head := commit(two, "main.go")
+	user(t, dir, "checkout", "-q", one)
+	user(t, dir, "merge", "-q", "-s", "ours", "-m", "m", two)
+	if lost, err := Undone(t.Context(), dir, "main", head, one); err != nil || !slices.Equal(lost, []string{"main.go", "t-2.txt"}) {
+		t.Errorf("%v, %v", lost, err)
+	}
+	user(t, dir, "reset", "-q", "--hard", "HEAD^")
+	user(t, dir, "merge", "-q", "-m", "m", two)
+	write(t, dir+"/main.go", "later\n")
+	user(t, dir, "commit", "-qam", "later")
+	if lost, err := Undone(t.Context(), dir, "main", head, one); err != nil || len(lost) > 0 {
+		t.Errorf("%v, %v", lost, err)
+	}
+}
