@@ -56,7 +56,9 @@ func (d *Daemon) unneeded(ctx context.Context) (names []string, err error) {
 	}
 	needed := map[string]bool{}
 	if d.trunks != nil {
-		needed[d.trunks.landing.checksIn()] = true
+		for _, name := range d.trunks.landing.checksIn() {
+			needed[name] = true
+		}
 	}
 	for _, t := range tasks {
 		for _, s := range t.InFlight {

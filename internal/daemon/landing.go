@@ -38,11 +38,22 @@ type landing struct {
 	known  map[string]bool          // repositories that had tasks in worktrees
 	lacks  map[string][]td.Unlanded // by repository, with what was in the way at the last attempt
 	failed map[string]string        // what validators said, by what they depend on (checkKey): the same is not validated again
-	using  string                   // the checkout that a validator runs in
+	using  map[string]bool          // the checkouts that validators run in
+	again  map[string]bool          // the repositories that a worker is at, and whether it is to look once more
+	at     sync.WaitGroup           // the workers
+
+	// slots bounds how many repositories are looked at together. Who runs a validator, which may take long, has none meanwhile.
+	slots chan struct{}
 }
 
+// mostLooks is how many.
+const mostLooks = 4
+
 func newLanding(d *Daemon) *landing {
-	return &landing{Daemon: d, known: map[string]bool{}, lacks: map[string][]td.Unlanded{}, failed: map[string]string{}}
+	return &landing{
+		Daemon: d, known: map[string]bool{}, lacks: map[string][]td.Unlanded{}, failed: map[string]string{}, using: map[string]bool{}, again: map[string]bool{},
+		slots: make(chan struct{}, mostLooks),
+	}
 }
 
 // begin learns which repositories had tasks, and what became of updates that a crash cut off.
@@ -88,22 +99,50 @@ func (l *landing) unlanded() []td.Unlanded {
 	return all
 }
 
-// look tries to land what every repository has, and returns what is still lacking.
-func (l *landing) look(ctx context.Context) []td.Unlanded {
+// look has every repository looked at by a worker of its own, so that a validator that takes long holds up only its own. tell is called with what a trunk still lacks. Whoever calls
+// look waits, before it returns, for the workers to end, which they do with ctx.
+func (l *landing) look(ctx context.Context, tell func(td.Unlanded)) {
 	l.mu.Lock()
-	repos := slices.Sorted(maps.Keys(l.known))
-	l.mu.Unlock()
-	for _, repo := range repos {
-		// A repository that is gone lacks nothing.
-		if _, err := l.lookAt(ctx, repo); err != nil && ctx.Err() == nil && !td.IsKind(err, td.NotFound) {
-			l.o.Log.Warn("update trunks", "repo", repo, "err", err)
+	defer l.mu.Unlock()
+	for _, repo := range slices.Sorted(maps.Keys(l.known)) {
+		if _, is := l.again[repo]; is {
+			l.again[repo] = true
+			continue
 		}
+		l.again[repo] = false
+		l.at.Go(func() { l.work(ctx, repo, tell) })
 	}
-	return l.unlanded()
+}
+
+// wait waits for the workers.
+func (l *landing) wait() { l.at.Wait() }
+
+// work looks at a repository, and once more if it was asked to meanwhile.
+func (l *landing) work(ctx context.Context, repo string, tell func(td.Unlanded)) {
+	for more := true; more; {
+		if ctx.Err() == nil {
+			lacks, err := l.lookAt(ctx, repo)
+			if err != nil && ctx.Err() == nil && !td.IsKind(err, td.NotFound) { // a repository that is gone lacks nothing
+				l.o.Log.Warn("update trunks", "repo", repo, "err", err)
+			}
+			for _, u := range lacks {
+				tell(u)
+			}
+		}
+		l.mu.Lock()
+		if more = l.again[repo] && ctx.Err() == nil; more {
+			l.again[repo] = false
+		} else {
+			delete(l.again, repo)
+		}
+		l.mu.Unlock()
+	}
 }
 
 // lookAt tries to land what a repository has, and says what its trunks lack then.
 func (l *landing) lookAt(ctx context.Context, repo string) ([]td.Unlanded, error) {
+	l.slots <- struct{}{}
+	defer func() { <-l.slots }()
 	lacks, err := l.trees.Unlanded(ctx, repo)
 	if err != nil {
 		return nil, err
@@ -208,7 +247,9 @@ func (l *landing) check(u td.Unlanded) merge.Check {
 		if said != "" {
 			return said, nil
 		}
+		<-l.slots
 		said, lasting, err := l.validateAll(ctx, w, commit, commands)
+		l.slots <- struct{}{}
 		if said != "" && lasting {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -234,12 +275,12 @@ func checkKey(tree, setup string, of []merge.Work) string {
 // forbids may be allowed by then.
 func (l *landing) validateAll(ctx context.Context, w td.Worktree, commit string, commands []merge.Work) (said string, lasting bool, err error) {
 	name := "land-" + string(td.NewRequestID())
-	l.uses(name)
+	l.uses(name, true)
 	defer func() {
 		if rerr := (checkouts{CheckoutsDir(l.o.StateDir)}).Remove(name); rerr != nil {
 			l.o.Log.Warn("remove checkout", "name", name, "err", rerr)
 		}
-		l.uses("")
+		l.uses(name, false)
 	}()
 	dir, err := l.trees.Checkout(ctx, w, commit, name)
 	if err != nil {
@@ -288,18 +329,22 @@ func (l *landing) validate(ctx context.Context, name string, c merge.Work, dir s
 	return "", nil
 }
 
-// checksIn is the checkout that a validator uses now.
-func (l *landing) checksIn() string {
+// checksIn are the checkouts that validators use now.
+func (l *landing) checksIn() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.using
+	return slices.Collect(maps.Keys(l.using))
 }
 
-// uses says which checkout a validator uses from now on; empty: none.
-func (l *landing) uses(name string) {
+// uses says whether a validator uses a checkout.
+func (l *landing) uses(name string, is bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.using = name
+	if is {
+		l.using[name] = true
+	} else {
+		delete(l.using, name)
+	}
 }
 
 // watched are the folders of a repository that change when something is committed, stashed or checked out there. Refs are files in some repositories and in tables in

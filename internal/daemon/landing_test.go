@@ -131,6 +131,8 @@ func TestChecksAreTriedAgainWhenTheyChange(t *testing.T) {
 	ran := 0
 	try := func(validator, want string, runs bool) {
 		t.Helper()
+		l.slots <- struct{}{} // as whoever looks has
+		defer func() { <-l.slots }()
 		said, err := l.check(u)(t.Context(), commit, []merge.Work{{Task: td.NewTaskID(), Check: validator}})
 		if err != nil || (said == "") != (want == "") || !strings.Contains(said, want) {
 			t.Errorf("it says %q, want %q; %v", said, want, err)
@@ -182,4 +184,56 @@ func TestWatchedFolders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hanging is a repository whose validators come to no end, and which tells that it was looked at.
+type hanging struct {
+	worktreetest.Hands
+	begun  chan string // validators
+	looked chan string // repositories
+}
+
+func (h hanging) CheckoutCommit(ctx context.Context, repo, _, _ string) error {
+	h.begun <- repo
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (h hanging) Refs(_ context.Context, repo string, _ ...string) (map[string]string, error) {
+	h.looked <- repo
+	return nil, nil
+}
+
+// A validator that hangs holds up the landing of its own repository, and not that of others.
+func TestLandingIsHeldUpByItsOwnRepositoryAlone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d := bare(t, t.TempDir(), newJournal())
+	hands := hanging{worktreetest.Hands{Repo: worktreetest.New(t.TempDir(), simTrunk), Do: func(_ context.Context, _ bool, deed func()) error { deed(); return nil }}, make(chan string, 10), make(chan string, 10)}
+	d.trees = &worktree.Trees{Git: hands, Config: func(string) config.Worktree { return config.Worktree{} }, Log: d.o.Log, Checkouts: t.TempDir()}
+	l := newLanding(d)
+	commit, err := hands.RefAt(ctx, "", "refs/heads/"+simTrunk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range mostLooks {
+		l.at.Go(func() {
+			l.slots <- struct{}{}
+			defer func() { <-l.slots }()
+			if _, err := l.check(td.Unlanded{Repo: "/hangs"})(ctx, commit, []merge.Work{{Check: "sleep"}}); err == nil {
+				t.Error("it came to an end")
+			}
+		})
+		<-hands.begun
+	}
+	l.knows("/other")
+	l.look(ctx, func(td.Unlanded) {})
+	if repo := <-hands.looked; repo != "/other" {
+		t.Errorf("looked at %s", repo)
+	}
+	if len(l.checksIn()) != mostLooks {
+		t.Errorf("checkouts in use: %v", l.checksIn())
+	}
+	cancel()
+	l.wait()
 }

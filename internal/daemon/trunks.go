@@ -92,6 +92,7 @@ func (w *trunks) loop(ctx context.Context, events <-chan fsnotify.Event, errs <-
 	if err := w.recall(ctx); err != nil {
 		return err
 	}
+	defer w.landing.wait()
 	tick := time.NewTicker(trunksEvery)
 	defer tick.Stop()
 	rest := time.NewTimer(0)
@@ -172,11 +173,11 @@ func (w *trunks) look(ctx context.Context, watch func(dir string)) {
 
 // land tries to update the trunks that lack merged work, and has their repositories watched: a commit, a stash or the end of a rebase may help.
 func (w *trunks) land(ctx context.Context, watch func(dir string)) {
-	for _, u := range w.landing.look(ctx) {
+	w.landing.look(ctx, func(u td.Unlanded) {
 		for _, dir := range watched(u.Repo, u.Trunk) {
 			watch(dir)
 		}
-	}
+	})
 }
 
 // compare tells the tasks of a trunk what became of it since it was last seen. It is seen when all are told, so that a crash in
