@@ -25,6 +25,7 @@ type before struct {
 	Shallow  []string            `json:"shallow"`  // folders of git in which history had an end
 	Replaced map[string][]string `json:"replaced"` // what had git take one object for another, by the folder of git
 	Noted    map[string]*noted   `json:"noted"`    // what links there were in folders of git
+	Refs     map[string]string   `json:"refs"`     // what the references of the task said
 	size     int                 // of what is kept in Guarded
 }
 
@@ -39,7 +40,8 @@ const lookBefore = 5 * time.Second
 // before looks at what there is before a command, beyond the repositories that are sealed: as far as it is looked afterwards, and wherever an index leads.
 func (p Profile) before(repos []repository) before {
 	seen, whole := searchRepos(p.Workspace, p.Seal, lookedFolders)
-	b := before{Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
+	refs, _ := p.refsNow()
+	b := before{Refs: refs, Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
 	e := newEffort(lookBefore)
 	var linked []string
 	for _, r := range repos {

@@ -80,7 +80,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, over.caughtBy(), measure, &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
-	var removed, left []string
+	var removed, left, mended []string
 	var lost []error
 	if c != nil {
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
@@ -89,6 +89,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		removed = append(removed, over.removed()...)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
+		mended = s.mendRefs(c)
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
@@ -113,6 +114,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}
 	if len(lost) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: %d objects of git could not be stored, commits with them are broken: %v\n", len(lost), lost[0])
+	}
+	if len(mended) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, or one whose history refers to objects that are missing\n", told(mended))
 	}
 	if status.Signaled() {
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())

@@ -396,7 +396,7 @@ func (s *shim) alone(c *cell, stdin, stdout *os.File, r *reading, script, arg st
 		if status.Exited() && status.ExitStatus() == 0 {
 			return nil
 		}
-		why = fmt.Sprintf("git ended with status %d", status.ExitStatus())
+		return gitStatus(status.ExitStatus())
 	}
 	return errors.New(why)
 }

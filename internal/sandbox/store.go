@@ -31,6 +31,7 @@ type store struct {
 	real   *beneath.Folder // the repository's own
 	own    *beneath.Folder // where the command's go
 	lent   string          // where the command finds the repository's own
+	others []string        // whom those borrow from, quoted for git
 	digits int             // of a name
 	tree   int             // a copy of the mount of own that is mounted nowhere; -1: none
 }
@@ -63,7 +64,8 @@ func newStore(spool, temp, seen string, d gitDir) (s *store, err error) {
 	lenders := gitfile.QuoteAlternate(s.lent) + "\n"
 	if raw, _, err := d.folder.Read("info/alternates", maxGitSettings); err == nil {
 		for _, lender := range gitfile.Alternates(string(raw)) {
-			lenders += gitfile.QuoteAlternate(gitfile.Beside(d.path, lender)) + "\n"
+			s.others = append(s.others, gitfile.QuoteAlternate(gitfile.Beside(d.path, lender)))
+			lenders += s.others[len(s.others)-1] + "\n"
 		}
 	}
 	if err := os.WriteFile(filepath.Join(at, "info", "alternates"), []byte(lenders), 0o600); err != nil {

@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/gitfile"
+)
+
+// Every git that lists references, packs or fetches goes through all of them, those of tasks, too, and stops at one that leads to an object which is missing. So a reference
+// that a command left is set back to what it was if it does, or removed if it is new.
+
+// brokenFor is how long it may take to look.
+const brokenFor = time.Minute
+
+// refPlaces are the folders with references that the commands of a task can write, by what they are called in a repository, and HEAD of its worktree, which counts as one.
+func (p Profile) refPlaces() map[string]string {
+	own, common := gitWorktree(p.Workspace)
+	if own == "" || len(p.Refs) == 0 {
+		return nil
+	}
+	places := map[string]string{"HEAD": filepath.Join(own, "HEAD"), "refs": filepath.Join(own, "refs")}
+	for _, ref := range p.Refs {
+		places[ref] = filepath.Join(common, filepath.FromSlash(ref))
+	}
+	return places
+}
+
+// refsNow is what the references of a task say, by name, and where they are.
+func (p Profile) refsNow() (said, at map[string]string) {
+	said, at = map[string]string{}, map[string]string{}
+	for name, place := range p.refPlaces() {
+		if name == "HEAD" {
+			said[name], at[name] = strings.TrimSpace(gitfile.Text(place)), place
+			continue
+		}
+		folder, err := beneath.Open(place)
+		if err != nil {
+			continue
+		}
+		_ = folder.Walk(".", func(below string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && !strings.HasSuffix(below, ".lock") && len(said) <= mostRefs {
+				ref := path.Join(name, below)
+				said[ref], at[ref] = strings.TrimSpace(gitfile.Text(filepath.Join(place, below))), filepath.Join(place, below)
+			}
+			return nil
+		})
+		_ = folder.Close()
+	}
+	return said, at
+}
+
+// mendRefs sets references back that the command left broken, and says which.
+func (s *shim) mendRefs(c *cell) (mended []string) {
+	p := s.spec.Profile
+	own, common := gitWorktree(p.Workspace)
+	var ids []string
+	now, at := p.refsNow()
+	broken := map[string]bool{}
+	for name, text := range now {
+		old, had := c.had.Refs[name]
+		switch {
+		case had && old == text:
+			delete(now, name)
+		case isHex(text, 40) || isHex(text, 64):
+			ids = append(ids, text)
+		case !strings.HasPrefix(text, "ref: "):
+			broken[name] = true
+		}
+	}
+	if len(ids) > 0 && s.lacks(c, common, ids) {
+		for name, text := range now {
+			if (isHex(text, 40) || isHex(text, 64)) && s.lacks(c, common, []string{text}) {
+				broken[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(broken)) {
+		mended = append(mended, name)
+		folder, err := beneath.Open(filepath.Dir(at[name]))
+		if err != nil {
+			continue
+		}
+		if old := c.had.Refs[name]; old != "" {
+			err = folder.Replace(filepath.Base(at[name]), unknownName(), []byte(old+"\n"), 0o644)
+		} else {
+			err = folder.Remove(filepath.Base(at[name]))
+		}
+		if err != nil {
+			mended[len(mended)-1] = name + " (which failed: " + cause(err).Error() + ")"
+		}
+		_ = folder.Close()
+	}
+	if len(mended) > 0 {
+		forgetLogs(own, common, slices.Collect(maps.Keys(broken)))
+	}
+	return mended
+}
+
+// forgetLogs removes where git remembers what references stood at, and HEAD: it goes through that, too, when it packs.
+func forgetLogs(own, common string, refs []string) {
+	for _, at := range []string{own, common} {
+		logs, err := beneath.Open(filepath.Join(at, "logs"))
+		if err != nil {
+			continue
+		}
+		for _, name := range append([]string{"HEAD"}, refs...) {
+			if name == "HEAD" && at == common {
+				continue // the person's
+			}
+			if in, err := logs.Folder(path.Dir(name)); err == nil {
+				_ = in.Remove(path.Base(name)) // it may never have been there
+				_ = in.Close()
+			}
+		}
+		_ = logs.Close()
+	}
+}
+
+// lacks reports whether something is missing of what commits refer to and other references do not.
+func (s *shim) lacks(c *cell, common string, ids []string) bool {
+	script := ""
+	for _, st := range stores(c.repos) {
+		if st.path == filepath.Join(common, "objects") { // not with what the command made and the repository did not get
+			script = "export GIT_OBJECT_DIRECTORY=" + quoted(st.lent) + " GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoted(strings.Join(st.others, ":")) + "; "
+		}
+	}
+	script += `exec git --git-dir="$0" rev-list --objects --quiet ` + strings.Join(ids, " ") + " --ignore-missing --single-worktree --not" // HEAD of this one is one of those
+	for _, ref := range s.spec.Profile.Refs {
+		script += " '--exclude=" + ref + "/*'"
+	}
+	in, err := os.Open(os.DevNull)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	r := &reading{until: time.Now().Add(brokenFor), measure: meter{begin: readMachine()}}
+	err = s.alone(c, in, nil, r, script+" --all", common)
+	status, is := errors.AsType[gitStatus](err)
+	return is && status == gitDied
+}
+
+// quoted makes a text one word of a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// gitStatus is how a git of ours ended that did not end well; gitDied is the one of a git that cannot go on.
+type gitStatus int
+
+const gitDied gitStatus = 128
+
+func (g gitStatus) Error() string { return fmt.Sprintf("git ended with status %d", int(g)) }
