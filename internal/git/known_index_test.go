@@ -76,7 +76,7 @@ func TestIndexOfATaskIsNotBelieved(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if shot, err := s.Take(ctx, "x"); err != nil || shot.Hash != seen {
+				if shot, err := s.Take(ctx, "x", false); err != nil || shot.Hash != seen {
 					t.Errorf("%s: the snapshot is %s, %v, want %s", at, shot.Hash, err, seen)
 				}
 				commit, err := w.Commit(ctx, "work")

@@ -260,11 +260,11 @@ func (t *Trees) Kept(ctx context.Context, w td.Worktree, commit string) error {
 
 // kept is Kept for a commit that base contains.
 func (t *Trees) kept(ctx context.Context, w td.Worktree, commit, base string) error {
-	begun, err := t.begun(ctx, w.Repo, filepath.Base(w.Path), commit)
-	if err != nil || begun == "" || begun == commit || commit == base {
+	from, err := begun(ctx, t.Git, w.Repo, filepath.Base(w.Path), commit)
+	if err != nil || from == "" || from == commit || commit == base {
 		return err
 	}
-	lost, err := t.Git.Undone(ctx, w.Repo, begun, commit, base)
+	lost, err := t.Git.Undone(ctx, w.Repo, from, commit, base)
 	if err != nil || len(lost) == 0 {
 		return err
 	}

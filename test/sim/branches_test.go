@@ -316,6 +316,9 @@ func (h hands) Resolves(td.Worktree) bool { return false }
 
 func (h hands) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
+// NotFollowed is nothing that is looked at here: the work is in the integration branch.
+func (h hands) NotFollowed(context.Context, td.Worktree, string) error { return nil }
+
 func (h hands) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (in td.Obstacle, err error) {
 	res, err := merge.CatchUp(ctx, simRepo{h, w}, []merge.Work{own}, check)
 	if err != nil || len(res.Conflicts) > 0 {
