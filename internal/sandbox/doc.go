@@ -11,6 +11,8 @@
 //	started      made by the shim, under the lock, before the command is executed
 //	void         made by the daemon, under a shared lock: a shim that finds it runs nothing
 //	out          the output as it comes, up to OutputCap bytes
+//	still-*      a daemon asks that the command be kept still while another, a person's, runs
+//	held-*       the shim keeps it still for that; both go when the other has ended
 //	claim        touched by a daemon that adopts the command: the time limit counts anew from there
 //	result.json  how it ended; on disk (fsync, rename, fsync of the folder) before the daemon is told
 //

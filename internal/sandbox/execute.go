@@ -77,7 +77,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}()
 
 	var res ProcessResult
-	status := s.supervise(begin, ended, over.caughtBy(), measure, &res)
+	status := s.supervise(begin, ended, over.caughtBy(), measure, c, &res)
 	fpShimAfterExit.Hit()
 	killRest(childless)
 	var removed, left, mended []string
@@ -86,7 +86,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
 		over.close()
 		removed, left = s.tidy(c)
-		removed = append(removed, over.removed()...)
+		removed, left = append(append(s.removed, removed...), over.removed()...), append(s.left, left...)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
 		mended = s.mendRefs(c)
@@ -186,6 +186,9 @@ func reap(main int, ended chan<- syscall.WaitStatus) (taken usage) {
 		if err != nil {
 			return taken // no children left
 		}
+		if !status.Exited() && !status.Signaled() {
+			continue // it is kept still
+		}
 		taken.memory = max(taken.memory, ru.Maxrss<<10)
 		taken.cpu += time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 		if pid == main {
@@ -195,7 +198,7 @@ func reap(main int, ended chan<- syscall.WaitStatus) (taken usage) {
 }
 
 // supervise waits for the main process, and ends the tree when its time is over or it is told to.
-func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caught <-chan string, measure meter, res *ProcessResult) syscall.WaitStatus {
+func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caught <-chan string, measure meter, c *cell, res *ProcessResult) syscall.WaitStatus {
 	deadline := time.NewTimer(s.spec.Timeout)
 	defer deadline.Stop()
 	var limits Limits
@@ -233,6 +236,13 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caugh
 			}
 			look.Reset(pause)
 		case res.Limit = <-caught:
+		case <-s.asked:
+			switch err := s.standBy(c); {
+			case errors.Is(err, errTold):
+				res.Killed = true
+			case err != nil:
+				res.Limit = fmt.Sprintf("it could not be kept still while a hook ran (%v)", err)
+			}
 		case <-s.signals:
 			res.Killed = true
 		}

@@ -50,6 +50,7 @@ type spec struct {
 	Run        td.RunID      `json:"run"`
 	Step       td.StepKey    `json:"step"`
 	Since      time.Time     `json:"since"`
+	Alone      bool          `json:"alone,omitempty"`
 	Profile    *Profile      `json:"profile,omitempty"`
 }
 

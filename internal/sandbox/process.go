@@ -23,6 +23,8 @@ type Command struct {
 	Task       td.TaskID
 	Run        td.RunID
 	Step       td.StepKey
+	// Alone is a person's program that is not confined: while it runs, no command does that could change what is in Dir.
+	Alone bool
 	// Profile is what the command may do; nil: whatever the user may.
 	Profile *Profile
 }

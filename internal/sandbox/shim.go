@@ -71,8 +71,9 @@ func ExecMain() (code int) {
 	_ = unix.CloseRange(notifyFd, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	unix.CloseOnExec(notifyFd)
 	_ = unix.SetNonblock(notifyFd, true) // a daemon that does not read must not stop the command
-	s := &shim{signals: make(chan os.Signal, 4)}
+	s := &shim{signals: make(chan os.Signal, 4), asked: make(chan os.Signal, 1)}
 	ossignal.Notify(s.signals, syscall.SIGTERM)
+	ossignal.Notify(s.asked, syscall.SIGCONT)
 	// Caught and dropped, not ignored: what is ignored here would be ignored by the command, too.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 
@@ -121,9 +122,12 @@ type shim struct {
 	spec    spec
 	self    []byte // identity, for the lock file
 	signals chan os.Signal
+	asked   chan os.Signal // there may be a request to be still
 	rec     *recorder
 	island  *island // the network of commands that have none, once it was needed
 	base    *base   // the mounts of the command before
+
+	removed, left []string // what was taken from the command while it was kept still, and what was not
 }
 
 // ready finds out who this shim is and makes it the parent of whatever its command leaves behind.
@@ -189,6 +193,7 @@ func (s *shim) run() (reusable bool, err error) {
 		return false, err
 	}
 	fpShimAfterStarted.Hit()
+	s.removed, s.left = nil, nil
 	s.tell(tellStarted, "")
 	res := s.execute(cell)
 	if err := s.conclude(&res); err != nil {

@@ -70,7 +70,9 @@ type Spool struct {
 	idle    map[td.TaskID]*carrier // those that served a task
 	warming map[bool]int           // shims on their way to warm
 	closed  bool
-	wg      sync.WaitGroup // one for each shim that is watched, and for each on its way to warm
+	gate    sync.RWMutex      // held for reading while a confined command starts
+	alone   map[string]string // folders in which a command is alone, by its spool folder
+	wg      sync.WaitGroup    // one for each shim that is watched, and for each on its way to warm
 }
 
 var _ Process = (*child)(nil)
@@ -78,7 +80,7 @@ var _ Process = (*child)(nil)
 // prepare makes the folder at the first use and clears what a dead daemon left half-done in it.
 func (s *Spool) prepare() error {
 	s.once.Do(func() {
-		s.live, s.idle = map[string]*child{}, map[td.TaskID]*carrier{}
+		s.live, s.idle, s.alone = map[string]*child{}, map[td.TaskID]*carrier{}, map[string]string{}
 		s.starting = make(chan struct{}, mostStarting)
 		if !filepath.IsAbs(s.Dir) || !filepath.IsAbs(s.Self) {
 			s.err = td.Errorf(td.Invalid, "open spool %q of %q: both paths must be absolute", s.Dir, s.Self)
@@ -149,16 +151,23 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 			return nil, err
 		}
 	}
-	select {
-	case s.starting <- struct{}{}: // whoever came first goes first
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-s.starting }()
-	dir, id, err := s.makeFolder(name, cmd)
+	dir, id, err := s.makeRoom(ctx, name, cmd)
 	if err != nil {
 		return nil, disk.Own(err)
 	}
+	if cmd.Profile.confines() {
+		admitted, err := s.admit(ctx, cmd.Profile)
+		if err != nil {
+			return nil, s.never(dir, err)
+		}
+		defer admitted()
+	}
+	select {
+	case s.starting <- struct{}{}: // whoever came first goes first
+	case <-ctx.Done():
+		return nil, s.never(dir, context.Cause(ctx))
+	}
+	defer func() { <-s.starting }()
 	fpBeforeSpawn.Hit()
 	c, err := s.handOver(name, dir, id, cmd)
 	if err != nil {
@@ -173,6 +182,27 @@ func (s *Spool) Start(ctx context.Context, name string, cmd Command) (Process, e
 		s.warmUp(cmd.Profile.nested()) // others wait until it has ended, to leave it the machine
 	}
 	return c, nil
+}
+
+// makeRoom makes the folder, and where the command is to be alone has the others kept still. It is done before the command waits for its turn: those that
+// it waits for may need one.
+func (s *Spool) makeRoom(ctx context.Context, name string, cmd Command) (dir, id string, err error) {
+	dir, id, err = s.makeFolder(name, cmd)
+	if err != nil || !cmd.Alone {
+		return dir, id, err
+	}
+	if err := s.holdOthers(ctx, dir, id, cmd); err != nil {
+		return "", "", s.never(dir, err)
+	}
+	return dir, id, nil
+}
+
+// never sees to it that a command that was not started never is, and returns why.
+func (s *Spool) never(dir string, why error) error {
+	if _, err := probe(dir, true); err != nil {
+		return errors.Join(why, err)
+	}
+	return why
 }
 
 // complete gives the command's profile its temp folder and the place of its layers, and refuses one that makes no sense.
@@ -218,7 +248,7 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 		ID: id, Boot: boot, Shell: shell, Script: cmd.Shell, Dir: cmd.Dir,
 		Env:     append(env, marks(s.Dir, cmd)...),
 		Timeout: cmd.Timeout, Background: cmd.Background,
-		Task: cmd.Task, Run: cmd.Run, Step: cmd.Step, Since: time.Now(), Profile: cmd.Profile,
+		Task: cmd.Task, Run: cmd.Run, Step: cmd.Step, Since: time.Now(), Alone: cmd.Alone, Profile: cmd.Profile,
 	})
 	if err != nil {
 		return "", "", fmt.Errorf("encode spec of %s: %w", name, err)
@@ -294,6 +324,9 @@ func (s *Spool) Find(name string) (Process, ProcessState, error) {
 		s.mu.Unlock()
 		if c != nil {
 			return c, state, nil // it runs under this daemon's eyes: no claim is needed
+		}
+		if sp, err := load(dir, specFile, decodeSpec); err == nil && sp.Alone {
+			s.register(dir, sp.Dir)
 		}
 		fpBeforeClaim.Hit()
 		if err := claim(dir); err != nil {
