@@ -41,7 +41,7 @@ func (d *Daemon) Fork(ctx context.Context, ref string, in api.Fork) (td.Task, er
 	if spec.Dir, err = placeFork(ctx, source, spec, s.Tree); err != nil {
 		return td.Task{}, fmt.Errorf("fork %s: %w", source.Handle, err)
 	}
-	t, err := d.journal.Create(ctx, spec, cmp.Or(in.Key, string(spec.ID)))
+	t, err := d.create(ctx, spec, cmp.Or(in.Key, string(spec.ID)))
 	if err != nil {
 		return td.Task{}, fmt.Errorf("fork %s: %w", source.Handle, err)
 	}

@@ -71,7 +71,7 @@ func (d *Daemon) AuthorPRD(ctx context.Context, in api.AuthorPRD) (td.Task, erro
 	if err != nil {
 		return td.Task{}, err
 	}
-	t, err := d.journal.Create(ctx, spec, fmt.Sprintf("prd/%s/%s/%d", id, in.Phase, len(before)+1))
+	t, err := d.create(ctx, spec, fmt.Sprintf("prd/%s/%s/%d", id, in.Phase, len(before)+1))
 	if err != nil {
 		return td.Task{}, fmt.Errorf("start an author: %w", err)
 	}

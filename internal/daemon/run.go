@@ -154,7 +154,7 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}
 	fpBeforePlanned.Hit()
-	t, err = d.journal.Create(ctx, spec, string(spec.ID))
+	t, err = d.create(ctx, spec, string(spec.ID))
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}

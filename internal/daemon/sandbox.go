@@ -73,6 +73,9 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		p.Workspace = workspace
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
 		p.Seal = append(p.Seal, filepath.Join(workspace, td.WorktreeFolder)) // in it others work
+		if top, ok := td.WorktreeAround(workspace); ok {
+			p.Close = []string{filepath.Dir(filepath.Dir(top))} // the person's checkout, with what they keep in it besides what is committed
+		}
 		if top, ok := td.WorktreeAround(workspace); ok && top == workspace { // below it nothing of .git can be written
 			p.Refs = []string{runRefs + filepath.Base(top)}
 			p.See = slices.Clone(base.See)

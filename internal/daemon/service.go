@@ -112,7 +112,7 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 			return err
 		}
 		fpBeforeCreate.Hit()
-		if t, err = d.journal.Create(ctx, spec, key); err != nil {
+		if t, err = d.create(ctx, spec, key); err != nil {
 			return err
 		}
 		fpCreated.Hit()

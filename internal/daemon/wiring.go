@@ -93,7 +93,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 
 // spawn creates a subtask once, by its id, and lets it run.
 func (d *Daemon) spawn(ctx context.Context, spec td.Spec) (td.Task, error) {
-	t, err := d.journal.Create(ctx, spec, string(spec.ID))
+	t, err := d.create(ctx, spec, string(spec.ID))
 	if err != nil {
 		return td.Task{}, err
 	}

@@ -98,7 +98,7 @@ func (p Profile) sum() uint64 {
 	var h maphash.Hash
 	h.SetSeed(sumSeed)
 	maphash.WriteComparable(&h, [4]string{string(p.Files), p.Workspace, p.Temp, p.Layers})
-	paths := slices.Concat(p.needed(), p.changeable(), p.Blank, tempFolders, meetingPlaces, closedFolders, []string{os.Getenv("HOME")})
+	paths := slices.Concat(p.needed(), p.changeable(), p.Blank, tempFolders, meetingPlaces, closedFolders, p.Close, []string{os.Getenv("HOME")})
 	for _, path := range paths {
 		var st unix.Stat_t
 		if unix.Stat(path, &st) != nil {

@@ -305,3 +305,21 @@ func TestClosedWithoutMounts(t *testing.T) {
 	y.works("git config --global user.name Bob && test $(git config user.name) = Bob")
 	y.works("test $(git config user.name) = Ann")
 }
+
+// TestClosedCheckout is what a command in a task's worktree sees of the checkout that it belongs to, where no other folder is closed.
+func TestClosedCheckout(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make a checkout that lies in no home and no temp folder")
+	}
+	y := newYardIn(t, "/opt")
+	repo := y.out + "/repo"
+	y.put(repo+"/.env", "canary")
+	y.put(repo+"/private/notes", "canary")
+	y.put(repo+"/node_modules/m/m.js", "needed")
+	y.work = repo + "/.worktrees/t-x"
+	y.put(y.work+"/f", "mine")
+	y.p.Workspace, y.p.Close, y.p.See = y.work, []string{repo}, append(y.p.See, repo+"/node_modules")
+	y.fails("grep -r canary " + repo)
+	y.fails("cat ../../.env")
+	y.works("grep needed ../../node_modules/m/m.js && echo x > g && grep mine f")
+}

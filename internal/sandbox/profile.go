@@ -46,6 +46,7 @@ type Profile struct {
 	Temp      string   `json:"temp,omitempty"`  // the task's own temp folder; the spool makes and names it
 	Write     []string `json:"write,omitempty"` // folders and files that may be changed, too
 	See       []string `json:"see,omitempty"`   // may be read where it lies in a folder that is closed or covered: the home, /etc, /tmp
+	Close     []string `json:"close,omitempty"` // closed, too, wherever it lies: the checkout that a worktree belongs to
 	// Cache are folders of which a command sees what the person has and changes a layer of its task's own; Blank are folders that it
 	// finds empty and fills for its task alone. Neither can be changed where no mount namespace can be made.
 	Cache  []string `json:"cache,omitempty"`
@@ -95,7 +96,7 @@ func (p Profile) check() error {
 	if p.Files == WorkspaceWrite && p.Workspace == "" {
 		return fmt.Errorf("a sandbox of files needs a workspace")
 	}
-	for _, path := range slices.Concat(p.Write, p.Others, p.See, p.Cache, p.Blank, p.Hide, p.Seal, []string{p.Workspace, p.Temp, p.Layers}) {
+	for _, path := range slices.Concat(p.Write, p.Others, p.See, p.Close, p.Cache, p.Blank, p.Hide, p.Seal, []string{p.Workspace, p.Temp, p.Layers}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
 		}

@@ -14,8 +14,11 @@ import (
 // closedFolders are closed wherever they are; the home folder of the environment is, too.
 var closedFolders = []string{"/etc", "/home", "/root"}
 
-// neverClosed are no homes, whatever the environment of a service says.
-var neverClosed = []string{"/", "/bin", "/dev", "/lib", "/opt", "/proc", "/sbin", "/srv", "/sys", "/usr", "/var", "/var/lib"}
+// neverClosed are what every program needs, and noHomes are no homes, whatever the environment of a service says.
+var (
+	neverClosed = []string{"/", "/bin", "/dev", "/lib", "/proc", "/sbin", "/sys", "/usr"}
+	noHomes     = []string{"/opt", "/srv", "/var", "/var/lib"}
+)
 
 // closed are the folders of which a command can read only what is needed. One that a person, or the workspace, asks for as a whole
 // is not.
@@ -25,11 +28,14 @@ func (p Profile) closed() []string {
 		whole = append(whole, p.Workspace)
 	}
 	var out []string
-	for _, dir := range append(slices.Clone(closedFolders), os.Getenv("HOME")) {
+	for _, dir := range slices.Concat(closedFolders, []string{os.Getenv("HOME")}, p.Close) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
 		real, err := filepath.EvalSymlinks(dir)
+		if slices.Contains(noHomes, real) && !slices.Contains(p.Close, dir) {
+			continue
+		}
 		if err == nil && isDir(real) && !slices.Contains(neverClosed, real) && !covered(real, whole) && !covered(real, out) {
 			out = append(out, real)
 		}
