@@ -58,8 +58,8 @@ func (a *app) book() (*rulebook.Book, error) {
 		return nil, err
 	}
 	dir := filepath.Dir(file)
-	temps := daemon.Temps(daemon.Options{UserDir: dir, StateDir: state, Config: c, Getenv: os.Getenv})
-	return rulebook.New(rulebook.Options{UserDir: dir, StateDir: state, Checkouts: daemon.CheckoutsDir(state), Home: home(), Config: c, Temps: temps}), nil
+	as := daemon.Options{UserDir: dir, StateDir: state, Config: c, Getenv: os.Getenv}
+	return rulebook.New(rulebook.Options{UserDir: dir, StateDir: state, Checkouts: daemon.CheckoutsDir(state), Home: home(), Config: c, Temps: daemon.Temps(as), Steering: daemon.Steering(as)}), nil
 }
 
 // home is the person's home folder, or nothing.

@@ -231,7 +231,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 		return err
 	}
 	d.book = rulebook.New(rulebook.Options{
-		UserDir: d.o.UserDir, StateDir: d.o.StateDir, Checkouts: CheckoutsDir(d.o.StateDir), Home: d.o.Home, Config: d.o.Config, Temps: Temps(d.o),
+		UserDir: d.o.UserDir, StateDir: d.o.StateDir, Checkouts: CheckoutsDir(d.o.StateDir), Home: d.o.Home, Config: d.o.Config, Temps: Temps(d.o), Steering: Steering(d.o),
 	})
 	if d.o.Config.Sandbox.Mode != config.SandboxOff {
 		sandbox.MakeCaches(d.o.Getenv)

@@ -17,6 +17,7 @@ import (
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/engine"
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/sandbox/proxy"
@@ -76,6 +77,9 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		if top, ok := td.WorktreeAround(workspace); ok {
 			p.Close = []string{filepath.Dir(filepath.Dir(top))} // the person's checkout, with what they keep in it besides what is committed
 		}
+		if in := steering(workspace, base.Write); len(in.Hooks)+len(in.Settings) > 0 {
+			p.Hooks, p.Seal = in.Hooks, append(p.Seal, in.Settings...)
+		}
 		if top, ok := td.WorktreeAround(workspace); ok && top == workspace { // below it nothing of .git can be written
 			p.Refs = []string{runRefs + filepath.Base(top)}
 			p.See = slices.Clone(base.See)
@@ -88,6 +92,33 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		}
 		return &p
 	}
+}
+
+// Steering are the files and folders of a workspace that the person's git runs or obeys by its settings, as the rules ask it.
+func Steering(o Options) func(workspace string) []string {
+	write := paths(o.Config.Sandbox.Write, o.Getenv("HOME"))
+	return func(workspace string) []string {
+		in := steering(workspace, write)
+		return slices.Concat(in.Hooks, in.Settings)
+	}
+}
+
+// steering is what they are, but for what the person lets commands write. In a task's own worktree no git of theirs runs.
+func steering(workspace string, write []string) git.Steering {
+	if _, ok := td.WorktreeAround(workspace); ok {
+		return git.Steering{}
+	}
+	found, err := git.SteeringOf(context.Background(), workspace)
+	if err != nil {
+		return git.Steering{} // of settings that cannot be read git obeys none either
+	}
+	opened := func(path string) bool {
+		return slices.ContainsFunc(write, func(dir string) bool {
+			rel, err := filepath.Rel(dir, path)
+			return err == nil && filepath.IsLocal(rel)
+		})
+	}
+	return git.Steering{Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened)}
 }
 
 // Enforced reports whether this machine can enforce the whole sandbox. It is tried once, when somebody asks.

@@ -29,6 +29,7 @@ type settings struct {
 	// included are what the repository's files include, whatever that depends on. They are asked only for what is demanded of a commit, and never stated: who
 	// may write such a file is not known.
 	included []setting
+	files    []string // that all of them were read from, or would have been
 }
 
 // get is the value of a key.
@@ -267,6 +268,7 @@ func (r *reader) of(ctx context.Context, at site) (*settings, error) {
 	if len(r.known) >= maxReadings {
 		clear(r.known)
 	}
+	s.files = files
 	now := &reading{settings: s, files: files, state: stateOf(files)}
 	if strings.HasPrefix(now.state, before) { // nobody wrote meanwhile
 		r.known[key] = now

@@ -25,6 +25,12 @@ func (p *Policy) floorGit(file string, ps parts, destroys bool, consider conside
 		consider(under(file, p.place.Home+"/"+f), floorHooks, why)
 	}
 	consider(under(file, "/etc/gitconfig"), floorHooks, why)
+	for _, path := range p.place.Steering {
+		consider(under(file, path), floorHooks, "By its settings, git runs or obeys %s.")
+		if destroys {
+			consider(above(file, path), floorHooks, "By its settings, git runs or obeys what is in %s.")
+		}
+	}
 }
 
 // gitFolder reports whether a folder is, or may be, what git takes for the inside of a repository: by its

@@ -77,6 +77,7 @@ type Place struct {
 	State     string
 	Checkouts string   // folder in State whose folders may be workspaces: a task may use its own of them
 	Own       []string // further files of taskdaemon: config, socket
+	Steering  []string // files and folders of the workspace that the person's git runs or obeys
 	Temp      []string // folders that may be written like the workspace
 	Branches  []string // protected branches, as globs; nil: DefaultBranches
 	// Resolve follows the symlinks of what exists of a path. Nil: there are none.
@@ -159,6 +160,7 @@ func New(place Place, rules []Rule) (*Policy, error) {
 		p.place.Checkouts = p.resolved(place.Checkouts)
 	}
 	p.place.Own = p.resolvedAll(place.Own)
+	p.place.Steering = p.resolvedAll(place.Steering)
 	p.place.Temp = p.resolvedAll(place.Temp)
 	for i, r := range rules {
 		if err := Tightens(r); err != nil {

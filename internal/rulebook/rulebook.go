@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"taskdaemon/internal/beneath"
@@ -28,6 +29,7 @@ type Book struct {
 	wheres []string      // file and line of each
 	place  policy.Place  // without the workspace
 	temps  func(workspace string) []string
+	steers func(workspace string) []string
 	ready  sync.Map // workspace → *compiled
 }
 
@@ -39,6 +41,8 @@ type Options struct {
 	Config   config.Config
 	// Checkouts is the folder in StateDir whose folders may be workspaces; empty: there is none.
 	Checkouts string
+	// Steering are the files and folders of a workspace that the person's git runs or obeys; nil: none.
+	Steering func(workspace string) []string
 	// Temps are the folders that a command in a workspace has for itself; nil: none.
 	Temps func(workspace string) []string
 }
@@ -62,7 +66,7 @@ func New(o Options) *Book {
 	b := &Book{
 		file:  filepath.Join(o.UserDir, "permissions.yaml"),
 		place: policy.Place{Home: o.Home, State: o.StateDir, Checkouts: o.Checkouts, Own: []string{o.UserDir}, Resolve: ResolveLinks, Glob: Glob, Git: LookAtGit},
-		temps: o.Temps,
+		temps: o.Temps, steers: o.Steering,
 	}
 	if o.Config.Git.Protected != "" {
 		b.place.Branches = o.Config.Git.Branches()
@@ -147,6 +151,9 @@ func (b *Book) at(dir string) policy.Place {
 	if b.temps != nil {
 		p.Temp = b.temps(dir)
 	}
+	if b.steers != nil {
+		p.Steering = b.steers(dir)
+	}
 	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile), filepath.Join(dir, td.WorktreeFolder)) // where others work
 	if root, ok := graph.Find(dir); ok {
 		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
@@ -159,6 +166,9 @@ func (b *Book) compiled(dir string) *compiled {
 	stamp := stampOf(os.Stat(b.file))
 	for _, d := range foldersOf(dir) {
 		stamp += " " + stampOf(os.Lstat(filepath.Join(d, config.ProjectFile)))
+	}
+	if b.steers != nil {
+		stamp += " " + strings.Join(b.steers(dir), "\x00")
 	}
 	if c, ok := b.ready.Load(dir); ok && c.(*compiled).stamp == stamp {
 		return c.(*compiled)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"taskdaemon/internal/beneath"
 )
 
 // tempFolders are shared by all users of a machine; a command gets its own in their place.
@@ -162,7 +164,8 @@ func (p Profile) sealOwn() error {
 		return nil
 	}
 	open := append(slices.Clone(p.Write), p.Workspace)
-	for _, path := range expand(p.Seal) {
+	p.makeHooks()
+	for _, path := range expand(slices.Concat(p.Seal, p.Hooks)) {
 		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 || !covered(path, open) {
 			continue // where a link leads is in the list, too
 		}
@@ -181,6 +184,22 @@ func (p Profile) sealOwn() error {
 		}
 	}
 	return nil
+}
+
+// makeHooks makes the folders of hooks that are not there, where no link is on the way.
+func (p Profile) makeHooks() {
+	top, err := beneath.Open(p.Workspace)
+	if err != nil {
+		return
+	}
+	defer top.Close()
+	for _, path := range p.Hooks {
+		if rel, err := filepath.Rel(p.Workspace, path); err == nil && filepath.IsLocal(rel) {
+			if made, err := top.Make(rel); err == nil {
+				_ = made.Close()
+			}
+		}
+	}
 }
 
 // pin keeps a folder where it is.
