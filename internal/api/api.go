@@ -90,6 +90,7 @@ type Command struct {
 	Text    string         `json:"text,omitempty"`
 	Request string         `json:"request,omitempty"`
 	Answer  string         `json:"answer,omitempty"`
+	ByTask  bool           `json:"by_task,omitempty" doc:"The person named the task, and not the request: refused if another request of it ended since their last answer."`
 	By      string         `json:"by,omitempty"`
 	Rules   []string       `json:"rules,omitempty" doc:"With always and never: which of the offered rules to keep; none: the first offer."`
 	Scope   td.RuleScope   `json:"scope,omitempty" doc:"Where they are kept: task, project or user; project when not given."`

@@ -12,7 +12,10 @@ func newApproveCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "approve <task or request>", Short: "Say yes to what a task asks",
 		Long: `Say yes to what a task asks (task answer … yes). With --always a rule is kept, so that the like is not asked again: the
-narrowest of those that the request offers, or the one given with --rule, for this project unless --scope says otherwise.`,
+narrowest of those that the request offers, or the one given with --rule, for this project unless --scope says otherwise.
+
+It says what was agreed to. A task's name is refused where the request before was settled without you, because time was up or
+somebody else answered: what you saw is gone then, and the request has to be named.`,
 		Args: args(cobra.ExactArgs(1), "a task or request"), Example: "  taskdaemon approve q-7h2m4k9x --always",
 		Annotations: talks(exitNotFound, exitConflict),
 		RunE: func(cmd *cobra.Command, args []string) error {

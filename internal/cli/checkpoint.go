@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"taskdaemon/internal/td"
 )
 
 type checkpointOptions struct {
@@ -47,7 +49,7 @@ func runCheckpoint(ctx context.Context, o checkpointOptions) error {
 		{"workspace", cmp.Or(cp.Snapshot, "not under git")},
 	})
 	if err == nil {
-		a.say("read it: git --git-dir %s log %s", shellQuote(cp.Repo), cp.Branch)
+		a.say("read it: %s", td.Typed("git --git-dir %s log %s", cp.Repo, cp.Branch))
 	}
 	return err
 }

@@ -261,7 +261,7 @@ func TestTaskListAndShow(t *testing.T) {
 
 	b.do(t, "task", "show", asking.Handle)
 	wantIn(t, "show", b.stdout.String(), asking.Handle, "waiting: question", "Which colour?", "in flight", "Ask t1.0",
-		"taskdaemon task answer "+asking.Requests[0].Handle()+" red|blue", "me", "do it")
+		"taskdaemon task answer "+asking.Requests[0].Handle()+" red\n", "task answer "+asking.Requests[0].Handle()+" blue\n", "me", "do it")
 	if code := b.do(t, "task", "show", "t-none"); code != exitNotFound {
 		t.Errorf("an unknown task exits with %d", code)
 	}

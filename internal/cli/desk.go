@@ -237,7 +237,7 @@ func (d *desk) which(seats []*seat, text string) error {
 		handles[i] = s.watch.task.Handle
 	}
 	return td.Errorf(td.Ambiguous, "not sent, for %d tasks are shown: %s. Begin with the one you mean", len(seats), strings.Join(handles, ", ")).
-		WithHint("%s %s", handles[0], plainLine(text, 80))
+		WithHint("%s %s", handles[0], td.Words(plainLine(text, 80)))
 }
 
 // several says that an answer must name its question.

@@ -89,7 +89,7 @@ func runPolicyExplain(o explainOptions) error {
 	case !o.given:
 		mode = c.Permissions.Mode
 	case !slices.Contains(td.PermissionModes, td.PermissionMode(mode)):
-		return td.Errorf(td.Invalid, "%q is no permission mode", mode).WithHint("one of: %s", modeNames())
+		return td.Errorf(td.Invalid, "%q is no permission mode", mode).WithHint("one of: %s", td.Words(modeNames()))
 	}
 	book, err := a.book()
 	if err != nil {
@@ -212,9 +212,9 @@ func parseCall(text, dir string) (policy.Action, error) {
 		if near := typo.Nearest(name, builtin.Names()); near != "" {
 			return a, err.WithHint("did you mean %s?", near)
 		}
-		return a, err.WithHint("one of: %s", strings.Join(builtin.Names(), ", "))
+		return a, err.WithHint("one of: %s", td.Words(strings.Join(builtin.Names(), ", ")))
 	case arg == "" && slices.Contains(takesSomething, name):
-		return a, td.Errorf(td.Invalid, "%s is called with nothing", name).WithHint("taskdaemon policy explain '%s(…)'", name)
+		return a, td.Errorf(td.Invalid, "%s is called with nothing", name).WithHint("taskdaemon policy explain %s", name+"(…)")
 	case name == "Bash":
 		a.Command = arg
 	case name == "WebFetch":

@@ -111,7 +111,7 @@ func (o importOptions) read() (planfile.Plan, error) {
 			format = "beads"
 		default:
 			return planfile.Plan{}, td.Errorf(td.Invalid, "%s: its name does not say what it is", plainLine(name, 100)).
-				WithHint("taskdaemon import %s --format markdown", shellQuote(name))
+				WithHint("taskdaemon import %s --format markdown", name)
 		}
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, maxImport+1))

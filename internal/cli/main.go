@@ -107,7 +107,7 @@ taskdaemon completion --help.`,
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(a.stdout, cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(a.stderr, cmd); return nil })
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return td.Errorf(td.Invalid, "%w", err).WithHint("%s --help", cmd.CommandPath())
+		return td.Errorf(td.Invalid, "%w", err).WithHint("%s --help", td.Words(cmd.CommandPath()))
 	})
 	return root
 }
@@ -129,16 +129,16 @@ func holdsOthers(cmd *cobra.Command, args []string) error {
 	}
 	e := td.Errorf(td.Invalid, "unknown command %q for %s", args[0], cmd.CommandPath())
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return e.WithHint("%s %s", cmd.CommandPath(), near[0])
+		return e.WithHint("%s %s", td.Words(cmd.CommandPath()), near[0])
 	}
-	return e.WithHint("%s --help", cmd.CommandPath())
+	return e.WithHint("%s --help", td.Words(cmd.CommandPath()))
 }
 
 // args is cobra's check of the arguments, with an error a person can act on.
 func args(check cobra.PositionalArgs, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return td.Errorf(td.Invalid, "want %s", want).WithHint("%s --help", cmd.CommandPath())
+			return td.Errorf(td.Invalid, "want %s", want).WithHint("%s --help", td.Words(cmd.CommandPath()))
 		}
 		return nil
 	}
@@ -163,15 +163,5 @@ func (a *app) typeable(hint string) string {
 	if a.state == "" {
 		return hint
 	}
-	return strings.ReplaceAll(hint, "taskdaemon ", "taskdaemon --state "+shellQuote(a.state)+" ")
-}
-
-// shellQuote makes s one word of a shell.
-func shellQuote(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("-_./:=@%+,", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return strings.ReplaceAll(hint, "taskdaemon ", "taskdaemon --state "+td.ShellWord(a.state)+" ")
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -50,10 +52,9 @@ func isClean(s string) bool {
 }
 
 // isDangerous: the C1 controls, among them an escape in one byte; marks that turn the direction of
-// writing, with which text can show in another order than it runs; line separators.
+// writing, with which text can show in another order than it runs; line separators; what takes no room, with which two names that look alike are not the same.
 func isDangerous(r rune) bool {
-	return r >= 0x80 && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
-		r == 0x200e || r == 0x200f || r == 0x061c || r == 0x2028 || r == 0x2029
+	return r >= 0x80 && (r <= 0x9f || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point))
 }
 
 // margin begins the lines of what a model, a tool or a person's prompt said, wherever taskdaemon's own lines stand beside them: without it such text could pass for a question, or for what
@@ -76,7 +77,9 @@ func spelledOut(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if r == 0x7f || isDangerous(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
 		} else {
 			b.WriteRune(r)
 		}

@@ -174,7 +174,7 @@ func (o prdCreateOptions) possible(ctx context.Context, svc api.Service, in api.
 		flags += " --" + name + " FILE"
 	}
 	return td.Errorf(td.Invalid, "%s has no %s, and there is no terminal at which you could be asked for it", slug, strings.Join(missing, " and no ")).
-		WithHint("taskdaemon prd create %s%s", shellQuote(in.Name), flags)
+		WithHint("taskdaemon prd create %s%s", in.Name, td.Words(flags))
 }
 
 // planned puts the tasks of a file into the PRD, each once.

@@ -64,8 +64,11 @@ func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
 			fmt.Fprintln(w, margin+line)
 		}
 	}
-	for _, line := range howToAnswer(t, r) {
-		fmt.Fprintf(w, "  %s %s\n", s.dim("→"), a.typeable(line))
+	for _, way := range howToAnswer(t, r) {
+		fmt.Fprintf(w, "  %s %s\n", s.dim("→"), a.typeable(way.line))
+		if way.keeps != "" {
+			fmt.Fprintf(w, "    %s %s\n", s.dim("keeps:"), way.keeps)
+		}
 	}
 	if at := r.ExpiresAt(); !at.IsZero() {
 		left := at.Sub(a.now()).Round(time.Second)
@@ -73,31 +76,40 @@ func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
 	}
 }
 
+// way is a line that answers a request. Nothing but what is to be typed stands in it: not every shell takes what follows a # for a comment.
+type way struct {
+	line  string
+	keeps string // the rules that it makes
+}
+
 // howToAnswer is what a person can type.
-func howToAnswer(t td.Task, r td.Request) []string {
-	answer := "taskdaemon task answer " + r.Handle() + " "
+func howToAnswer(t td.Task, r td.Request) []way {
+	answer := td.Typed("taskdaemon task answer %s ", r.Handle())
+	yesOrNo := []way{{line: answer + "yes"}, {line: answer + `no "why not"`}}
 	switch {
 	case r.Kind == td.AskConversation:
-		return []string{`taskdaemon task send ` + t.Handle + ` "…"`}
-	case r.Kind == td.AskPermission && len(r.Offers) > 0:
-		lines := []string{answer + "yes", answer + `no "why not"`}
+		return []way{{line: td.Typed(`taskdaemon task send %s "…"`, t.Handle)}}
+	case r.Kind == td.AskPermission:
 		for i, o := range r.Offers {
 			line := answer + "always"
 			if i > 0 {
 				line += fmt.Sprintf(" %d", i+1)
 			}
-			lines = append(lines, fmt.Sprintf("%s   # keeps: %s", line, plainLine(fence.Spell(strings.Join(o.Rules, ", ")), 80)))
+			yesOrNo = append(yesOrNo, way{line, plainLine(fence.Spell(strings.Join(o.Rules, ", ")), 80)})
 		}
-		return lines
-	case r.Kind == td.AskPermission:
-		return []string{answer + "yes", answer + `no "why not"`}
+		return yesOrNo
 	case len(r.Options) > 0:
-		words := make([]string, len(r.Options))
-		for i, o := range r.Options {
-			words[i] = shellQuote(plainLine(o, 60))
+		var ways []way
+		for _, o := range r.Options {
+			word := plainLine(o, 60)
+			if strings.HasPrefix(word, "-") { // else it would be a flag
+				ways = append(ways, way{line: td.Typed("%s-- %s", td.Words(answer), word)})
+				continue
+			}
+			ways = append(ways, way{line: td.Typed("%s%s", td.Words(answer), word)})
 		}
-		return []string{answer + strings.Join(words, "|")}
+		return ways
 	default:
-		return []string{answer + `"…"`}
+		return []way{{line: answer + `"…"`}}
 	}
 }

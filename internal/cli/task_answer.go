@@ -59,6 +59,8 @@ func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
 	}
 	cmd := answerTo(r, o.words)
 	cmd.By = a.by()
+	exact, partial := td.MatchesRef(o.ref, string(r.ID), r.Handle())
+	cmd.ByTask = !exact && !partial
 	if len(o.rules) > 0 {
 		cmd.Rules = o.rules
 	}
@@ -73,7 +75,11 @@ func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
 	if a.json {
 		return a.printJSON(t)
 	}
-	a.say("%s has your answer", t.Handle)
+	if r.Kind == td.AskConversation {
+		a.say("%s has your answer", t.Handle)
+		return nil
+	}
+	a.say("%s has your answer: %s, to %s: %s", t.Handle, plainLine(cmd.Answer, 40), r.Handle(), plainLine(r.Asks(), 200))
 	return nil
 }
 

@@ -208,7 +208,7 @@ func usageWords(u td.Usage) string {
 // whatNext is the command a person most likely wants.
 func whatNext(t td.Task) string {
 	if b := t.Status.Blocked; b != nil && b.Child != "" {
-		return "taskdaemon loop attach " + b.Resource
+		return td.Typed("taskdaemon loop attach %s", b.Resource)
 	}
 	if b := t.Status.Blocked; b != nil && len(b.Wants) > 0 {
 		return "taskdaemon locks"

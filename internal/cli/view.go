@@ -319,7 +319,7 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	default:
 		v.line(v.s.state(st.State, "● "+string(st.State)+reason))
 		if st.Blocked != nil && st.Blocked.Child != "" && st.Blocked.Child != v.verifier { // that one may ask something
-			v.line(v.s.dim("  see it: " + v.app.typeable("taskdaemon loop attach "+plainLine(st.Blocked.Resource, 40))))
+			v.line(v.s.dim("  see it: " + v.app.typeable(td.Typed("taskdaemon loop attach %s", plainLine(st.Blocked.Resource, 40)))))
 		}
 		if st.Blocked != nil && st.Blocked.Outage != nil {
 			v.line(v.s.dim("  retrying " + v.app.outageWords(*st.Blocked.Outage)))

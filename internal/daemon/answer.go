@@ -25,6 +25,11 @@ func (d *Daemon) answer(ctx context.Context, t td.Task, ref string, cmd td.Comma
 	if err := keeping(&a, r, in); err != nil {
 		return td.Task{}, err
 	}
+	if in.ByTask && a.Choice != td.No && a.Choice != td.Never {
+		if err := d.expected(ctx, t, r, in.By); err != nil {
+			return td.Task{}, err
+		}
+	}
 	cmd.Key, cmd.Answer = fmt.Sprintf("answer/%s/%d", r.ID, r.AskedAt.UnixNano()), &a
 	if err := td.Refuse(t, cmd, cmd.At); err != nil {
 		return td.Task{}, err
@@ -41,6 +46,28 @@ func (d *Daemon) answer(ctx context.Context, t td.Task, ref string, cmd td.Comma
 			WithHint("taskdaemon task show %s", t.Handle)
 	}
 	return t, nil
+}
+
+// expected refuses an answer of somebody who named the task alone, if the request that was open before this one ended without them: it is the one that they may
+// have seen, and they would agree to another.
+func (d *Daemon) expected(ctx context.Context, t td.Task, r td.Request, by string) error {
+	theirs := true
+	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
+		if err != nil {
+			return err
+		}
+		switch b := ev.Body.(type) {
+		case td.RequestExpired:
+			theirs = false
+		case td.RequestAnswered:
+			theirs = b.Answer.By == by
+		}
+	}
+	if theirs {
+		return nil
+	}
+	return td.Errorf(td.Conflict, "what %s asked before was settled without you; now it asks %s: %s", t.Handle, r.Handle(), oneLine(r.Asks(), 200)).
+		WithHint("taskdaemon approve %s, if you agree to that; taskdaemon task show %s", r.Handle(), t.Handle)
 }
 
 // keeping fills in what an always or never keeps, and where.

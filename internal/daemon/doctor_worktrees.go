@@ -102,7 +102,7 @@ func (i *inspection) tree(ctx context.Context, t worktree.Tree) {
 			return err
 		}, "", "%s belongs to no task", name)
 	case t.Task == nil:
-		i.found(nil, "taskdaemon worktree prune --all -C "+t.Repo, "%s belongs to no task", name)
+		i.found(nil, td.Typed("taskdaemon worktree prune --all -C %s", t.Repo), "%s belongs to no task", name)
 	case t.Condition == git.Foreign:
 		i.found(nil, "move "+t.Path+" out of the way", "%s is no worktree on %s", t.Path, t.Branch)
 	case t.Condition == git.Missing && !t.Task.Status.State.Terminal():

@@ -274,7 +274,7 @@ func (r *rescuer) askAge(ctx context.Context, t td.Task) error {
 	if err != nil {
 		return err
 	}
-	r.note(&r.report.Reasked, t, "too old to go on by itself: taskdaemon task answer "+q.Handle()+" yes|no")
+	r.note(&r.report.Reasked, t, "too old to go on by itself: taskdaemon task answer "+q.Handle()+" yes, or no")
 	return nil
 }
 

@@ -135,7 +135,7 @@ func (d *Daemon) validates(dir, command string) error {
 	}
 	if why, is := p.Forbids(command, dir); is {
 		return td.Errorf(td.Invalid, "the validator %q is forbidden (%s): %s", command, why.Rule, why.Why).
-			WithHint("taskdaemon policy explain %q", command)
+			WithHint("taskdaemon policy explain %s", command)
 	}
 	return nil
 }

@@ -267,7 +267,7 @@ func barredText(w td.Worktree, dir string, barred []merge.Reserved) string {
 	undo := func(paths []string) string {
 		words := []string{"git rm -rqf --ignore-unmatch --"}
 		for _, p := range paths {
-			words = append(words, shellWord(p))
+			words = append(words, td.ShellWord(p))
 		}
 		return strings.Join(words, " ")
 	}
@@ -308,13 +308,13 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 	agent := []string{"git reset -q " + w.Trunk + " -- ."}
 	var rules, repositories, person []string
 	for _, r := range reserved {
-		restore := "git checkout " + w.Trunk + " -- " + shellWord(r.Path)
+		restore := "git checkout " + w.Trunk + " -- " + td.ShellWord(r.Path)
 		if r.New {
-			restore = "git rm -rqf --ignore-unmatch -- " + shellWord(r.Path)
+			restore = "git rm -rqf --ignore-unmatch -- " + td.ShellWord(r.Path)
 		}
 		switch {
 		case r.New:
-			agent = append(agent, "rm -rf -- "+shellWord(r.Path)) // it is no part of the index any more
+			agent = append(agent, "rm -rf -- "+td.ShellWord(r.Path)) // it is no part of the index any more
 		case r.Why == merge.Repository || path.Dir(r.Path) != own:
 			agent = append(agent, restore)
 		}
@@ -334,14 +334,6 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 	}
 	return fmt.Sprintf("the work changes %s: only a person may change that. Run `%s` at the top of your worktree and call Complete again. (A person can type: %s)",
 		strings.Join(why, "; and "), strings.Join(agent, " && "), strings.Join(person, " && "))
-}
-
-// shellWord makes a path one word of a shell.
-func shellWord(path string) string {
-	if strings.Trim(path, "./-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 func workOf(t td.Task) merge.Work {

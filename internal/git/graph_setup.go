@@ -125,7 +125,7 @@ func exclude(common string, patterns ...string) error {
 	switch {
 	case errors.Is(err, beneath.ErrLink):
 		return td.Errorf(td.Refused, "exclude %s: %s is, or lies behind, a symbolic link, and taskdaemon does not write through one", patterns[0], file).
-			WithHint("add to it: %s", strings.Join(patterns, " "))
+			WithHint("add to it: %s", td.Words(strings.Join(patterns, " ")))
 	case err != nil:
 		return td.Errorf(td.Storage, "exclude %s: %w", patterns[0], err)
 	}

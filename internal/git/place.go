@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -140,11 +139,11 @@ func taskAt(path string) string {
 }
 
 // advice is what to type about a checkout. No git is to be run by hand in the worktree of a task: it would go on with what the task wrote there, and move whatever branch that names.
-func (p *place) advice(format string, args ...any) string {
+func (p *place) advice(format string, args ...any) td.Words {
 	if task := taskAt(p.top); task != "" {
-		return fmt.Sprintf("taskdaemon task show %s; for the task to put it right: taskdaemon task send %s '<what to do>'", task, task)
+		return td.Words(td.Typed("taskdaemon task show %s; for the task to put it right: taskdaemon task send %s '<what to do>'", task, task))
 	}
-	return fmt.Sprintf(format, args...)
+	return td.Words(td.Typed(format, args...))
 }
 
 // onBranch fails unless HEAD stands for the branch.

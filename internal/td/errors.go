@@ -46,9 +46,9 @@ func Errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
-// WithHint sets what a person should type next.
+// WithHint sets what a person should type next: see Typed.
 func (e *Error) WithHint(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
+	e.Hint = Typed(format, args...)
 	return e
 }
 

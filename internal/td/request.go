@@ -1,6 +1,9 @@
 package td
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RequestKind says what a person is asked for. Values are on disk.
 type RequestKind string
@@ -40,6 +43,14 @@ type Request struct {
 
 // Handle is the request's short name.
 func (r Request) Handle() string { return r.ID.Handle() }
+
+// Asks is what is asked, with the call that it is about.
+func (r Request) Asks() string {
+	if strings.Contains(r.Prompt, strings.TrimSpace(r.Detail)) {
+		return r.Prompt
+	}
+	return r.Prompt + " " + r.Detail
+}
 
 // ExpiresAt is when the request lapses, or zero.
 func (r Request) ExpiresAt() time.Time {

@@ -113,9 +113,9 @@ func (p *plan) tooLarge(d Decision) error {
 	} {
 		if part.tokens > p.limit/2 {
 			return td.Errorf(td.Invalid, "the conversation does not fit the model's window: %s alone takes %d of %d tokens",
-				part.name, p.Scale.Of(part.tokens), d.Limit).WithHint("%s, or %s", part.hint, larger)
+				part.name, p.Scale.Of(part.tokens), d.Limit).WithHint("%s, or %s", td.Words(part.hint), td.Words(larger))
 		}
 	}
 	return td.Errorf(td.Invalid, "the conversation does not fit the model's window: %d of %d tokens, and nothing more can be left out",
-		d.Tokens, d.Limit).WithHint("split the task, or %s", larger)
+		d.Tokens, d.Limit).WithHint("split the task, or %s", td.Words(larger))
 }

@@ -133,7 +133,7 @@ func (g *Gateway) provider(name string) (*provider, error) {
 	}
 	known := slices.Sorted(maps.Keys(g.byName))
 	return nil, td.Errorf(td.Invalid, "there is no provider %.60q; did you mean %q?", name, typo.Nearest(name, known)).
-		WithHint("the providers are %s; a model of another one is named provider/model", strings.Join(known, ", "))
+		WithHint("the providers are %s; a model of another one is named provider/model", td.Words(strings.Join(known, ", ")))
 }
 
 // fullName is the name of a model with its provider.
