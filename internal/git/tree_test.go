@@ -1,6 +1,7 @@
 package git
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -193,5 +194,23 @@ func TestTreeDoesNotLookIntoRepositories(t *testing.T) {
 	after, err := TreeHash(t.Context(), dir)
 	if err != nil || after == first {
 		t.Errorf("a new commit is not seen: %v", err)
+	}
+}
+
+// TestTreeOfHoles: files that take no room on the disk are not written out in full.
+func TestTreeOfHoles(t *testing.T) {
+	dir := t.TempDir()
+	user(t, dir, "init", "-q")
+	for i := range 3 {
+		if err := os.Truncate(mustCreate(t, fmt.Sprint(dir, "/hole", i)), maxTreeBytes/2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := TreeHash(t.Context(), dir); !td.IsKind(err, td.Refused) || !strings.Contains(err.Error(), "6144 MiB of files are new or changed") {
+		t.Error(err)
+	}
+	write(t, filepath.Join(dir, ".gitignore"), "hole*\n")
+	if _, err := TreeHash(t.Context(), dir); err != nil {
+		t.Error(err)
 	}
 }

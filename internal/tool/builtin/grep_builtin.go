@@ -19,6 +19,11 @@ const maxMultiline = 16 << 20
 
 // builtin searches without help from another program.
 func (s search) builtin(ctx context.Context, env *tool.Env, out *findings) error {
+	return s.each(ctx, env, out, func(name string, _ fs.DirEntry) error { return s.file(ctx, env.Root, name, out) })
+}
+
+// each visits the files that are to be searched, until it is enough.
+func (s search) each(ctx context.Context, env *tool.Env, out *findings, visit func(name string, d fs.DirEntry) error) error {
 	return walk(ctx, env, s.base, func(name string, d fs.DirEntry) error {
 		if out.full {
 			return fs.SkipAll
@@ -30,8 +35,13 @@ func (s search) builtin(ctx context.Context, env *tool.Env, out *findings) error
 		if !d.Type().IsRegular() || !s.wants(within) {
 			return nil
 		}
-		return s.file(ctx, env.Root, name, out)
+		return visit(name, d)
 	})
+}
+
+// tooLarge notes that a file is not searched across lines.
+func (f *findings) tooLarge(name string) {
+	f.note("%s is too large to be searched across lines", cleanPath(name))
 }
 
 // file searches one file. One that cannot be read, or is binary, is passed over.
@@ -50,7 +60,7 @@ func (s search) file(ctx context.Context, w *tool.Workspace, name string, out *f
 	case !s.Multiline:
 		err = s.byLine(ctx, r, p)
 	case info.Size() > maxMultiline:
-		out.note("%s is too large to be searched across lines", cleanPath(name))
+		out.tooLarge(name)
 		return nil
 	default:
 		err = s.across(r, p)

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -40,6 +44,7 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 	if err := cmd.Start(); err != nil {
 		return td.Errorf(td.Unavailable, "run ripgrep: %w", err)
 	}
+	bound(cmd.Process.Pid)
 	named, readErr := s.searchNamed(ctx, env, bufio.NewReaderSize(stdout, 64<<10), out)
 	if out.full || readErr != nil {
 		enough() // there may be more, which nobody wants; otherwise it ends by itself
@@ -54,16 +59,40 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 			return td.Errorf(td.Unavailable, "%s could not be searched: files there changed meanwhile or cannot be read; search again", s.base)
 		}
 		return td.Errorf(td.Internal, "ripgrep: %s", said)
+	case exit != nil && exit.ExitCode() < 0 && ctx.Err() == nil:
+		// It passed its limits. The search built in holds one line at a time, and not more of it than is shown.
+		*out = findings{limit: out.limit}
+		return s.builtin(ctx, env, out)
 	case exit == nil && err != nil:
 		return fmt.Errorf("run ripgrep: %w", err)
 	}
-	return nil
+	if !s.Multiline {
+		return nil
+	}
+	return s.each(ctx, env, out, func(name string, d fs.DirEntry) error {
+		if info, err := d.Info(); err == nil && info.Size() > maxMultiline {
+			out.tooLarge(name)
+		}
+		return nil
+	})
+}
+
+// What rg may take: it holds a line, or across lines a file, and runs with the daemon's rights.
+const (
+	mostMemory = 1 << 30
+	mostTime   = 120 // seconds of the processor
+)
+
+// bound limits a process that was just started. Where that fails it is bounded by the size of files alone.
+func bound(pid int) {
+	_ = unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: mostMemory, Max: mostMemory}, nil)
+	_ = unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: mostTime, Max: mostTime}, nil)
 }
 
 func (s search) arguments() []string {
 	args := []string{
 		"--no-config", "--color=never", "--null", "--files-with-matches", "--sort=path", "--hidden", "--no-ignore", "--no-follow",
-		"--no-messages", "--crlf",
+		"--no-messages", "--crlf", "--no-mmap",
 	}
 	if s.Glob != "" {
 		args = append(args, "--glob="+s.Glob)
@@ -73,7 +102,7 @@ func (s search) arguments() []string {
 		args = append(args, "--ignore-case")
 	}
 	if s.Multiline {
-		args = append(args, "--multiline", "--multiline-dotall")
+		args = append(args, "--multiline", "--multiline-dotall", "--max-filesize="+strconv.Itoa(maxMultiline))
 	}
 	return append(args, "--regexp="+s.Pattern, "--", "./")
 }

@@ -259,3 +259,28 @@ func TestSearchLeavesLinksAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestGrepOfLargeFiles: a file that takes no room on the disk must not take the machine's memory, and what was not searched is said.
+func TestGrepOfLargeFiles(t *testing.T) {
+	grepBenches(t, func(t *testing.T, b *bench) {
+		b.put("a", "one\ntwo\n")
+		b.put("big", strings.Repeat("foo\nbar\n", 16<<10))
+		if err := os.Truncate(filepath.Join(b.dir, "big"), 3<<30); err != nil {
+			t.Fatal(err)
+		}
+		got := b.ok("Grep", args{"pattern": "one.two", "multiline": true, "output_mode": "files"}).Content
+		if !strings.Contains(got, "a\n") || !strings.Contains(got, "big is too large to be searched across lines") {
+			t.Errorf("%q", got)
+		}
+	})
+	// One that passes its limits is not believed to have looked at everything.
+	rg := filepath.Join(t.TempDir(), "rg")
+	if err := os.WriteFile(rg, []byte("#!/bin/sh\nkill -ABRT $$\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := newBenchWith(t, Options{Ripgrep: rg})
+	b.put("a", "treasure\n")
+	if got := b.ok("Grep", args{"pattern": "treasure", "output_mode": "files"}).Content; got != "a\n" {
+		t.Errorf("%q", got)
+	}
+}
