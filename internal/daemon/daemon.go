@@ -298,7 +298,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("server", func(ctx context.Context) error {
 		return server.Serve(ctx, server.Options{
 			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx); begin() },
-			Screen: screen(d.o.Secrets),
+			Screen: screen(d.o.Secrets), Clean: d.o.Secrets.Known,
 			Inside: func(pid int) string { return sandbox.Inside(d.spool.Dir, pid) },
 		})
 	})

@@ -51,7 +51,7 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	_, apart := td.WorktreeAround(r.root.Dir())
 	a := policy.Action{
 		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
-		Looks: call.Effect == td.Pure || call.Free, Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
+		Looks: call.Effect == td.Pure || call.Free && !(call.Learns && r.mode(task) == td.PlanMode), Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
 		Sandboxed: call.Command != "" && r.confined(), Apart: apart, Tainted: r.tainted(),
 	}
 	if a.Command != "" && a.Tool != "Bash" {

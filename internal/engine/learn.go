@@ -95,6 +95,9 @@ var errLearnedTooLong = errors.New("learning took too long")
 // it is the task's failure; an error is the run's own.
 func (r *run) learn(ctx context.Context) error {
 	t, turn := r.log.Task(), r.log.Transcript().Turn
+	if r.mode(t) == td.PlanMode { // nothing is written into the checkout
+		return nil
+	}
 	if r.learned == turn || r.ctl == nil || r.Knowledge == nil || r.Extract == ExtractNothing || r.Extract == "" ||
 		len(t.Tools) > 0 && !slices.Contains(t.Tools, "Learn") {
 		return nil

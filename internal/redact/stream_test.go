@@ -65,3 +65,27 @@ func TestStreamOfValues(t *testing.T) {
 		t.Errorf("words that begin no value are held back: %q", got)
 	}
 }
+
+// TestStreamOfATerminal: a value that a sequence of a terminal splits is whole for whoever leaves those out.
+func TestStreamOfATerminal(t *testing.T) {
+	const value = "sk-ant-KNOWNVALUE-zq8Xw7Vt6Su5Rr4Qp3"
+	for _, sequence := range []string{"\x1b[0m", "\x1b[38;5;1m\x1b[K", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1b(B"} {
+		text := "a " + value[:12] + sequence + value[12:] + " b\nnext \x1b[1mbold\n"
+		for size := 1; size <= len(text); size++ {
+			s := Stream{Redactor: New(value)}
+			var out []byte
+			for at := 0; at < len(text); at += size {
+				out = append(out, s.Write([]byte(text[at:min(len(text), at+size)]))...)
+			}
+			out = append(out, s.Close()...)
+			if strings.Contains(string(out), value[:12]) || strings.Contains(string(out), value[12:]) || !strings.HasSuffix(string(out), " b\nnext \x1b[1mbold\n") {
+				t.Fatalf("%q in pieces of %d: %q", sequence, size, out)
+			}
+		}
+	}
+	s := Stream{Redactor: New(value)}
+	long := "\x1b]0;" + strings.Repeat("never ends ", 1000) + "\n"
+	if got := string(s.Write([]byte(long))); got != long {
+		t.Errorf("%d of %d bytes are shown", len(got), len(long))
+	}
+}

@@ -46,7 +46,7 @@ type escape struct {
 }
 
 // escapes are undone one after the other, and what comes of one is read for the others again.
-var escapes = []escape{{'%', readPercent}, {'\\', readBackslash}}
+var escapes = []escape{{'%', readPercent}, {'\\', readBackslash}, {0x1b, readTerminal}}
 
 // maxDepth is how many levels of escapes are undone: a value in an address, in a JSON text, in a JSON string.
 const maxDepth = 3
@@ -92,6 +92,48 @@ func next(b []byte, from int, sign byte) int {
 		return from + i
 	}
 	return -1
+}
+
+// mostTerminal bounds what is taken for one sequence of a terminal that has not ended.
+const mostTerminal = 256
+
+// readTerminal reads the sequences by which programs colour and move. They stand for nothing: what shows output leaves them out, and a value that one of them splits is whole then.
+func readTerminal(b []byte, _ *[utf8.UTFMax]byte) (n, width int, open bool) {
+	if len(b) == 1 {
+		return 0, 0, true
+	}
+	at := 2
+	within := func(from, to byte) {
+		for at < len(b) && b[at] >= from && b[at] <= to {
+			at++
+		}
+	}
+	switch b[1] {
+	case '[':
+		within('0', '?')
+		within(' ', '/')
+		if at < len(b) && b[at] >= '@' && b[at] <= '~' {
+			return 0, at + 1, false
+		}
+	case ']':
+		for at < len(b) && b[at] != 0x07 && b[at] != 0x1b {
+			at++
+		}
+		if at < len(b) && b[at] == 0x07 {
+			return 0, at + 1, false
+		}
+		if at+1 < len(b) && b[at+1] == '\\' {
+			return 0, at + 2, false
+		}
+		at = min(len(b), at+1)
+	case '(', ')':
+		if at < len(b) {
+			return 0, at + 1, false
+		}
+	default:
+		return 0, 0, false
+	}
+	return 0, 0, at >= len(b) && at < mostTerminal
 }
 
 func readPercent(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool) {

@@ -262,6 +262,12 @@ func TestGitLinkedWorktree(t *testing.T) {
 	if res := run.run("h=$(git rev-parse HEAD); cd $(git rev-parse --git-common-dir)/refs/heads/taskdaemon/run; for i in $(seq 300); do echo $h > x$i; done; sleep 30"); !strings.Contains(res.Limit, "more than 200 references") {
 		t.Errorf("a command with 300 references: %+v", res)
 	}
+	// A branch of the task's that stands for another one is what it was: a commit there would move the person's.
+	was := y.git("rev-parse", "refs/heads/taskdaemon/run/one")
+	run.run("printf 'ref: refs/heads/main\\n' > $(git rev-parse --git-common-dir)/$(git symbolic-ref HEAD); git symbolic-ref refs/heads/taskdaemon/run/more/sym refs/heads/main")
+	if now := y.git("rev-parse", "refs/heads/taskdaemon/run/one") + y.git("for-each-ref", "--format=%(symref)", "refs/heads/taskdaemon/run"); now != was {
+		t.Errorf("a symbolic reference: %s, was %s", now, was)
+	}
 	// What is under way and names branches of others goes; what names the task's own stays.
 	on := y.git("-C", run.work, "symbolic-ref", "HEAD")
 	for file, text := range map[string]string{

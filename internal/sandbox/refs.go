@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,60 @@ func (p Profile) boundRefs() (removed []string) {
 		_ = folder.Close()
 	}
 	return removed
+}
+
+// maxRef is more than a reference has.
+const maxRef = 4 << 10
+
+// directRefs has no reference of the task's stand for another one: whoever commits there would move that, and it may be the person's. Such a one is what its log says it was, and
+// goes if there is none.
+func (p Profile) directRefs() (removed []string) {
+	own, common := gitWorktree(p.Workspace)
+	if own == "" {
+		return nil
+	}
+	for _, ref := range p.Refs {
+		folder, err := beneath.Open(filepath.Join(common, ref))
+		if err != nil {
+			continue
+		}
+		_ = folder.Walk(".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil //nolint:nilerr // what cannot be read is no reference for git either
+			}
+			if raw, _, err := folder.Read(name, maxRef); err != nil || !strings.HasPrefix(strings.TrimSpace(string(raw)), "ref:") {
+				return nil //nolint:nilerr // the same
+			}
+			parent, err := folder.Folder(path.Dir(name))
+			if err != nil {
+				return nil //nolint:nilerr // it is gone
+			}
+			defer parent.Close()
+			was := lastLogged(filepath.Join(common, "logs", ref, name))
+			if was == "" || parent.Replace(path.Base(name), unknownName(), []byte(was+"\n"), 0o644) != nil {
+				removed = append(removed, remove(parent, path.Base(name))...)
+				return nil
+			}
+			removed = append(removed, "the symbolic reference "+ref+"/"+name)
+			return nil
+		})
+		_ = folder.Close()
+	}
+	return removed
+}
+
+// lastLogged is what a reference was last changed to, by its log; empty if that does not tell.
+func lastLogged(log string) string {
+	raw, err := gitfile.Read(log, maxGitSettings)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(fields) < 2 || len(fields[1]) != 40 && len(fields[1]) != 64 || strings.Trim(fields[1], "0123456789abcdef") != "" || strings.Trim(fields[1], "0") == "" {
+		return ""
+	}
+	return fields[1]
 }
 
 // overcrowded says that the command has too many references by now, or nothing: every git of others waits while it lists them.

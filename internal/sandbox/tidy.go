@@ -50,6 +50,7 @@ func (c *cell) tidy(p Profile, since int64, e *effort) (removed []string, named 
 		}
 	}
 	removed = append(removed, p.boundRefs()...)
+	removed = append(removed, p.directRefs()...)
 	return removed, named
 }
 

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -31,7 +33,7 @@ type byRef struct {
 
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
-	a := humago.New(mux, config())
+	a := humago.New(mux, s.config())
 	huma.Register(a, get("status", "/v1/status", "The daemon at a glance"),
 		func(ctx context.Context, _ *struct{}) (*body[api.Status], error) {
 			return answer(s.svc.Status(ctx))
@@ -195,7 +197,7 @@ var ownErrors = sync.OnceFunc(func() {
 	}
 })
 
-func config() huma.Config {
+func (s *server) config() huma.Config {
 	ownErrors()
 	c := huma.DefaultConfig("taskdaemon", "1")
 	c.Info.Description = "The daemon's API, over a unix socket that only its owner can open."
@@ -203,6 +205,16 @@ func config() huma.Config {
 	c.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[td.Event](), reflect.TypeFor[Event]())
 	c.CreateHooks = nil // no $schema in answers: there is no web server to link to
 	c.DocsPath, c.SchemasPath = "", ""
+	format := huma.DefaultJSONFormat
+	format.Marshal = func(w io.Writer, v any) error {
+		var b bytes.Buffer
+		if err := huma.DefaultJSONFormat.Marshal(&b, v); err != nil {
+			return err
+		}
+		_, err := w.Write(s.opts.Clean(b.Bytes()))
+		return err
+	}
+	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	return c
 }
 

@@ -34,6 +34,9 @@ type Options struct {
 	// Screen is given the body of every request, and its query; what it returns is read instead, and its error is the answer.
 	// nil lets everything pass.
 	Screen func([]byte) ([]byte, error)
+	// Clean is given the body of every answer, and what it returns is sent instead: what an answer was read from may hold secrets, such as the names of
+	// files. nil lets everything pass.
+	Clean func([]byte) []byte
 	// Ready is called once, when the socket takes connections; it may be nil.
 	Ready func()
 
@@ -99,6 +102,9 @@ func (o *Options) defaults() {
 	}
 	if o.Screen == nil {
 		o.Screen = func(raw []byte) ([]byte, error) { return raw, nil }
+	}
+	if o.Clean == nil {
+		o.Clean = func(raw []byte) []byte { return raw }
 	}
 	if o.ReadTimeout == 0 {
 		o.ReadTimeout = 30 * time.Second

@@ -61,6 +61,7 @@ type Call struct {
 	Hosts    []string         // that it reaches
 	Sifts    bool             // of what it goes through it leaves out what Env.Hidden names
 	Free     bool             // it changes nothing but what taskdaemon keeps of the task
+	Learns   bool             // a free one that writes into the project's knowledge, which lies in the checkout: not in plan mode
 	Timeout  time.Duration    // what the call itself keeps to; zero: the Env's
 	Kept     bool             // it runs under a shim: its outcome is found again in the spool until it is recorded
 	// Side is the most that Env.Ask is given and may say; zero when the call does not use it.

@@ -56,7 +56,7 @@ func prepareLearn(shelf *knowledge.Shelf, env *tool.Env, in learnInput) (tool.Ca
 		return tool.Call{}, fmt.Errorf("encode evidence: %w", err)
 	}
 	return tool.Call{
-		Effect: td.Keyed, Evidence: evidence, Title: title("Learn", in.Title), Free: true,
+		Effect: td.Keyed, Evidence: evidence, Title: title("Learn", in.Title), Free: true, Learns: true,
 		Run: func(ctx context.Context) (res td.ToolResult, err error) {
 			err = shelf.Use(env.Home, func(s *memory.Store) error {
 				fpBeforeLearn.Hit()
