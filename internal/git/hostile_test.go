@@ -184,6 +184,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 		_, _ = CommitTree(ctx, dir, tree, "m")
 	},
 	"DemandsOf":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = DemandsOf(ctx, dir) },
+	"SteeringOf":  func(ctx context.Context, _ *testing.T, dir string) { _, _ = SteeringOf(ctx, dir) },
 	"FastForward": func(ctx context.Context, _ *testing.T, dir string) { _ = FastForward(ctx, dir, "main", "side", nil) },
 	"Uncommitted": func(ctx context.Context, t *testing.T, dir string) {
 		write(t, dir+"/pkg/a.go", "package pkg // changed\n")

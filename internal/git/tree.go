@@ -206,7 +206,7 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 	if !keep {
 		set = append(set, "core.compression=0", "core.fsync=none")
 	}
-	if err := w.fits(ctx); err != nil {
+	if err := fits(ctx, call{dir: w.top, env: w.env}); err != nil {
 		return "", err
 	}
 	var skip []string
@@ -228,7 +228,7 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 	return line(ctx, call{dir: w.top, keep: keep, set: set, env: w.env, args: []string{"write-tree"}})
 }
 
-// What git writes of a checkout, in a scratch folder or the repository: at most so many bytes, and not the last ones of the disk.
+// What git writes of a checkout, in a scratch folder beside the index or the repository: at most so many bytes, and not the last ones of the disk.
 const (
 	maxTreeBytes = 4 << 30
 	spareBytes   = 512 << 20
@@ -236,24 +236,25 @@ const (
 
 // fits refuses a checkout whose new and changed files would not fit. They count by how long they are: holes take no room on the disk, so that no limit of a command's keeps it from
 // making them, but git writes them out.
-func (w *work) fits(ctx context.Context) error {
-	list, err := run(ctx, call{dir: w.top, env: w.env, args: []string{"ls-files", "-z", "--others", "--modified", "--exclude-standard"}})
+func fits(ctx context.Context, c call) error {
+	c.args = []string{"ls-files", "-z", "--others", "--modified", "--exclude-standard"}
+	list, err := run(ctx, c)
 	if err != nil {
 		return err
 	}
 	room := int64(maxTreeBytes)
 	var disk unix.Statfs_t
-	if unix.Statfs(w.temp, &disk) == nil {
+	if unix.Statfs(filepath.Dir(variable(c.env, "GIT_INDEX_FILE")), &disk) == nil {
 		room = min(room, int64(disk.Bavail)*disk.Bsize-spareBytes)
 	}
 	var size int64
 	for name := range strings.SplitSeq(string(list), "\x00") {
-		if info, err := os.Lstat(filepath.Join(w.top, name)); name != "" && err == nil && info.Mode().IsRegular() {
+		if info, err := os.Lstat(filepath.Join(c.dir, name)); name != "" && err == nil && info.Mode().IsRegular() {
 			size += info.Size()
 		}
 	}
 	if size > 0 && size > room {
-		return td.Errorf(td.Refused, "%d MiB of files are new or changed in %s, and %d MiB can be taken down", size>>20, w.top, max(room, 0)>>20).
+		return td.Errorf(td.Refused, "%d MiB of files are new or changed in %s, and %d MiB can be taken down", size>>20, c.dir, max(room, 0)>>20).
 			WithHint("let git ignore what is made, in .gitignore, or remove it")
 	}
 	return nil

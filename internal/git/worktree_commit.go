@@ -148,6 +148,9 @@ func (p *place) stage(ctx context.Context, index, head string) (tree string, err
 		return "", err
 	}
 	q := p.with("GIT_INDEX_FILE=" + index)
+	if err := fits(ctx, q.call(false)); err != nil {
+		return "", err
+	}
 	if err := addAll(ctx, q.call(true), links, nil); err != nil {
 		if m := unborn.FindStringSubmatch(err.Error()); m != nil {
 			return "", p.embedded(m[1])
