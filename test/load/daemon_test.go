@@ -151,8 +151,8 @@ func (h *house) descriptors() (d descriptors) {
 	return d
 }
 
-// ownSockets are those of a daemon that nobody talks to: it listens, and talks to the process that starts its git.
-const ownSockets = 2
+// ownSockets are those of a daemon that nobody talks to: it listens, keeps others from its state folder, and talks to the process that starts its git.
+const ownSockets = 3
 
 // alone waits until the daemon has no connection, and says what it has open then.
 func (h *house) alone(when string) (d descriptors) {
