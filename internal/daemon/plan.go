@@ -46,7 +46,7 @@ func (d *Daemon) planIn(ctx context.Context, s *graph.Store, in api.Plan) (_ []a
 				project = sharedName(ctx, s.Root())
 			}
 			if t.Local {
-				t.Source = project + "\n" + t.Source
+				t.Source = project + "\n" + t.Parent + "\n" + t.Source // below another task it is another
 			}
 			id = td.PlannedIDFor(t.Source)
 		}

@@ -231,7 +231,7 @@ func (w *work) writeTree(ctx context.Context, keep bool) (string, error) {
 // What git writes of a checkout, in a scratch folder beside the index or the repository: at most so many bytes, and not the last ones of the disk.
 const (
 	maxTreeBytes = 4 << 30
-	spareBytes   = 512 << 20
+	spareShare   = 10 // of what is free, one in so many
 )
 
 // fits refuses a checkout whose new and changed files would not fit. They count by how long they are: holes take no room on the disk, so that no limit of a command's keeps it from
@@ -245,7 +245,7 @@ func fits(ctx context.Context, c call) error {
 	room := int64(maxTreeBytes)
 	var disk unix.Statfs_t
 	if unix.Statfs(filepath.Dir(variable(c.env, "GIT_INDEX_FILE")), &disk) == nil {
-		room = min(room, int64(disk.Bavail)*disk.Bsize-spareBytes)
+		room = min(room, int64(disk.Bavail)*disk.Bsize*(spareShare-1)/spareShare)
 	}
 	var size int64
 	for name := range strings.SplitSeq(string(list), "\x00") {
