@@ -109,5 +109,5 @@ turns:
 	}
 	wantIn(t, "the terminal", strings.ReplaceAll(seen.String(), "\r\n", "\n"),
 		"\x1b[2m  ┊ \x1b[0m\x1b[36m» "+socketUser()+": no not there\x1b[0m\n", "\x1b[2m  ┊ \x1b[0m\x1b[32m✓ completed\x1b[0m: seen\n",
-		"\n\x1b[32m  ✓ verified\x1b[0m: seen", "complete\x1b[0m: 1 completed, 0 failed, 0 open")
+		"\x1b[32m  ✓ verified\x1b[0m: seen", "complete\x1b[0m: 1 completed, 0 failed, 0 open")
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,9 +179,13 @@ func TestLogIsSyncedBeforeItIsMoved(t *testing.T) {
 		}
 		_, s := watch(t, dir, look)
 		task, c := (&scribbler{s: s}).begin(t)
+		text := ""
+		for len(text) < blobOver-1000 {
+			text += rand.Text() // can hardly be packed
+		}
 		var long []td.Event
-		for range checkpointAt*4096/blobOver + 50 {
-			long = append(long, said(strings.Repeat("x", blobOver-1000)))
+		for range 2 * checkpointAt * 4096 / blobOver {
+			long = append(long, said(text[:blobOver-1000]))
 		}
 		mu.Lock()
 		hold, moved = make(chan struct{}), 0
