@@ -82,13 +82,18 @@ const passing = 5 * time.Second
 // appear takes the name of a state folder whose lock this process has, until release. Where names cannot be taken there is no such
 // protection, and nothing else changes.
 func appear(ctx context.Context, stateDir string) (release func(), err error) {
-	for end := time.Now().Add(passing); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(passing); ; {
 		l, err := new(net.ListenConfig).Listen(ctx, "unix", presenceName(stateDir))
 		switch {
 		case err == nil:
 			return func() { _ = l.Close() }, nil
 		case errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end):
-			continue
+			select {
+			case <-time.After(10 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
 		}
 		if pid := present(stateDir); pid != 0 {
 			return nil, moved(stateDir, pid)

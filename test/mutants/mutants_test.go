@@ -368,7 +368,7 @@ var mutants = []mutant{
 		"if !named {", "if !named && false {", []string{"./internal/git", "-run", "TestCheckoutOf"},
 	},
 	{
-		"main follows without the person's hooks, unasked", "internal/worktree/worktree.go",
+		"main follows without the person's hooks, unasked", "internal/worktree/follow.go",
 		"return set == config.TrunkAsk, lacking(demands), err", "return set == config.TrunkAsk, lacking(git.Demands{Hooks: demands.Hooks[:0]}), err", []string{"./internal/worktree", "-run", "TestAsks"},
 	},
 	{
