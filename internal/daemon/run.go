@@ -235,7 +235,9 @@ func (d *Daemon) order(ctx context.Context, t td.Task, now td.Spec, in td.GraphO
 	if obeyed, err := d.taken(ctx, t, cmd.Key, from); err != nil || !obeyed {
 		return nil, err
 	}
-	t, err = d.journal.Task(ctx, t.ID)
+	if t, err = d.journal.Task(ctx, t.ID); err == nil {
+		d.trunks.begun(t)
+	}
 	return &t, err
 }
 

@@ -54,7 +54,7 @@ func newTrunks(d *Daemon) *trunks {
 	return &trunks{Daemon: d, poke: make(chan struct{}, 1), landing: newLanding(d), looking: make(chan struct{}, 1), worked: map[string]map[trunk]bool{}}
 }
 
-// begun has all trunks looked at if a new task works for one: it may be another one.
+// begun has all trunks looked at if a task that was started, or taken up again, works for one: it may be a trunk that nobody has looked at yet.
 func (w *trunks) begun(t td.Task) {
 	if t.Worktree == nil {
 		return
