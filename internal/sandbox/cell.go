@@ -30,6 +30,7 @@ type cell struct {
 
 	settings string // folder with its settings of git; empty: it has none
 	mounted  bool   // it has a mount namespace of its own
+	scoped   bool   // the kernel lets its thread signal nothing but what the command started
 
 	repos []repository // of the workspace, that must stay what they are
 	had   before       // what there was before the command
@@ -251,9 +252,25 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 		missing = append(missing, err)
 	}
 	if rules != nil {
-		return missing, rules.enforce()
+		err := rules.enforce()
+		c.scoped = err == nil && rules.scoped
+		return missing, err
 	}
 	return missing, nil
+}
+
+// killAtOnce kills all that the command started, by one call that no fork escapes, if the kernel keeps that call inside of the sandbox. That is
+// tried on a process outside, the shim's parent, which must be refused to the cell though the shim itself might signal it.
+func (c *cell) killAtOnce() {
+	outside := os.Getppid()
+	if c == nil || !c.scoped || outside < 1 || unix.Kill(outside, 0) != nil {
+		return
+	}
+	c.do(func() {
+		if errors.Is(unix.Kill(outside, 0), unix.EPERM) {
+			_ = unix.Kill(-1, unix.SIGKILL)
+		}
+	})
 }
 
 // giveUpPrivileges keeps the thread's children from ever gaining what it has not, by sudo or the like.

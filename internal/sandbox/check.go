@@ -113,7 +113,7 @@ func checkMain(nested error) int {
 		fmt.Fprintln(os.Stderr, nested)
 		return 1
 	}
-	found := []Finding{checkLandlock(), checkScopes(), checkMounts(), checkLayers(), checkNetwork(), checkFilter()}
+	found := []Finding{checkLandlock(), checkScopes(), checkMounts(), checkLayers(), checkNetwork(), checkFilter(), checkProcesses()}
 	if json.NewEncoder(os.Stdout).Encode(found) != nil {
 		return 1
 	}
@@ -205,6 +205,22 @@ func checkFilter() Finding {
 	}
 	if err != nil {
 		f.OK, f.Detail, f.Hint = false, err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, on amd64 or arm64"
+	}
+	return f
+}
+
+// checkProcesses says who holds a command to its number of processes. It is no hole if only the shim does: a command that forks fast has more for a moment.
+func checkProcesses() Finding {
+	f := Finding{Name: "number of processes", OK: true, Detail: "bounded by the kernel, in a user namespace of each command's shim"}
+	if countedAlone(&Profile{Files: ReadOnly}) {
+		return f
+	}
+	g, err := openPidGroup()
+	g.close()
+	f.Detail = "bounded by the kernel, in a control group of each command's shim"
+	if err != nil {
+		f.Detail = "looked at four times a second, so that a command may have more for a moment: " + err.Error()
+		f.Hint = "run the daemon as a user who is not root, or where it may make control groups (systemd: Delegate=pids)"
 	}
 	return f
 }

@@ -33,6 +33,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}
 	var pid int
 	fork := func() {
+		if pid != 0 || err != nil {
+			return
+		}
 		pid, err = syscall.ForkExec(s.spec.Shell, []string{filepath.Base(s.spec.Shell), "-c", s.spec.Script}, &syscall.ProcAttr{
 			Dir:   s.spec.Dir,
 			Env:   s.environ(c),
@@ -41,18 +44,12 @@ func (s *shim) execute(c *cell) ProcessResult {
 		})
 	}
 	var limits Limits
-	nested := false
+	nested := countedAlone(s.spec.Profile)
 	if p := s.spec.Profile; p != nil {
-		limits, nested = p.Limits, p.confines() && os.Geteuid() != 0 && mayAdmin()
+		limits = p.Limits
 	}
 	measure := meter{cell: c, begin: readMachine()}
-	limits.whileBound(nested, func() {
-		if c != nil {
-			c.do(fork)
-		} else {
-			fork()
-		}
-	})
+	s.forkBound(limits, nested, c, fork)
 	null.Close()
 	w.Close()
 	if err != nil {
@@ -79,7 +76,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	var res ProcessResult
 	status := s.supervise(begin, ended, over.caughtBy(), measure, c, &res)
 	fpShimAfterExit.Hit()
-	killRest(childless)
+	s.killRest(c, childless)
 	var removed, left, mended []string
 	var lost []error
 	if c != nil {
@@ -124,6 +121,26 @@ func (s *shim) execute(c *cell) ProcessResult {
 		res.Exit = status.ExitStatus()
 	}
 	return res
+}
+
+// forkBound starts the command on the thread of its cell, or on this one, so that the kernel bounds how many processes it has, if it can.
+func (s *shim) forkBound(l Limits, nested bool, c *cell, fork func()) {
+	on := func(f func()) { f() }
+	if c != nil {
+		on = c.do
+	}
+	switch {
+	case nested:
+		l.whileBound(func() { on(fork) })
+	case s.group != nil && l.Processes > 0:
+		on(func() {
+			if s.group.with(l.most(), fork) != nil {
+				fork()
+			}
+		})
+	default:
+		on(fork)
+	}
 }
 
 // tidy removes what the command must not leave, and says what it removed, and what it left though it runs programs.
@@ -256,7 +273,7 @@ func (s *shim) supervise(begin time.Time, ended <-chan syscall.WaitStatus, caugh
 		}
 	}
 	for {
-		signalTree(os.Getpid(), syscall.SIGKILL)
+		s.killAll(c)
 		select {
 		case status := <-ended:
 			return status
@@ -275,9 +292,16 @@ func (s *shim) claimed(begin time.Time) time.Duration {
 	return min(time.Until(info.ModTime().Add(s.spec.Timeout)), s.spec.Timeout)
 }
 
+// killAll kills all that the command started. A bomb cannot outrun it where the kernel lets nothing more be started, or kills all at once.
+func (s *shim) killAll(c *cell) {
+	s.group.freeze()
+	c.killAtOnce()
+	signalTree(os.Getpid(), syscall.SIGKILL)
+}
+
 // killRest ends whatever the command left behind, until childless says that nothing is. In the common
 // case that is so at once, and /proc is not looked at.
-func killRest(childless <-chan struct{}) {
+func (s *shim) killRest(c *cell, childless <-chan struct{}) {
 	tick := time.NewTimer(time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -286,7 +310,7 @@ func killRest(childless <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		signalTree(os.Getpid(), syscall.SIGKILL)
+		s.killAll(c)
 		for range 20 {
 			killChildren()
 		}

@@ -48,6 +48,7 @@ func landlockVersion() int {
 type ruleset struct {
 	fd      int
 	handled uint64
+	scoped  bool // signals end at the sandbox
 }
 
 func newRuleset(version int) (*ruleset, error) {
@@ -66,7 +67,7 @@ func newRuleset(version int) (*ruleset, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("make Landlock rules: %w", errno)
 	}
-	return &ruleset{fd: int(fd), handled: attr.Handled_access_fs}, nil
+	return &ruleset{fd: int(fd), handled: attr.Handled_access_fs, scoped: attr.Scoped&unix.LANDLOCK_SCOPE_SIGNAL != 0}, nil
 }
 
 func (r *ruleset) close() { _ = unix.Close(r.fd) }

@@ -198,20 +198,19 @@ func parseStatm(raw []byte) int64 {
 	return max(0, resident-shared) * int64(os.Getpagesize())
 }
 
-// most is how many processes and threads of a nested shim's namespace the kernel is asked to bear; zero: as many as come.
-func (l Limits) most(nested bool) uint64 {
-	if !nested {
-		return 0
-	}
-	return uint64(l.Processes) * threadsEach
-}
+// most is how many processes and threads of a command the kernel is asked to bear; zero: as many as come.
+func (l Limits) most() uint64 { return uint64(l.Processes) * threadsEach }
+
+// countedAlone reports whether the kernel counts the processes of this shim's commands for themselves: those of a user namespace are, and
+// RLIMIT_NPROC bounds them. Root's are never bound by it, in no namespace.
+func countedAlone(p *Profile) bool { return p.confines() && os.Geteuid() != 0 && mayAdmin() }
 
 // whileBound calls f, which starts a command, with the limit of processes that the command is to have: what it forks
 // before impose is done is bound like this, too. It is a limit that can be raised again, for the shim must be free to start
 // threads of its own afterwards.
-func (l Limits) whileBound(nested bool, f func()) {
+func (l Limits) whileBound(f func()) {
 	var have unix.Rlimit
-	if most := l.most(nested); most > 0 && unix.Getrlimit(unix.RLIMIT_NPROC, &have) == nil {
+	if most := l.most(); most > 0 && unix.Getrlimit(unix.RLIMIT_NPROC, &have) == nil {
 		_ = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: min(most, have.Max), Max: have.Max})
 		defer func() { _ = unix.Setrlimit(unix.RLIMIT_NPROC, &have) }()
 	}
@@ -225,7 +224,7 @@ func (l Limits) whileBound(nested bool, f func()) {
 func (l Limits) impose(pid int, nested bool) {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 0)
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("800"), 0)
-	if most := l.most(nested); most > 0 {
+	if most := l.most(); nested && most > 0 {
 		_ = unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
 }

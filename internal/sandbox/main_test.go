@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "fill" {
 		os.Exit(fillMain(os.Args[2], os.Args[3]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == "forks" {
+		os.Exit(forksMain(os.Args[2]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -391,7 +391,7 @@ func (s *shim) alone(c *cell, stdin, stdout *os.File, r *reading, script, arg st
 		reap(pid, ended)
 	}()
 	status, why := s.within(r, ended)
-	killRest(childless)
+	s.killRest(c, childless)
 	if why == "" {
 		if status.Exited() && status.ExitStatus() == 0 {
 			return nil

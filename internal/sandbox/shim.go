@@ -82,6 +82,7 @@ func ExecMain() (code int) {
 		s.tell(tellFailed, err.Error())
 		return 1
 	}
+	defer func() { s.group.close() }()
 	for in := bufio.NewReader(os.Stdin); s.assigned(in); debug.SetGCPercent(100) {
 		reusable, err := s.run()
 		if err != nil {
@@ -126,6 +127,8 @@ type shim struct {
 	rec     *recorder
 	island  *island // the network of commands that have none, once it was needed
 	base    *base   // the mounts of the command before
+
+	group *pidGroup // bounds the processes of commands; nil: the kernel counts them anyhow, or lets no group be made
 
 	removed, left []string // what was taken from the command while it was kept still, and what was not
 }
@@ -218,6 +221,9 @@ func (s *shim) confine() (*cell, error) {
 	}
 	if err := p.Limits.bound(); err != nil {
 		return nil, err
+	}
+	if p.Limits.Processes > 0 && s.group == nil && !countedAlone(p) {
+		s.group, _ = openPidGroup() // else the look has to do
 	}
 	if !p.confines() {
 		return nil, nil
