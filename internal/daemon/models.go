@@ -146,6 +146,15 @@ func (s *stage) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	return s.Model.Stream(ctx, req, emit)
 }
 
+// Count asks for the tokens of a call. A cassette has no counts: who records one does without, so that who plays it decides alike.
+func (s *stage) Count(ctx context.Context, req llm.Request) (int, error) {
+	counter, ok := s.Model.(llm.Counter)
+	if !ok || req.Script != "" {
+		return 0, llm.ErrNoCounter
+	}
+	return counter.Count(ctx, req)
+}
+
 // close ends the recording. Calls that are still made find the tape closed.
 func (s *stage) close() error {
 	if s == nil || s.tape == nil {

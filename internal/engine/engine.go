@@ -148,7 +148,9 @@ type Engine struct {
 	// together would leave nothing for whoever asks meanwhile.
 	opening chan struct{}
 	kits    *kits
-	warning sync.Mutex // held while people are told of a budget, so that they are told once
+	// calibration corrects what calls are estimated at.
+	calibration *calibration
+	warning     sync.Mutex // held while people are told of a budget, so that they are told once
 }
 
 // New makes an engine.
@@ -162,7 +164,8 @@ func New(o Options) *Engine {
 	if o.Live == nil {
 		o.Live = func(api.Live) {}
 	}
-	return &Engine{Options: o, opening: make(chan struct{}, 4), kits: newKits()}
+	return &Engine{Options: o, opening: make(chan struct{}, 4), kits: newKits(),
+		calibration: &calibration{journal: o.Journal, log: o.Log, rates: map[string][]float64{}}}
 }
 
 // run is one task being worked on under one claim.
@@ -182,6 +185,7 @@ type run struct {
 	learned  int // the turn after which what the conversation gives away was kept
 	searched int // the turn whose answer was searched for what it wants to be kept
 
+	count      counted                    // by the provider, of the newest call it was asked about
 	waited     time.Duration              // in the queue, before this run
 	begun      bool                       // the hooks of its beginning were asked
 	startWords []string                   // what they add to the opening

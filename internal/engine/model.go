@@ -276,6 +276,7 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.
 	script := r.log.Transcript()
 	paid := r.billed(req.Model, &resp, script.Scale.Of(script.Estimate()))
 	prefix := r.prefix(*req, resp)
+	r.calibration.learn(req.Model, resp.Usage, prefix.Estimated)
 	return td.Outcome{Model: &td.ModelResult{
 		Prefix:     prefix,
 		Message:    whole(resp),

@@ -33,7 +33,8 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 	if !ok {
 		return false, nil // no model is left to ask
 	}
-	budget, scale := r.Budget(model), script.ScaleFor(model)
+	budget := r.Budget(model)
+	scale, exact := r.scale(ctx, model, budget.Limit())
 	if !wanted && script.Sent > 0 && scale.Of(script.Estimate()) <= budget.Limit() {
 		return false, nil
 	}
@@ -55,7 +56,7 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 		return true, r.compact(ctx, td.Compaction{Strategy: td.Dropped, Before: d.Tokens, After: d.Tokens})
 	case d.Do == window.Fits:
 		return false, nil
-	case window.MayFit(d) && !slices.ContainsFunc(script.Model.Failures, func(f td.ModelFailure) bool { return f.Class == td.TooLong }):
+	case !exact && window.MayFit(d) && !slices.ContainsFunc(script.Model.Failures, func(f td.ModelFailure) bool { return f.Class == td.TooLong }):
 		return false, nil // the estimate is high: the provider says whether it fits
 	}
 	failed := td.FailedData{Error: d.Err.Error()}

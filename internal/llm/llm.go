@@ -8,6 +8,7 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,6 +25,15 @@ type Model interface {
 	// Provider names the implementation: "anthropic", "rehearsal".
 	Provider() string
 }
+
+// Counter is a Model whose provider can say beforehand how many tokens a call has. Asking costs nothing and changes nothing.
+type Counter interface {
+	// Count is the number of tokens of the call's input. Any error means that it is not known: whoever asks does without.
+	Count(ctx context.Context, req Request) (int, error)
+}
+
+// ErrNoCounter is the error of a Counter whose provider has none.
+var ErrNoCounter = errors.New("the provider does not count tokens")
 
 // Rehearsal is the provider, and in place of a model the name, of calls that reach no model.
 const Rehearsal = "rehearsal"

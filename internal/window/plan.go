@@ -21,6 +21,7 @@ const (
 type Decision struct {
 	Do     Action
 	Tokens int // of the whole call, corrected by the scale
+	Least  int // that it may come to
 	Limit  int
 
 	Compaction Compaction
@@ -37,7 +38,7 @@ const minNewest = 2
 // fit, because a person wants it or a provider refused it, give a smaller budget. It is pure.
 func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 	p := newPlan(msgs, fixed, budget, o)
-	d := Decision{Do: Fits, Tokens: p.Scale.Of(p.total), Limit: budget.Limit()}
+	d := Decision{Do: Fits, Tokens: p.Scale.Of(p.total), Least: p.Scale.least(p.total), Limit: budget.Limit()}
 	if d.Tokens <= d.Limit {
 		return d
 	}
@@ -88,7 +89,7 @@ func Plan(msgs []td.Message, fixed Parts, budget Budget, o Options) Decision {
 
 // MayFit reports whether a conversation that was decided to be too large by its estimate may fit all the same. Estimates err high, for
 // short words by half; a provider that refuses a call takes nothing for it.
-func MayFit(d Decision) bool { return d.Do == TooLarge && int(float64(d.Tokens)*minScale) <= d.Limit }
+func MayFit(d Decision) bool { return d.Do == TooLarge && d.Least <= d.Limit }
 
 // tooLarge names the part that is to blame, and what can be done about it.
 func (p *plan) tooLarge(d Decision) error {

@@ -34,6 +34,7 @@ func TestPlanProperties(t *testing.T) {
 			Scale: Calibrate(td.Usage{Input: rapid.Int64Range(0, 50000).Draw(t, "counted")},
 				rapid.IntRange(1, 50000).Draw(t, "estimated")),
 		}
+		o.Scale.Rate = rapid.SampledFrom([]float64{0, 0.5, 1.3}).Draw(t, "rate")
 		fixed := Parts{System: rapid.IntRange(0, 2000).Draw(t, "system"), Tools: 100}
 		for steps := 0; ; steps++ {
 			if steps > maxSteps {

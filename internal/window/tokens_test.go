@@ -169,6 +169,9 @@ func TestScaleProperties(t *testing.T) {
 		estimated := rapid.IntRange(1, 1_000_000).Draw(t, "estimated")
 		counted := rapid.Int64Range(0, 2_000_000).Draw(t, "counted")
 		s := Calibrate(td.Usage{Input: counted}, estimated)
+		if rapid.Bool().Draw(t, "rated") {
+			s.Rate = rapid.Float64Range(0, 5).Draw(t, "rate")
+		}
 		a, b := rapid.IntRange(0, 2_000_000).Draw(t, "a"), rapid.IntRange(0, 2_000_000).Draw(t, "b")
 		if a > b {
 			a, b = b, a
@@ -176,16 +179,41 @@ func TestScaleProperties(t *testing.T) {
 		if s.Of(a) > s.Of(b) {
 			t.Fatalf("%+v: %d is more than %d", s, s.Of(a), s.Of(b))
 		}
-		if a >= estimated && s != (Scale{}) && s.Of(b)-s.Of(a) < b-a {
+		if a >= estimated && s.Rate == 0 && s.Of(b)-s.Of(a) < b-a {
 			t.Fatalf("%+v: %d more count as %d", s, b-a, s.Of(b)-s.Of(a))
 		}
-		if s != (Scale{}) && s.Of(estimated) != s.Counted {
+		if s.Counted > 0 && s.Of(estimated) != s.Counted {
 			t.Fatalf("%+v: the counted call counts as %d", s, s.Of(estimated))
 		}
 		if n := s.back(a); s.Of(n) > a || s.Of(n+1) <= a && a > 0 {
 			t.Fatalf("%+v: %d goes back to %d, which is %d, and the next %d", s, a, n, s.Of(n), s.Of(n+1))
 		}
 	})
+}
+
+// What the provider is asked about is what may be on either side of the limit, by the bounds of what estimates may be off.
+func TestUnsure(t *testing.T) {
+	for _, c := range []struct {
+		s               Scale
+		estimate, limit int
+		want            bool
+	}{
+		{Scale{}, 100, 100, false},
+		{Scale{}, 101, 100, true},
+		{Scale{}, 250, 100, true},
+		{Scale{}, 260, 100, false},
+		{Scale{Rate: 0.5}, 150, 100, true}, // other conversations may have been of another kind
+		{Scale{Rate: 2}, 60, 100, true},
+		{Scale{Rate: 2}, 50, 100, false},
+		{Scale{Counted: 50, Estimated: 100}, 149, 100, false},
+		{Scale{Counted: 50, Estimated: 100}, 151, 100, true},
+		{Scale{Counted: 99, Estimated: 200}, 200, 100, false}, // it was just counted
+		{Scale{Counted: 101, Estimated: 200}, 200, 100, false},
+	} {
+		if got := c.s.Unsure(c.estimate, c.limit); got != c.want {
+			t.Errorf("%+v of %d, limit %d: %v", c.s, c.estimate, c.limit, got)
+		}
+	}
 }
 
 func TestLimit(t *testing.T) {

@@ -55,6 +55,7 @@ const (
 // Model answers through the Claude API.
 type Model struct {
 	endpoint exchange.Endpoint
+	counter  exchange.Endpoint
 	key      exchange.Key
 	patience exchange.Patience
 	encoder  encoder
@@ -63,9 +64,16 @@ type Model struct {
 // New makes a model. The environment is not looked at: what counts is in o.
 func New(o Options) *Model {
 	key := strings.TrimSpace(o.APIKey)
-	header := http.Header{"Accept": {"text/event-stream"}, "Anthropic-Version": {version}, "X-Api-Key": {key}}
+	header := func(accept string) http.Header {
+		return http.Header{"Accept": {accept}, "Anthropic-Version": {version}, "X-Api-Key": {key}}
+	}
+	client, base := o.HTTP, cmp.Or(o.BaseURL, defaultBaseURL)
+	if client == nil {
+		client = exchange.NewClient()
+	}
 	return &Model{
-		endpoint: exchange.NewEndpoint(o.HTTP, cmp.Or(o.BaseURL, defaultBaseURL), "v1/messages", header),
+		endpoint: exchange.NewEndpoint(client, base, "v1/messages", header("text/event-stream")),
+		counter:  exchange.NewEndpoint(client, base, "v1/messages/count_tokens", header("application/json")),
 		key:      exchange.NewKey(key, o.KeyEnv),
 		patience: exchange.Patience{
 			Header: cmp.Or(o.HeaderTimeout, DefaultHeaderTimeout), Idle: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),

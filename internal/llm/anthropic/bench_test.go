@@ -76,7 +76,7 @@ func BenchmarkAssemble(b *testing.B) {
 	for b.Loop() {
 		req.Wire.Reset()
 		start := time.Now()
-		if _, err := new(encoder).encode(req); err != nil {
+		if _, err := new(encoder).encode(req, false); err != nil {
 			b.Fatal(err)
 		}
 		best = min(best, time.Since(start))

@@ -21,7 +21,7 @@ type call struct {
 }
 
 func (m *Model) newCall(ctx context.Context, req llm.Request) (*call, error) {
-	b, err := m.encoder.encode(req)
+	b, err := m.encoder.encode(req, false)
 	if err != nil {
 		return nil, err
 	}

@@ -34,15 +34,17 @@ type front struct {
 	maxTokens, thinking int
 	temperature         json.Number
 	tools               exchange.Toolset
+	counting            bool
 }
 
-func (e *encoder) encode(req llm.Request) (exchange.Body, error) {
+// encode makes the body of a call, or of the question how many tokens that call has: it has no field that only says how to answer.
+func (e *encoder) encode(req llm.Request, counting bool) (exchange.Body, error) {
 	var b exchange.Body
 	if budgets(req.Model) && amidst(req.Messages) {
 		req.Thinking = 0
 	}
-	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Thinking, req.Temperature, exchange.ToolsetOf(req.Tools)}, func() ([]byte, error) {
-		return encodeFront(req)
+	head, err := e.fronts.Of(front{req.Model, req.MaxTokens, req.Thinking, req.Temperature, exchange.ToolsetOf(req.Tools), counting}, func() ([]byte, error) {
+		return encodeFront(req, counting)
 	})
 	if err != nil {
 		return b, err
@@ -102,7 +104,7 @@ func lastTwoOfUser(messages []td.Message) []int {
 	return found
 }
 
-func encodeFront(req llm.Request) ([]byte, error) {
+func encodeFront(req llm.Request, counting bool) ([]byte, error) {
 	size := 512
 	for _, t := range req.Tools {
 		size += len(t.Name) + len(t.Description) + len(t.Schema) + 64
@@ -124,12 +126,14 @@ func encodeFront(req llm.Request) ([]byte, error) {
 		b = append(b, '}')
 	} else if req.Thinking > 0 {
 		b = append(b, `,"thinking":{"type":"adaptive"}`...)
-	} else {
+	} else if !counting {
 		b = exchange.AppendTemperature(b, req.Temperature) // the API takes none beside thinking
 	}
-	b = append(b, `,"max_tokens":`...)
-	b = strconv.AppendInt(b, int64(maxTokens), 10)
-	b = append(b, `,"stream":true`...)
+	if !counting {
+		b = append(b, `,"max_tokens":`...)
+		b = strconv.AppendInt(b, int64(maxTokens), 10)
+		b = append(b, `,"stream":true`...)
+	}
 	return appendTools(b, req.Tools)
 }
 

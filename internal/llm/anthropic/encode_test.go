@@ -20,7 +20,7 @@ func encoded(t testing.TB, req llm.Request) string {
 
 func encodedBy(t testing.TB, e *encoder, req llm.Request) string {
 	t.Helper()
-	b, err := e.encode(req)
+	b, err := e.encode(req, false)
 	if err != nil {
 		t.Fatal(err)
 	}

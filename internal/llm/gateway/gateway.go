@@ -132,6 +132,34 @@ func (g *Gateway) Stream(ctx context.Context, req llm.Request, emit func(llm.Del
 	}
 }
 
+// Count asks the provider of a call how many tokens its input has. It waits for no place: providers count apart from their other
+// limits. A key that is not accepted is asked only if there is no other.
+func (g *Gateway) Count(ctx context.Context, req llm.Request) (int, error) {
+	p, model, err := g.resolve(req.Model)
+	if err != nil {
+		return 0, badRequest(err)
+	}
+	req.Model = model
+	counter, ok := g.accepted(p).(llm.Counter)
+	if !ok {
+		return 0, llm.ErrNoCounter
+	}
+	return counter.Count(ctx, req)
+}
+
+// accepted is the model of a key that is not known to be invalid, if there is one.
+func (g *Gateway) accepted(p *provider) llm.Model {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	for _, k := range p.keys {
+		if !now.Before(k.refused) {
+			return k.model
+		}
+	}
+	return p.keys[0].model
+}
+
 // once makes the call with one key.
 func (g *Gateway) once(ctx context.Context, p *provider, req llm.Request, emit func(llm.Delta)) (resp llm.Response, err error) {
 	c := &call{

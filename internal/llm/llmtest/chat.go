@@ -14,6 +14,8 @@ import (
 // chat is the Chat Completions protocol.
 type chat struct{}
 
+func (chat) count(http.ResponseWriter, *http.Request, []byte) bool { return false }
+
 func (chat) refuse(r *http.Request) *failure {
 	switch {
 	case r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions":

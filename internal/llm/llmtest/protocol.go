@@ -6,6 +6,7 @@ import (
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/llm/rehearsal"
+	"taskdaemon/internal/td"
 )
 
 // API is a protocol a server can speak.
@@ -23,6 +24,8 @@ var protocols = map[API]protocol{Claude: claude{}, Chat: chat{}}
 type protocol interface {
 	// refuse judges a request by its path and headers; nil: it may go on.
 	refuse(r *http.Request) *failure
+	// count answers a request for a count of tokens, and reports false for any other.
+	count(w http.ResponseWriter, r *http.Request, raw []byte) bool
 	// read reads a request as strictly as the API does, so that a client that passes here has a chance there.
 	read(raw []byte) (llm.Request, error)
 	frames(p rehearsal.Play) []Frame
@@ -60,7 +63,7 @@ type claude struct{}
 
 func (claude) refuse(r *http.Request) *failure {
 	switch {
-	case r.Method != http.MethodPost || r.URL.Path != "/v1/messages":
+	case r.Method != http.MethodPost || r.URL.Path != "/v1/messages" && r.URL.Path != countPath:
 		return &failure{http.StatusNotFound, "not_found_error", "no such path: " + r.URL.Path}
 	case r.Header.Get("X-Api-Key") == "":
 		return &failure{http.StatusUnauthorized, "authentication_error", "x-api-key header is required"}
@@ -70,11 +73,31 @@ func (claude) refuse(r *http.Request) *failure {
 	return nil
 }
 
+const countPath = "/v1/messages/count_tokens"
+
+func (c claude) count(w http.ResponseWriter, r *http.Request, raw []byte) bool {
+	if r.URL.Path != countPath {
+		return false
+	}
+	req, err := readCount(raw)
+	if err != nil {
+		c.fail(w, failure{http.StatusBadRequest, "invalid_request_error", err.Error()})
+		return true
+	}
+	answerJSON(w, http.StatusOK, object{"input_tokens": rehearsal.Tokens(req)})
+	return true
+}
+
 func (claude) read(raw []byte) (llm.Request, error) {
 	r, messages, err := readRequest(raw)
 	if err != nil {
 		return llm.Request{}, err
 	}
+	return r.request(messages), nil
+}
+
+// request is what was read, as package llm has it.
+func (r *apiRequest) request(messages []td.Message) llm.Request {
 	req := llm.Request{Model: r.Model, Messages: messages}
 	for _, b := range r.System {
 		req.System += b.Text
@@ -82,7 +105,7 @@ func (claude) read(raw []byte) (llm.Request, error) {
 	for _, t := range r.Tools {
 		req.Tools = append(req.Tools, llm.Tool{Name: t.Name, Description: t.Description, Schema: t.InputSchema})
 	}
-	return req, nil
+	return req
 }
 
 func (claude) frames(p rehearsal.Play) []Frame { return Frames(p) }

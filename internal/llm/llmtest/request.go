@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
 )
 
@@ -76,20 +77,45 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 		return r, nil, err
 	}
 	switch {
-	case r.Model == "":
-		return r, nil, fmt.Errorf("model: field required")
 	case r.MaxTokens < 1:
 		return r, nil, fmt.Errorf("max_tokens: must be at least 1")
 	case !r.Stream:
 		return r, nil, fmt.Errorf("stream: this server only streams")
+	case r.Thinking != nil && r.Thinking.Type == "enabled" && r.Thinking.Budget >= r.MaxTokens:
+		return r, nil, fmt.Errorf("thinking.budget_tokens: must be less than max_tokens")
+	}
+	messages, err := r.conversation()
+	return r, messages, err
+}
+
+// readCount reads a request for a count of tokens: as any other, but for the fields that only say how to answer. Those are refused.
+func readCount(raw []byte) (llm.Request, error) {
+	var r apiRequest
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		return llm.Request{}, err
+	}
+	if r.MaxTokens != 0 || r.Stream || r.Temperature != nil {
+		return llm.Request{}, fmt.Errorf("max_tokens, stream, temperature: extra inputs are not permitted")
+	}
+	messages, err := r.conversation()
+	return r.request(messages), err
+}
+
+// conversation checks what every request has, and gives the messages.
+func (r *apiRequest) conversation() ([]td.Message, error) {
+	switch {
+	case r.Model == "":
+		return nil, fmt.Errorf("model: field required")
 	case len(r.Messages) == 0:
-		return r, nil, fmt.Errorf("messages: at least one message is required")
+		return nil, fmt.Errorf("messages: at least one message is required")
 	case r.Temperature != nil && (r.Thinking != nil || *r.Temperature < 0 || *r.Temperature > 1):
-		return r, nil, fmt.Errorf("temperature: from 0 to 1, and not beside thinking")
-	case r.Thinking != nil && r.Thinking.Type == "enabled" && (r.Thinking.Budget < 1024 || r.Thinking.Budget >= r.MaxTokens):
-		return r, nil, fmt.Errorf("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
+		return nil, fmt.Errorf("temperature: from 0 to 1, and not beside thinking")
+	case r.Thinking != nil && r.Thinking.Type == "enabled" && r.Thinking.Budget < 1024:
+		return nil, fmt.Errorf("thinking.budget_tokens: must be at least 1024")
 	case r.Thinking != nil && r.Thinking.Type != "enabled" && (r.Thinking.Type != "adaptive" || r.Thinking.Budget != 0):
-		return r, nil, fmt.Errorf("thinking.type: %q with a budget of %d is not allowed", r.Thinking.Type, r.Thinking.Budget)
+		return nil, fmt.Errorf("thinking.type: %q with a budget of %d is not allowed", r.Thinking.Type, r.Thinking.Budget)
 	}
 	marks := 0
 	for _, b := range r.System {
@@ -101,9 +127,9 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 		var schema struct{ Type string }
 		switch err := json.Unmarshal(t.InputSchema, &schema); {
 		case err != nil || schema.Type != "object":
-			return r, nil, fmt.Errorf("tools.%s.input_schema: must be an object", t.Name)
+			return nil, fmt.Errorf("tools.%s.input_schema: must be an object", t.Name)
 		case !allowed.MatchString(t.Name) || names[t.Name]:
-			return r, nil, fmt.Errorf("tools.%q.name: must be unique and match %s", t.Name, allowed)
+			return nil, fmt.Errorf("tools.%q.name: must be unique and match %s", t.Name, allowed)
 		}
 		names[t.Name] = true
 	}
@@ -112,10 +138,10 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 	ids := map[string]bool{}
 	for i, m := range r.Messages {
 		if m.Role != "user" && m.Role != "assistant" || i == 0 && m.Role != "user" || i > 0 && m.Role == r.Messages[i-1].Role {
-			return r, nil, fmt.Errorf("messages.%d.role: %q is not allowed here", i, m.Role)
+			return nil, fmt.Errorf("messages.%d.role: %q is not allowed here", i, m.Role)
 		}
 		if len(m.Content) == 0 {
-			return r, nil, fmt.Errorf("messages.%d: content must not be empty", i)
+			return nil, fmt.Errorf("messages.%d: content must not be empty", i)
 		}
 		messages[i].Role = td.Role(m.Role)
 		next := map[string]bool{}
@@ -123,44 +149,44 @@ func readRequest(raw []byte) (apiRequest, []td.Message, error) {
 			marks += count(b.Cache)
 			block, err := b.block()
 			if err != nil {
-				return r, nil, fmt.Errorf("messages.%d.content.%d: %w", i, j, err)
+				return nil, fmt.Errorf("messages.%d.content.%d: %w", i, j, err)
 			}
 			switch block.Type {
 			case td.ToolUseBlock:
 				if m.Role != "assistant" || ids[block.ID] || !allowed.MatchString(block.ID) || !allowed.MatchString(block.Name) {
-					return r, nil, fmt.Errorf("messages.%d.content.%d: tool_use %q of %q: ids must be unique, and match %s like names", i, j, block.Name, block.ID, allowed)
+					return nil, fmt.Errorf("messages.%d.content.%d: tool_use %q of %q: ids must be unique, and match %s like names", i, j, block.Name, block.ID, allowed)
 				}
 				next[block.ID], ids[block.ID] = true, true
 			case td.ThinkingBlock, td.RedactedThinkingBlock:
 				if m.Role != "assistant" || b.Cache != nil {
-					return r, nil, fmt.Errorf("messages.%d.content.%d: thinking is not allowed here, nor a mark on it", i, j)
+					return nil, fmt.Errorf("messages.%d.content.%d: thinking is not allowed here, nor a mark on it", i, j)
 				}
 			case td.ToolResultBlock:
 				if !open[block.ID] {
-					return r, nil, fmt.Errorf("messages.%d.content.%d: unexpected tool_use_id %q", i, j, block.ID)
+					return nil, fmt.Errorf("messages.%d.content.%d: unexpected tool_use_id %q", i, j, block.ID)
 				}
 				if j > 0 && m.Content[j-1].Type != "tool_result" {
-					return r, nil, fmt.Errorf("messages.%d.content.%d: tool_result must come first", i, j)
+					return nil, fmt.Errorf("messages.%d.content.%d: tool_result must come first", i, j)
 				}
 				delete(open, block.ID)
 			}
 			messages[i].Blocks = append(messages[i].Blocks, block)
 		}
 		for id := range open {
-			return r, nil, fmt.Errorf("messages.%d: tool_use %q without a tool_result right after", i, id)
+			return nil, fmt.Errorf("messages.%d: tool_use %q without a tool_result right after", i, id)
 		}
 		open = next
 	}
 	for id := range open {
-		return r, nil, fmt.Errorf("messages: tool_use %q without a tool_result", id)
+		return nil, fmt.Errorf("messages: tool_use %q without a tool_result", id)
 	}
 	if err := r.turn(); err != nil {
-		return r, nil, err
+		return nil, err
 	}
 	if marks > 4 {
-		return r, nil, fmt.Errorf("a maximum of 4 blocks with cache_control may be provided, found %d", marks)
+		return nil, fmt.Errorf("a maximum of 4 blocks with cache_control may be provided, found %d", marks)
 	}
-	return r, messages, nil
+	return messages, nil
 }
 
 // turn checks the newest answer.

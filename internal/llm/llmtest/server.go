@@ -34,12 +34,15 @@ type Options struct {
 	Hold <-chan struct{}
 	// Record keeps the bodies of requests.
 	Record bool
+	// NoCounter leaves out what counts tokens, as some servers do that are compatible with the API.
+	NoCounter bool
 }
 
 // Exchange is one request as the server saw it.
 type Exchange struct {
 	Asked    time.Time // its head was read
 	Answered time.Time // the last byte of the answer was handed to the system; zero: not yet
+	Path     string
 	Header   http.Header
 	Body     []byte // when recorded
 }
@@ -94,7 +97,7 @@ func (s *Server) Exchanges() []Exchange {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ex := &Exchange{Asked: time.Now(), Header: r.Header}
+	ex := &Exchange{Asked: time.Now(), Path: r.URL.Path, Header: r.Header}
 	s.mu.Lock()
 	s.exchanges = append(s.exchanges, ex)
 	s.mu.Unlock()
@@ -116,6 +119,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, ex *Exchange) {
 	}
 	if f := s.protocol.refuse(r); f != nil {
 		s.protocol.fail(w, *f)
+		return
+	}
+	if s.options.NoCounter && r.URL.Path == countPath {
+		s.protocol.fail(w, failure{http.StatusNotFound, "not_found_error", "no such path: " + r.URL.Path})
+		return
+	}
+	if s.protocol.count(w, r, raw) {
 		return
 	}
 	req, err := s.request(raw)

@@ -270,8 +270,13 @@ func lastResult(messages []td.Message) string {
 	return ""
 }
 
-// estimate counts tokens by length, four bytes each: a rehearsal has no tokenizer.
+// estimate is the usage of a call.
 func estimate(req llm.Request, answer td.Message) td.Usage {
+	return td.Usage{Input: int64(Tokens(req)), Output: int64(size(answer)+3) / 4}
+}
+
+// Tokens counts the tokens of a call by length, four bytes each: a rehearsal has no tokenizer.
+func Tokens(req llm.Request) int {
 	in := len(req.System)
 	for _, t := range req.Tools {
 		in += len(t.Name) + len(t.Description) + len(t.Schema)
@@ -279,7 +284,7 @@ func estimate(req llm.Request, answer td.Message) td.Usage {
 	for _, m := range req.Messages {
 		in += size(m)
 	}
-	return td.Usage{Input: int64(in+3) / 4, Output: int64(size(answer)+3) / 4}
+	return (in + 3) / 4
 }
 
 func size(m td.Message) int {
