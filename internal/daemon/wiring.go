@@ -52,6 +52,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Desk:          desk{d},
 		Raised:        d.wakeSpenders,
 		Tree:          tree,
+		Pristine:      git.Pristine,
 		UserDir:       d.o.UserDir,
 		Hooks:         d.hooks,
 		HookDir:       d.hookDir(),

@@ -320,7 +320,8 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check, again bool) 
 	}
 	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
 	wants := r.commandWants(task.Validator)
-	evidence, err := json.Marshal(td.Validation{Tree: r.beforeValidator(step, v.Key), Again: again})
+	tree := r.beforeValidator(step, v.Key)
+	evidence, err := json.Marshal(td.Validation{Tree: tree, Clean: tree != "" && r.pristine(step), Again: again})
 	if err != nil {
 		return fmt.Errorf("name what is validated: %w", err)
 	}
@@ -377,6 +378,19 @@ func (r *run) beforeValidator(ctx context.Context, key td.StepKey) string {
 	return tree
 }
 
+// pristine reports whether the validator will find nothing but what is merged. Only a task with a worktree has its work merged.
+func (r *run) pristine(ctx context.Context) bool {
+	task := r.log.Task()
+	if task.Worktree == nil || r.Pristine == nil {
+		return false
+	}
+	is, err := r.Pristine(ctx, task.Dir)
+	if err != nil {
+		r.Log.Warn("look for files that are not merged", "task", task.Handle, "err", err)
+	}
+	return err == nil && is
+}
+
 // judge waits for the validator and makes its result: on success the evidence as JSON, else the output.
 func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Outcome, error) {
 	task := r.log.Task()
@@ -404,7 +418,7 @@ func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Ou
 			return td.Outcome{}, td.Errorf(td.Corrupt, "read what the validator looked at: %w", err)
 		}
 	}
-	ev := td.Evidence{Tree: began.Tree, Command: task.Validator, Exit: res.Exit}
+	ev := td.Evidence{Tree: began.Tree, Clean: began.Clean, Command: task.Validator, Exit: res.Exit}
 	switch tree, err := r.Tree(ctx, task.Dir); {
 	case err != nil:
 		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)

@@ -170,7 +170,8 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 	w := *task.Worktree
 	wants := []td.Want{{Resource: mergeResource(w)}}
 	own := workOf(task)
-	if seen != nil && seen.Left == "" { // one that wrote is asked again, in a checkout of what is merged
+	// One that wrote, or that found what nobody gets, is asked again, in a checkout of what is merged.
+	if seen != nil && seen.Left == "" && seen.Clean {
 		own.Seen = seen.Tree
 	}
 	step, done := r.step(ctx)
@@ -206,7 +207,7 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 		case len(res.Reserved) > 0:
 			return toolError(barredText(w, task.Dir, res.Reserved)), nil
 		case res.Failed != "":
-			return toolError(fmt.Sprintf("merged into %s, the work does not pass. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
+			return toolError(fmt.Sprintf("merged into %s, the work does not pass in a fresh checkout, where files that git ignores are missing. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
 				w.Into, w.Into, res.Failed)), nil
 		}
 		return mergedOutcome(res.Merged)
