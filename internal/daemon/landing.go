@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -276,8 +277,9 @@ func checkKey(tree, setup string, of []merge.Work) string {
 func (l *landing) validateAll(ctx context.Context, w td.Worktree, commit string, commands []merge.Work) (said string, lasting bool, err error) {
 	name := "land-" + string(td.NewRequestID())
 	l.uses(name, true)
+	leave := l.spool.Room(name)
 	defer func() {
-		if rerr := (checkouts{CheckoutsDir(l.o.StateDir)}).Remove(name); rerr != nil {
+		if rerr := errors.Join((checkouts{CheckoutsDir(l.o.StateDir)}).Remove(name), leave()); rerr != nil {
 			l.o.Log.Warn("remove checkout", "name", name, "err", rerr)
 		}
 		l.uses(name, false)
@@ -296,16 +298,17 @@ func (l *landing) validateAll(ctx context.Context, w td.Worktree, commit string,
 		}
 	}
 	for i, c := range commands {
-		if said, err := l.validate(ctx, fmt.Sprintf("%s.%d", name, i), c, dir); err != nil || said != "" {
+		if said, err := l.validate(ctx, name, i, c, dir); err != nil || said != "" {
 			return said, true, err
 		}
 	}
 	return "", false, nil
 }
 
-// validate runs one command of a check, and says what is wrong.
-func (l *landing) validate(ctx context.Context, name string, c merge.Work, dir string) (string, error) {
-	cmd := sandbox.Command{Shell: c.Check, Dir: dir, Timeout: checkLimit, Task: c.Task, Step: td.StepKey(name)}
+// validate runs one command of a check, in the room of the check, and says what is wrong.
+func (l *landing) validate(ctx context.Context, room string, nth int, c merge.Work, dir string) (string, error) {
+	name := fmt.Sprintf("%s.%d", room, nth)
+	cmd := sandbox.Command{Shell: c.Check, Dir: dir, Timeout: checkLimit, Task: c.Task, Step: td.StepKey(name), Room: room}
 	if profile := profiles(l.o); profile != nil {
 		cmd.Profile = engine.HeldTo(profile(dir), policy.HeldToWorkspace)
 	}

@@ -206,6 +206,10 @@ func (noSpool) Remove(string) error { return nil }
 
 func (noSpool) Reserve(string) error { return nil }
 
+func (noSpool) Room(string) func() error { return func() error { return nil } }
+
+func (noSpool) Untouched(td.TaskID) (bool, error) { return true, nil }
+
 func (b *bench) task(id td.TaskID) td.Task {
 	b.t.Helper()
 	t, err := b.journal.Task(b.t.Context(), id)

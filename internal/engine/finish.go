@@ -321,7 +321,7 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check, again bool) 
 	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
 	wants := r.commandWants(task.Validator)
 	tree := r.beforeValidator(step, v.Key)
-	evidence, err := json.Marshal(td.Validation{Tree: tree, Clean: tree != "" && r.pristine(step), Again: again})
+	evidence, err := json.Marshal(td.Validation{Tree: tree, Clean: tree != "" && r.pristine(step, tree), Again: again})
 	if err != nil {
 		return fmt.Errorf("name what is validated: %w", err)
 	}
@@ -378,13 +378,17 @@ func (r *run) beforeValidator(ctx context.Context, key td.StepKey) string {
 	return tree
 }
 
-// pristine reports whether the validator will find nothing but what is merged. Only a task with a worktree has its work merged.
-func (r *run) pristine(ctx context.Context) bool {
+// pristine reports whether the validator will find nothing but what is merged: in the workspace, and in the temp folder and the caches of its task. Only a task with a
+// worktree has its work merged.
+func (r *run) pristine(ctx context.Context, tree string) bool {
 	task := r.log.Task()
 	if task.Worktree == nil || r.Pristine == nil {
 		return false
 	}
-	is, err := r.Pristine(ctx, task.Dir)
+	is, err := r.Spool.Untouched(task.ID)
+	if err == nil && is {
+		is, err = r.Pristine(ctx, task.Dir, tree)
+	}
 	if err != nil {
 		r.Log.Warn("look for files that are not merged", "task", task.Handle, "err", err)
 	}

@@ -207,7 +207,7 @@ func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) err
 		case len(res.Reserved) > 0:
 			return toolError(barredText(w, task.Dir, res.Reserved)), nil
 		case res.Failed != "":
-			return toolError(fmt.Sprintf("merged into %s, the work does not pass in a fresh checkout, where files that git ignores are missing. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
+			return toolError(fmt.Sprintf("merged into %s, the work does not pass in a fresh checkout. Files that git ignores are missing there, and so is what you have put into caches and the temp folder; what the validator needs of that has to come from worktree.setup, which is the person's to set. Run `git merge %s` in your worktree, see what is wrong, put it right and call Complete again.\n%s",
 				w.Into, w.Into, res.Failed)), nil
 		}
 		return mergedOutcome(res.Merged)
@@ -368,15 +368,16 @@ func (r *run) checkMerged(ctx context.Context, w td.Worktree, commit string, key
 	if err := r.Checkouts.Remove(name); err != nil { // of another commit
 		return "", err
 	}
+	leave := r.Spool.Room(name) // nor does it find what the agent has put into caches
 	dir, err := r.Worktrees.Checkout(ctx, w, commit, name)
-	if err != nil {
-		return "", fmt.Errorf("make a checkout of what would be merged: %w", err)
-	}
 	defer func() {
-		if rerr := r.Checkouts.Remove(name); rerr != nil {
+		if rerr := errors.Join(r.Checkouts.Remove(name), leave()); rerr != nil {
 			r.Log.Warn("remove checkout", "name", name, "err", rerr) // it is swept later
 		}
 	}()
+	if err != nil {
+		return "", fmt.Errorf("make a checkout of what would be merged: %w", err)
+	}
 	setup, err := r.Worktrees.Setup(w)
 	if err != nil {
 		return "", err
@@ -402,7 +403,7 @@ func (r *run) checkMerged(ctx context.Context, w td.Worktree, commit string, key
 			return fmt.Sprintf("`%s` may not be run: %s", command, why), nil
 		}
 		step := td.StepKey(fmt.Sprintf("%s.c%d.%d", key, nth, i))
-		out, err := r.command(ctx, step, command, dir, validatorLimit, c.held)
+		out, err := r.command(ctx, step, command, dir, name, validatorLimit, c.held)
 		r.forget(step) // also if it was stopped: it is begun anew under another name
 		if err != nil {
 			return "", err

@@ -197,7 +197,7 @@ func (r *run) setUp(ctx context.Context, w td.Worktree) error {
 	out, err := r.log.Do(ctx, durable.Step{
 		Intent: td.Intent{Key: td.SetupKey, Kind: td.PlaceStep, Name: command, Effect: td.Pure, Attempt: attempt},
 		Run: func(ctx context.Context) (td.Outcome, error) {
-			out, err := r.command(ctx, td.SetupKey.Try(attempt), command, w.Path, setupLimit, policy.Unconfined)
+			out, err := r.command(ctx, td.SetupKey.Try(attempt), command, w.Path, "", setupLimit, policy.Unconfined)
 			fpSetUp.Hit()
 			return out, err
 		},
@@ -211,10 +211,10 @@ func (r *run) setUp(ctx context.Context, w td.Worktree) error {
 }
 
 // command runs a command of taskdaemon's own on behalf of the task, in the sandbox and under the shim like any other.
-func (r *run) command(ctx context.Context, key td.StepKey, shell, dir string, limit time.Duration, held policy.Confinement) (td.Outcome, error) {
+func (r *run) command(ctx context.Context, key td.StepKey, shell, dir, room string, limit time.Duration, held policy.Confinement) (td.Outcome, error) {
 	task := r.log.Task()
 	p, err := r.Spool.Start(ctx, tool.SpoolName(task.ID, key), sandbox.Command{
-		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Profile: HeldTo(r.sandboxIn(dir), held),
+		Shell: shell, Dir: dir, Timeout: limit, Task: task.ID, Run: task.Run, Step: key, Room: room, Profile: HeldTo(r.sandboxIn(dir), held),
 	})
 	if disk.Trouble(err) {
 		return td.Outcome{}, err

@@ -11,15 +11,23 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Pristine reports whether a fresh checkout of what the checkout around dir holds would have the same files: what a validator finds here, it finds there.
-// It would not where something lies here that git ignores or keeps nothing of (caches, empty folders, repositories), nor where git writes files otherwise than it reads them.
-func Pristine(ctx context.Context, dir string) (bool, error) {
+// Pristine reports whether a fresh checkout of a tree would have the same files as the checkout around dir: what a validator finds here, it finds there.
+// It would not where something lies here that git ignores or keeps nothing of (caches, empty folders, repositories), nor where git writes files otherwise than it reads
+// them. Every file is read: one that is written through a mapping changes without a new time, so that what is known of it proves nothing.
+func Pristine(ctx context.Context, dir, tree string) (bool, error) {
 	w, err := openWork(ctx, dir)
 	if err != nil {
 		return false, err
 	}
 	defer w.close()
-	raw, err := run(ctx, call{dir: w.top, env: w.env, set: placeSettings, args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard"}})
+	w.env = []string{"GIT_INDEX_FILE=" + filepath.Join(w.temp, "read")}
+	if err := w.leaveNothing(); err != nil {
+		return false, err
+	}
+	if read, err := w.writeTree(ctx, false); err != nil || read != tree {
+		return false, err
+	}
+	raw, err := run(ctx, call{dir: w.top, env: w.env, set: placeSettings, args: []string{"ls-files", "-z", "--cached"}})
 	if err != nil {
 		return false, err
 	}

@@ -26,7 +26,11 @@ func TestPristine(t *testing.T) {
 	user(t, dir, "commit", "-qm", "first")
 	is := func(want bool, when string) {
 		t.Helper()
-		if got, err := Pristine(t.Context(), filepath.Join(dir, "a")); err != nil || got != want {
+		tree, err := TreeHash(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Pristine(t.Context(), filepath.Join(dir, "a"), tree); err != nil || got != want {
 			t.Errorf("%s: %v, %v", when, got, err)
 		}
 	}
@@ -55,6 +59,9 @@ func TestPristine(t *testing.T) {
 	is(false, "an empty folder")
 	if err := os.Remove(filepath.Join(dir, "empty")); err != nil {
 		t.Fatal(err)
+	}
+	if got, err := Pristine(t.Context(), dir, "0123456789012345678901234567890123456789"); err != nil || got {
+		t.Errorf("another tree: %v, %v", got, err)
 	}
 	user(t, dir, "config", "core.autocrlf", "input")
 	is(false, "line endings")

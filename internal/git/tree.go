@@ -38,13 +38,21 @@ func TreeHash(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	defer w.close()
+	if err := w.leaveNothing(); err != nil {
+		return "", err
+	}
+	return w.writeTree(ctx, false)
+}
+
+// leaveNothing has objects written to a folder that is removed when the work is closed.
+func (w *work) leaveNothing() error {
 	objects := filepath.Join(w.temp, "objects")
 	if err := os.Mkdir(objects, 0o700); err != nil {
-		return "", fmt.Errorf("make object folder: %w", err)
+		return fmt.Errorf("make object folder: %w", err)
 	}
 	w.env = append(w.env, "GIT_OBJECT_DIRECTORY="+objects,
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+gitfile.QuoteAlternate(filepath.Join(w.common, "objects")))
-	return w.writeTree(ctx, false)
+	return nil
 }
 
 // Snapshot records what the checkout around dir holds as the commit refs/taskdaemon/snapshots/<name>. Its

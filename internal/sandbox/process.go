@@ -23,6 +23,8 @@ type Command struct {
 	Task       td.TaskID
 	Run        td.RunID
 	Step       td.StepKey
+	// Room names whose temp folder and layers over caches the command gets (Spool.Room); empty: its task's.
+	Room string
 	// Alone is a person's program that is not confined: while it runs, no command does that could change what is in Dir.
 	Alone bool
 	// Profile is what the command may do; nil: whatever the user may.

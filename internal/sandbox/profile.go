@@ -1,17 +1,12 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"taskdaemon/internal/disk"
-	"taskdaemon/internal/td"
 )
 
 // Files says which files a command may change.
@@ -137,48 +132,4 @@ func mayAdmin() bool {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&hdr, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
-}
-
-// tempDir makes the temp folder of a task, beside the spool.
-func (s *Spool) tempDir(task td.TaskID) (string, error) {
-	name := string(task)
-	if name == "" {
-		name = "none"
-	}
-	if _, err := s.path(name); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(s.temps(), name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", td.Errorf(td.Storage, "make temp folder: %w", err)
-	}
-	return dir, nil
-}
-
-func (s *Spool) temps() string { return s.Dir + ".tmp" }
-
-// layerDirs is where the layers of all tasks are kept, and below it those of one boot: they are not synced to the disk.
-func (s *Spool) layerDirs() string { return s.Dir + ".layers" }
-
-// Forget removes the temp folders and layers of all tasks but those that keep says.
-func (s *Spool) Forget(keep func(td.TaskID) bool) error {
-	var failed error
-	for _, dir := range []string{s.temps(), s.layerDirs()} {
-		entries, err := os.ReadDir(dir)
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return td.Errorf(td.Storage, "read temp folders: %w", err)
-		}
-		for _, e := range entries {
-			if keep(td.TaskID(e.Name())) {
-				continue
-			}
-			if err := disk.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				failed = errors.Join(failed, td.Errorf(td.Storage, "remove temp folder: %w", err))
-			}
-		}
-	}
-	return failed
 }

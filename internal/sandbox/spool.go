@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -69,6 +70,7 @@ type Spool struct {
 	warm    map[bool][]*carrier    // fresh ones; those that are nested in a namespace of their own, and others
 	idle    map[td.TaskID]*carrier // those that served a task
 	warming map[bool]int           // shims on their way to warm
+	rooms   map[string]bool        // in use, that are no task's
 	closed  bool
 	gate    sync.RWMutex      // held for reading while a confined command starts
 	alone   map[string]string // folders in which a command is alone, by its spool folder
@@ -209,7 +211,7 @@ func (s *Spool) never(dir string, why error) error {
 func (s *Spool) complete(cmd *Command) error {
 	p := *cmd.Profile
 	if p.confines() && p.Files != Full {
-		dir, err := s.tempDir(cmd.Task)
+		dir, err := s.tempDir(cmp.Or(cmd.Room, string(cmd.Task), noTask))
 		if err != nil {
 			return err
 		}
