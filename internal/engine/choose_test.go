@@ -181,7 +181,7 @@ func TestOutageEnds(t *testing.T) {
 		if took := time.Since(began); took < 12*time.Hour || took > 12*time.Hour+time.Minute {
 			t.Errorf("it gave up after %s", took)
 		}
-		if !strings.Contains(failed.Error, "no answer for 12h0m") || failed.Hint != "check the network" || !failed.Recoverable {
+		if !strings.Contains(failed.Error, "no answer from the model for 12h0m") || failed.Hint != "check the network" || !failed.Recoverable {
 			t.Errorf("%+v", failed)
 		}
 		n := len(b.model.requests)

@@ -130,7 +130,7 @@ func (r *run) nextCall(ctx context.Context) (*call, error) {
 	}
 	model, why, ok := r.choose(r.model(t), script.Model.Lately())
 	if !ok {
-		return nil, r.noAnswer(ctx)
+		return nil, r.noAnswer(ctx, script.Model, waitsForAnswer)
 	}
 	req, err := r.request(t, model)
 	if err != nil {

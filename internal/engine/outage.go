@@ -8,6 +8,7 @@ import (
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/transcript"
 )
 
 var (
@@ -15,10 +16,15 @@ var (
 	fpRested     = failpoint.New("engine.outage.blocked")
 )
 
-// noAnswer is for a call that no model is left for. What passes by itself is waited for: the task rests and asks again, with
+// What a task waits for that rests.
+const (
+	waitsForAnswer  = "no answer from the model"
+	waitsForSummary = "no summary of what does not fit the window"
+)
+
+// noAnswer is for a call that no model is left for, what says what it would have brought. What passes by itself is waited for: the task rests and asks again, with
 // growing waits, so that an outage costs time and not the work. Anything else is for a person to mend.
-func (r *run) noAnswer(ctx context.Context) error {
-	call := r.log.Transcript().Model
+func (r *run) noAnswer(ctx context.Context, call transcript.ModelCall, what string) error {
 	failed := gaveUp(call.Lately())
 	now := r.log.Now()
 	out := r.Retry.rest(call.Outage, call.Lately(), now)
@@ -27,14 +33,14 @@ func (r *run) noAnswer(ctx context.Context) error {
 			failed.Hint = fmt.Sprintf("to drop the last answer and ask again: taskdaemon task send %s /retry", r.log.Task().Handle)
 		}
 		if call.Outage != nil {
-			failed.Error = fmt.Sprintf("no answer for %s: %s", now.Sub(call.Failing).Round(time.Second), failed.Error)
+			failed.Error = fmt.Sprintf("%s for %s: %s", what, now.Sub(call.Failing).Round(time.Second), failed.Error)
 		}
 		return r.fail(ctx, failed)
 	}
 	out.Since, out.Hint = call.Failing, failed.Hint
 	fpBeforeRest.Hit()
 	err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-		return td.BlockOn(t, td.BlockedData{Cause: "no answer from the model: " + failed.Error, Outage: out}, at)
+		return td.BlockOn(t, td.BlockedData{Cause: what + ": " + failed.Error, Outage: out}, at)
 	})
 	fpRested.Hit()
 	return err

@@ -10,6 +10,7 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/transcript"
 	"taskdaemon/internal/window"
 )
 
@@ -19,14 +20,23 @@ var fpSideAnswered = failpoint.New("engine.side.answered")
 // other: recorded, paid for, and made again when a crash took its answer away. Whatever wants an answer must
 // be able to do without.
 func (r *run) side(ctx context.Context, key td.StepKey, why td.Cause, system, prompt string, maxTokens int) (string, error) {
+	return r.sideAgain(ctx, key, why, system, prompt, maxTokens, transcript.ModelCall{})
+}
+
+// sideAgain is side for a call that has failed before: as after a rest of the task, it is then made once.
+func (r *run) sideAgain(ctx context.Context, key td.StepKey, why td.Cause, system, prompt string, maxTokens int, was transcript.ModelCall) (string, error) {
 	t := r.log.Task()
 	model := r.smallModel(t)
 	step, done := r.ctl.Step(ctx)
 	defer done()
 	out, err := r.log.Do(step, durable.Step{
-		Intent: td.Intent{Key: key, Kind: td.SideStep, Name: model, Effect: td.Pure, Reserve: r.reserveSide(system+prompt, maxTokens, why)},
+		Intent: td.Intent{Key: key, Kind: td.SideStep, Name: model, Effect: td.Pure, Attempt: len(was.Failures), Reserve: r.reserveSide(system+prompt, maxTokens, why)},
 		Run: func(ctx context.Context) (td.Outcome, error) {
-			out, err := r.Aside(ctx, r.log.Task(), system, prompt, maxTokens)
+			retry := r.Retry
+			if was.Outage != nil {
+				retry = retry.once()
+			}
+			out, err := r.aside(ctx, r.log.Task(), system, prompt, maxTokens, retry, len(was.Failures))
 			return td.Outcome{Side: &out}, err
 		},
 	})
@@ -43,15 +53,20 @@ func (r *run) side(ctx context.Context, key td.StepKey, why td.Cause, system, pr
 // them is an answer too: an error means that the call was interrupted. Nothing is recorded: that is for whoever
 // makes the call a step. A call that a crash cut off begins anew.
 func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, maxTokens int) (td.SideResult, error) {
+	return e.aside(ctx, t, system, prompt, maxTokens, e.Retry, 0)
+}
+
+// aside is Aside for a call that was tried so many times before, and is tried again by the table.
+func (e *Engine) aside(ctx context.Context, t td.Task, system, prompt string, maxTokens int, retry RetryTable, tried int) (td.SideResult, error) {
 	var failed []td.ModelFailure
 	for {
 		model, _, ok := e.choose(e.smallModel(t), failed)
 		if !ok {
-			return td.SideResult{Model: failed[len(failed)-1].Model, Error: gaveUp(failed).Error}, nil
+			return td.SideResult{Model: failed[len(failed)-1].Model, Error: gaveUp(failed).Error, Failures: failed}, nil
 		}
 		resp, err := e.Model.Stream(ctx, llm.Request{
 			Model: model, System: system, MaxTokens: maxTokens, Script: t.Rehearsal, Priority: t.Priority, Since: t.CreatedAt,
-			Tokens: window.Tokens(prompt), Attempt: len(failed),
+			Tokens: window.Tokens(prompt), Attempt: tried + len(failed),
 			Messages: []td.Message{{Role: td.User, Blocks: []td.Block{{Type: td.TextBlock, Text: prompt}}}},
 		}, func(llm.Delta) {})
 		if err == nil {
@@ -65,7 +80,7 @@ func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, ma
 		if cause := context.Cause(ctx); cause != nil {
 			return td.SideResult{}, cause
 		}
-		f := e.Retry.failure(model, err, failed, e.Now())
+		f := retry.failure(model, err, failed, e.Now())
 		failed = append(failed, *f)
 		if end, bounded := ctx.Deadline(); bounded && time.Until(end) <= f.Wait {
 			return td.SideResult{Model: model, Error: f.Message}, nil // in a tool, which can do without

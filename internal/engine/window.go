@@ -44,7 +44,15 @@ func (r *run) fit(ctx context.Context) (bool, error) {
 		budget = window.Budget{Window: scale.Of(script.Wanted)}
 	}
 	d := window.Plan(script.Messages, fixed, budget, o)
+	unsummed := script.NoSummary != "" || len(script.Summary.Lately()) > 0
+	loses := d.Do == window.Summarise || d.Do == window.Compact && d.Compaction.Strategy == td.Dropped
 	switch {
+	case unsummed && loses && !wanted && d.Tokens <= budget.Room():
+		return false, nil // there is room for this call: a summary is asked for again before the next one
+	case unsummed && d.Do == window.Summarise && script.Gentle:
+		return true, r.compact(ctx, td.Compaction{Strategy: td.Dropped, Before: d.Tokens, After: d.Tokens, Why: gaveUp(script.Summary.Lately()).Error})
+	case unsummed && d.Do == window.Summarise:
+		return true, r.noAnswer(ctx, script.Summary, waitsForSummary)
 	case d.Do == window.Compact:
 		if d.Compaction.Strategy == td.Dropped && script.NoSummary != "" {
 			d.Compaction.Why = "there is no summary of it: " + script.NoSummary
@@ -89,10 +97,11 @@ func (r *run) compact(ctx context.Context, c td.Compaction) error {
 	return nil
 }
 
-// summarise replaces old messages by what the small model makes of them. When it gives nothing, the next
-// plan does without.
+// summarise replaces old messages by what the small model makes of them. When it cannot be reached the next look at the records
+// lets the task rest; when it gives nothing, or is not to be had at all, the next plan does without.
 func (r *run) summarise(ctx context.Context, s window.Summary) error {
-	text, err := r.side(ctx, r.log.Transcript().SummaryKey(), td.CauseSummary, summarySystem, s.Prompt, s.MaxTokens)
+	script := r.log.Transcript()
+	text, err := r.sideAgain(ctx, script.SummaryKey(), td.CauseSummary, summarySystem, s.Prompt, s.MaxTokens, script.Summary)
 	var none *noAnswerError
 	if errors.As(err, &none) {
 		return nil // as the records say

@@ -111,7 +111,9 @@ type SideResult struct {
 	Estimated bool `json:"estimated,omitempty"`
 	// Replayed is set when the answer came from a cassette: it cost nothing.
 	Replayed bool   `json:"replayed,omitempty"`
-	Error    string `json:"error,omitempty"` // it gave no answer, and is not asked again
+	Error    string `json:"error,omitempty"` // it gave no answer
+	// Failures are the tries that came to nothing, where there is no answer, oldest first.
+	Failures []ModelFailure `json:"failures,omitempty"`
 }
 
 // ModelResult is a model's complete answer.

@@ -35,6 +35,7 @@ type Transcript struct {
 	Cut        bool           // the newest answer's stream broke off
 	Ended      bool           // the newest answer asked for nothing, and nothing was said since
 	Model      ModelCall      // the call for the next answer
+	Summary    ModelCall      // the call for the summary that is wanted before it, if that failed
 	Reminded   int            // reminders since the model last called a tool
 	Bad        int            // records that could not be read
 	Refused    int            // nominations the validator did not let pass, in this iteration
@@ -105,30 +106,6 @@ type Check struct {
 	Asked   *Asked // whether it may be made
 	Intent  *td.Intent
 	Outcome *td.Outcome
-}
-
-// ModelCall is the state of the call for the next answer.
-type ModelCall struct {
-	Intent   *td.Intent        // in flight, or its newest attempt
-	InFlight bool              // sent, no outcome recorded
-	Failures []td.ModelFailure // of this call, oldest first
-	Failing  time.Time         // since when
-	// Outage is the newest rest that the task took because no model answered, and before is how many failures led to it.
-	Outage *td.Outage
-	before int
-}
-
-// Lately are the failures since the task last rested.
-func (c *ModelCall) Lately() []td.ModelFailure { return c.Failures[c.before:] }
-
-// moved keeps what a move says about the call.
-func (c *ModelCall) moved(b td.Moved) {
-	switch {
-	case b.Verb == td.VerbReset || b.Verb == td.VerbResume: // a person wants another try, with all its attempts
-		c.Failures, c.Failing, c.Outage, c.before = nil, time.Time{}, nil, 0
-	case b.Status.Blocked != nil && b.Status.Blocked.Outage != nil:
-		c.Outage, c.before = b.Status.Blocked.Outage, len(c.Failures)
-	}
 }
 
 // Of folds a whole stream.
@@ -216,6 +193,9 @@ func (t *Transcript) Apply(ev td.Event) {
 			t.Model.Failing = ev.At
 		}
 		t.ended(b.Outcome)
+		if len(t.Summary.Failures) > 0 && t.Summary.Failing.IsZero() {
+			t.Summary.Failing = ev.At
+		}
 	case td.Said:
 		if b.Why == td.Remind {
 			t.Reminded++
@@ -246,7 +226,7 @@ func (t *Transcript) Apply(ev td.Event) {
 		if b.Verb == td.VerbRetry {
 			t.startOver()
 		}
-		t.Model.moved(b)
+		t.moved(b)
 		if b.Verb == td.VerbReset || b.Verb == td.VerbResume {
 			t.Reminded, t.Compacted = 0, 0
 			t.Begun++
@@ -302,6 +282,7 @@ func (t *Transcript) Shown() (messages []td.Message, ended bool) {
 func (t *Transcript) intended(in td.Intent) {
 	if in.Kind == td.ModelStep {
 		t.Model.Intent, t.Model.InFlight, t.Untouched = &in, true, false
+		t.Summary = ModelCall{}
 		return
 	}
 	for _, check := range t.checks() {
@@ -343,8 +324,8 @@ func (t *Transcript) ended(o td.Outcome) {
 			t.Gentle = false
 		}
 	case o.Side != nil:
-		if strings.HasPrefix(string(o.Key), t.summaries()) && strings.TrimSpace(o.Side.Text) == "" {
-			t.NoSummary = cmp.Or(o.Side.Error, "the answer was empty")
+		if strings.HasPrefix(string(o.Key), t.summaries()) {
+			t.summed(*o.Side)
 		}
 	case o.Tool != nil:
 		for _, check := range t.checks() {
@@ -387,7 +368,7 @@ func (t *Transcript) answered(r td.ModelResult) {
 			t.Called = in.Name
 		}
 	}
-	t.Model, t.NoSummary, t.Gentle, t.Compacted, t.unread, t.full = ModelCall{}, "", false, 0, nil, false
+	t.Model, t.Summary, t.NoSummary, t.Gentle, t.Compacted, t.unread, t.full = ModelCall{}, ModelCall{}, "", false, 0, nil, false
 	if r.StopReason != td.WindowExceeded {
 		t.Exceeded = 0
 	} else {

@@ -28,9 +28,12 @@ type Budget struct {
 	Share   float64 `json:"share"`   // of the window, above which the conversation is compacted
 }
 
+// Room is what the answer leaves of the window.
+func (b Budget) Room() int { return b.Window - max(b.Reserve, 0) }
+
 // Limit is the most tokens a call may have: the share of the window, and never what the answer needs.
 func (b Budget) Limit() int {
-	limit := b.Window - max(b.Reserve, 0)
+	limit := b.Room()
 	if b.Share > 0 && b.Share < 1 {
 		limit = min(limit, int(float64(b.Window)*b.Share))
 	}
