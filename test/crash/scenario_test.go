@@ -248,6 +248,20 @@ turns:
   - tools: [{name: Complete, input: {summary: rested}}]
 `,
 	},
+	{
+		name: "no digest of the past", yes: true, points: []string{"engine.outage.before_block", "engine.outage.blocked", "engine.side.answered"},
+		config: "window: {tokens: 14000}\nmax_tokens: 1000\ndrift: {repeats: 0}\n",
+		script: `
+scenes:
+  - when: "(?i)summar"
+    turns: [{faults: [{status: 500}, {status: 500}, {status: 500}, {status: 500}, {status: 500}, {status: 500}, {status: 529}], text: They counted.}]
+turns:
+  - tools: [{name: Bash, input: {command: "echo first >> COUNTER; seq 1 200"}}]
+  - {text: "` + strings.Repeat("many words ", 200) + `", repeat: 20, tools: [{name: Read, input: {path: a.txt}}]}
+  - tools: [{name: Bash, input: {command: "echo last >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: it fits}}]
+`,
+	},
 	{name: "in circles", yes: true, person: answerAll, points: []string{"engine.drift.recorded"}, script: `
 turns:
   - {repeat: 10, tools: [{name: Glob, input: {pattern: "*.none"}}]}
