@@ -226,6 +226,7 @@ func (a *app) printRunEnd(r ran) {
 		for _, p := range r.InTheWay {
 			fmt.Fprintf(a.stdout, "  %s  %s  %s\n", p.Handle, plainLine(p.Title, 60), a.style.dim(obstacleOrState(p)))
 		}
+		a.printUnlanded(r.Unlanded)
 		a.say("next: %s", a.typeable("taskdaemon task blocked"))
 	case td.RunNoPlan:
 		fmt.Fprintln(a.stdout, a.style.warn("no plan")+": there are no tasks")

@@ -123,35 +123,34 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 			return nil, err
 		}
 	}
+	spec, known := specOf(s.Root(), p, in), err == nil
+	switch {
+	case known:
+		spec.Worktree = t.Worktree
+	case !td.IsKind(err, td.NotFound):
+		return nil, err
+	default:
+		spec.Order = orderOf(td.Task{}, in, grant)
+		if spec, err = d.placed(ctx, s, spec, in.InPlace); err != nil {
+			return nil, fmt.Errorf("start %s: %w", p.Handle, err)
+		}
+		if g, err := d.runs.named(ctx, in.Run); err != nil || g.Held != nil {
+			return nil, err // looking at the trunk told that it has lost history
+		}
+	}
+	if err := d.seesBlockers(ctx, s, spec); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
+	}
 	host, _ := os.Hostname()
-	if cerr := s.Claim(ctx, id, in.By, host, in.Force); td.IsKind(cerr, td.Conflict) {
+	if err := s.Claim(ctx, id, in.By, host, in.Force); td.IsKind(err, td.Conflict) {
 		return nil, nil // it was claimed or closed this very moment
-	} else if cerr != nil {
-		return nil, fmt.Errorf("start %s: %w", p.Handle, cerr)
+	} else if err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
 	}
 	fpPlannedClaimed.Hit()
 	d.projects.touch(s.Root())
-	switch {
-	case err == nil:
-		return d.order(ctx, t, specOf(s.Root(), p, in), in, grant)
-	case !td.IsKind(err, td.NotFound):
-		return nil, err
-	}
-	spec := specOf(s.Root(), p, in)
-	spec.Order = orderOf(td.Task{}, in, grant)
-	feature, _, err := s.PRDOf(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	trunk, err := d.trunkFor(ctx, spec.Dir, in.InPlace, feature.Slug)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
-	}
-	if g, err := d.runs.named(ctx, in.Run); err != nil || g.Held != nil {
-		return nil, err // looking at the trunk told that it has lost history
-	}
-	if spec, err = d.apart(spec, trunk, feature.Slug); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.Handle, err)
+	if known {
+		return d.order(ctx, t, spec, in, grant)
 	}
 	fpBeforePlanned.Hit()
 	t, err = d.create(ctx, spec, string(spec.ID))
@@ -163,6 +162,19 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 	d.trunks.begun(t)
 	d.sched.Wake(ctx, t, false)
 	return &t, nil
+}
+
+// placed gives a planned task that was never started a worktree, if it is to have one.
+func (d *Daemon) placed(ctx context.Context, s *graph.Store, spec td.Spec, inPlace bool) (td.Spec, error) {
+	feature, _, err := s.PRDOf(ctx, spec.ID)
+	if err != nil {
+		return spec, err
+	}
+	trunk, err := d.trunkFor(ctx, spec.Dir, inPlace, feature.Slug)
+	if err != nil {
+		return spec, err
+	}
+	return d.apart(spec, trunk, feature.Slug)
 }
 
 // specOf is what is asked for by a planned task and the run that starts it.

@@ -30,7 +30,7 @@ type standing struct {
 	mine  []td.Task // that it started and that have not ended
 	begun int       // iterations
 
-	unlanded []td.Unlanded // of the work it is about, when it ends
+	unlanded []td.Unlanded // of the work it is about, when it ends, and of work that tasks wait for which could start otherwise
 }
 
 // advance takes a run one step further: it starts what may start now, or ends the run if there is nothing to wait for.
@@ -85,7 +85,7 @@ func (r *runs) step(ctx context.Context, g td.GraphRun) (api.Run, error) {
 	if err := r.bind(ctx, at); err != nil {
 		return at.describe(), err
 	}
-	started, moved, err := r.startReady(ctx, s, at)
+	started, moved, err := r.startReady(ctx, s, &at)
 	out := at.describe()
 	out.Started = started
 	if err != nil || len(started) > 0 {
@@ -246,8 +246,8 @@ func (at standing) places() int {
 }
 
 // startReady starts as many of the tasks that are ready as there are places. One that cannot be started keeps no other from it.
-// Where one was ready and is no more, how the run stands is to be looked at again.
-func (r *runs) startReady(ctx context.Context, s *graph.Store, at standing) (started []td.Task, moved bool, err error) {
+// Where one was ready and is no more, how the run stands is to be looked at again. One that would not see the work of those it waited for is left, and that work is noted.
+func (r *runs) startReady(ctx context.Context, s *graph.Store, at *standing) (started []td.Task, moved bool, err error) {
 	places, left := at.places(), at.left()
 	for _, id := range at.scope.ready {
 		if places <= 0 || at.Limit > 0 && left <= 0 {
@@ -263,6 +263,11 @@ func (r *runs) startReady(ctx context.Context, s *graph.Store, at standing) (sta
 			}
 		}
 		t, serr := r.startPlanned(ctx, s, id, at.GraphOrder, grant)
+		var unseen *unseenError
+		if errors.As(serr, &unseen) {
+			at.misses(unseen.lacks)
+			continue
+		}
 		if serr != nil {
 			err = errors.Join(err, serr)
 			continue
@@ -276,6 +281,17 @@ func (r *runs) startReady(ctx context.Context, s *graph.Store, at standing) (sta
 		started = append(started, *t)
 	}
 	return started, moved, err
+}
+
+// misses notes work that a task waits for which could start otherwise.
+func (at *standing) misses(lacks []td.Unlanded) {
+	for _, u := range lacks {
+		if !slices.ContainsFunc(at.unlanded, func(o td.Unlanded) bool {
+			return o.Trunk == u.Trunk && o.Commit == u.Commit && slices.Equal(o.Tasks, u.Tasks)
+		}) {
+			at.unlanded = append(at.unlanded, u)
+		}
+	}
 }
 
 // outcome is how a run ends that can start nothing; empty: it has to wait.

@@ -237,27 +237,39 @@ func (w *trunks) behind(ctx context.Context, task td.Task, now string) error {
 	return w.tell(ctx, task, td.Command{Key: fmt.Sprintf("rebase/%s/%d", now, task.Head), Type: td.CmdRebase, Text: now})
 }
 
-// since is what was merged since a task rested that a run takes up again, unless its branch builds on that: it may be just what the
-// task waited for.
+// since is what was merged since a task rested that a run takes up again, or what is new on the trunk, unless its branch builds on both: it may be just what the
+// task waited for, which comes by way of the trunk if it was done for another feature.
 func (w *trunks) since(ctx context.Context, t td.Worktree) (string, error) {
-	merged, err := w.trees.Git.RefAt(ctx, t.Repo, "refs/heads/"+t.Into)
-	if err != nil || merged == "" {
+	head, err := w.stands(ctx, t)
+	if err != nil {
 		return "", err
 	}
-	for _, ref := range []string{"refs/heads/" + t.Branch, git.KeptRef(filepath.Base(t.Path)), git.KeptBranch(t.Branch)} {
-		head, err := w.trees.Git.RefAt(ctx, t.Repo, ref)
+	for _, branch := range []string{t.Into, t.Trunk} {
+		at, err := w.trees.Git.RefAt(ctx, t.Repo, "refs/heads/"+branch)
 		if err != nil {
 			return "", err
 		}
-		if head == "" {
+		if at == "" {
 			continue
 		}
-		if has, err := w.trees.Git.IsAncestor(ctx, t.Repo, merged, head); err != nil || has {
-			return "", err
+		if head == "" {
+			return at, nil // it begins anew with that, unless a person brings it back as it was before the run has it
 		}
-		return merged, nil
+		if has, err := w.trees.Git.IsAncestor(ctx, t.Repo, at, head); err != nil || !has {
+			return at, err
+		}
 	}
-	return merged, nil // it begins anew with that, unless a person brings it back as it was before the run has it
+	return "", nil
+}
+
+// stands is where the branch of a task is, or was when it was put away; empty: there is none.
+func (w *trunks) stands(ctx context.Context, t td.Worktree) (string, error) {
+	for _, ref := range []string{"refs/heads/" + t.Branch, git.KeptRef(filepath.Base(t.Path)), git.KeptBranch(t.Branch)} {
+		if head, err := w.trees.Git.RefAt(ctx, t.Repo, ref); err != nil || head != "" {
+			return head, err
+		}
+	}
+	return "", nil
 }
 
 // lost stops a task whose trunk was deleted or lost history: nobody but a person knows what that means. When it goes on, its own work is brought

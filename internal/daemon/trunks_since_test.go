@@ -39,11 +39,13 @@ func TestSinceWithoutABranch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	since("") // nothing was merged
+	since(merged) // by way of the trunk alone
 	move(simInto, merged, "")
 	since(merged)
 	move(w.Branch, old, "")
 	since(merged)
+	move(simInto, old, merged)
+	since(merged) // what another feature did comes by way of the trunk
 	move(w.Branch, merged, old)
 	since("")
 }

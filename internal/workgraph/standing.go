@@ -265,6 +265,16 @@ func (g *Graph) measure(i int, wanted map[int]bool, length, before map[int]int) 
 	}
 }
 
+// Before are the tasks that run by themselves and must be completed before one may run.
+func (g *Graph) Before(id td.TaskID) (out []td.TaskID) {
+	if i, ok := g.at[id]; ok {
+		for _, j := range g.leavesBefore(i) {
+			out = append(out, g.nodes[j].ID)
+		}
+	}
+	return out
+}
+
 // leavesBefore are the tasks that run by themselves and must be completed before a node may run.
 func (g *Graph) leavesBefore(i int) (out []int) {
 	for up := range g.upward(i) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -89,6 +90,62 @@ func (t *Trees) landed(ctx context.Context, repo, trunk, commit string) (bool, e
 		return err == nil, err
 	}
 	return t.Git.IsAncestor(ctx, repo, commit, at)
+}
+
+// Unseen is the merged work of another task, if work that begins at w would not contain it: it is on an integration branch of its own, and w's trunk lacks it. Nil if it would, or if a
+// person has taken it away.
+func (t *Trees) Unseen(ctx context.Context, w, other td.Worktree, commit string) (*td.Unlanded, error) {
+	if w.Repo != other.Repo || w.Into == other.Into {
+		return nil, nil //nolint:nilnil // nothing is unseen
+	}
+	from, err := t.Git.RefAt(ctx, w.Repo, "refs/heads/"+other.Into)
+	if err != nil || from == "" {
+		return nil, err
+	}
+	if has, err := t.Git.IsAncestor(ctx, w.Repo, commit, from); err != nil || !has {
+		return nil, err
+	}
+	into, trunk, err := t.line(w).Heads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range []string{into, trunk} {
+		if has, err := t.contains(ctx, w.Repo, at, commit); err != nil || has {
+			return nil, err
+		}
+	}
+	return &td.Unlanded{Repo: w.Repo, Trunk: w.Trunk, Into: other.Into, Commit: commit, Tasks: []string{filepath.Base(other.Path)}, Obstacle: t.obstacle(w, other)}, nil
+}
+
+// contains reports whether a branch that stands at a commit has another one, or all of its content: a person may have merged it as one commit of their own.
+func (t *Trees) contains(ctx context.Context, repo, at, commit string) (bool, error) {
+	if at == "" {
+		return false, nil
+	}
+	if has, err := t.Git.IsAncestor(ctx, repo, commit, at); err != nil || has {
+		return has, err
+	}
+	m, err := t.Git.MergeTree(ctx, repo, at, commit)
+	if err != nil || len(m.Conflicts) > 0 {
+		return false, err
+	}
+	tree, err := t.Git.TreeOf(ctx, repo, at)
+	return tree == m.Tree, err
+}
+
+// obstacle is why the trunk of w lacks what was merged for other.
+func (t *Trees) obstacle(w, other td.Worktree) td.Obstacle {
+	hint := mergeByHand(other)
+	if w.Trunk != other.Trunk {
+		return td.Obstacle{Reason: fmt.Sprintf("it was done for %s", other.Trunk), Hint: fmt.Sprintf("git -C %s switch %s, then %s", w.Repo, w.Trunk, hint)}
+	}
+	if last, is := t.obstacles.Load(other.Repo + "\x00" + other.Into); is && last.(td.Obstacle).Reason != "" {
+		return last.(td.Obstacle)
+	}
+	if t.Config(w.Repo).Trunk == config.TrunkAuto {
+		return td.Obstacle{Reason: "it could not be updated yet", Hint: hint}
+	}
+	return td.Obstacle{Reason: "your config leaves the merge to you", Hint: hint}
 }
 
 // Land tries once more to update a trunk with work that it lacks. If the trunk has new commits, they are merged in first and the checks of works have to pass. before is
