@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,7 +47,10 @@ func (l *life) merge(_ context.Context, env *tool.Env, _ json.RawMessage) (tool.
 		if l.isDead() {
 			return td.ToolResult{}, errDead
 		}
-		if err := l.trees.repo.Merge(env.Root.Dir(), simInto); err != nil {
+		l.trees.mu.Lock()
+		into := l.trees.lines[env.Task].Into
+		l.trees.mu.Unlock()
+		if err := l.trees.repo.Merge(env.Root.Dir(), into); err != nil {
 			return td.ToolResult{Content: err.Error(), IsError: true}, nil
 		}
 		return td.ToolResult{Content: "merged"}, nil
@@ -61,9 +63,9 @@ type simModel struct{ l *life }
 func (m *simModel) Provider() string { return "sim" }
 
 func (m *simModel) Stream(ctx context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
-	dice := rand.New(rand.NewPCG(m.l.seed, m.l.calls.Add(1)))
+	dice := m.l.dice()
 	select {
-	case <-time.After(time.Duration(100+dice.IntN(4000)) * time.Millisecond):
+	case <-time.After(100*time.Millisecond + time.Duration(dice.Int64N(int64(4*time.Second)))):
 	case <-ctx.Done():
 		return llm.Response{}, context.Cause(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,10 +54,15 @@ func (l *life) bustle(ctx context.Context, rnd *rand.Rand) {
 func (l *life) start(ctx context.Context, in api.StartRun) api.Run {
 	in.Dir, in.Yes = l.root, true
 	run, err := l.d.StartRun(ctx, in)
-	if err != nil && !l.isDead() && ctx.Err() == nil && !td.IsKind(err, td.Conflict) && !td.IsKind(err, td.NotFound) {
+	if err != nil && !l.isDead() && ctx.Err() == nil && !td.IsKind(err, td.Conflict) && !td.IsKind(err, td.NotFound) && !l.detached(err) {
 		l.faultf("run: %v", err)
 	}
 	return run
+}
+
+// detached reports whether something was refused to a person who is in the middle of a rebase or a bisection, or was a moment ago.
+func (l *life) detached(err error) bool {
+	return l.trees != nil && td.IsKind(err, td.Refused) && strings.Contains(err.Error(), "is detached")
 }
 
 // order starts a run over some of the plan, or stops one.
@@ -99,6 +105,11 @@ func (l *life) edit(ctx context.Context, rnd *rand.Rand) {
 	change := api.ChangePlan{Dir: l.root, Ref: some(), By: "ann"}
 	var err error
 	switch n := rnd.IntN(12); {
+	case len(l.features) < l.shape.features && n < 8:
+		var prd api.PRD
+		if prd, err = l.d.CreatePRD(ctx, api.CreatePRD{Dir: l.root, Name: fmt.Sprint("feature ", len(l.features)), By: "ann"}); err == nil {
+			l.features = append(l.features, string(prd.Task.ID))
+		}
 	case len(all) < 3 || n < 5 && len(all) < l.shape.tasks:
 		t := api.PlanTask{Title: fmt.Sprint("task ", len(all))}
 		for range rnd.IntN(3) {
@@ -106,8 +117,11 @@ func (l *life) edit(ctx context.Context, rnd *rand.Rand) {
 				t.Blockers = append(t.Blockers, b)
 			}
 		}
-		if rnd.IntN(3) == 0 {
+		switch n := rnd.IntN(6); {
+		case n < 2:
 			t.Parent = some()
+		case n < 5 && len(l.features) > 0:
+			t.Parent = l.features[rnd.IntN(len(l.features))]
 		}
 		_, err = l.d.Plan(ctx, api.Plan{Dir: l.root, Tasks: []api.PlanTask{t}})
 	case n < 8:
@@ -136,6 +150,7 @@ func (l *life) toTheEnd() {
 		if l.trees != nil {
 			l.trees.room.Store(true)
 			l.trees.repo.Dirty(false)
+			l.trees.repo.End(rnd.IntN(2) == 0)
 			if l.answer(l.ctx, rnd) > 0 {
 				<-time.After(time.Second)
 				l.start(l.ctx, api.StartRun{Parallel: 2})

@@ -17,6 +17,9 @@ type shape struct {
 	trees   bool          // tasks work in worktrees, and their work is merged
 	failing int           // with trees: one in so many changes of the repository finds the disk full; 0: none does
 	trunk   string        // with trees: whether the trunk follows
+
+	features int  // with trees: PRDs in the plan, each with an integration branch of its own
+	trunks   bool // with trees: the person changes between two branches, so that tasks work for either
 }
 
 func shapeOf(seed uint64, rnd *rand.Rand) shape {
@@ -33,6 +36,9 @@ func shapeOf(seed uint64, rnd *rand.Rand) shape {
 	case 1:
 		s.trunk = config.TrunkBranch
 	}
+	if s.trees {
+		s.features, s.trunks = rnd.IntN(4), rnd.IntN(3) == 0
+	}
 	return s
 }
 
@@ -40,6 +46,7 @@ func shapeOf(seed uint64, rnd *rand.Rand) shape {
 type tallied struct {
 	mu                                                             sync.Mutex
 	tasks, runs, deaths, trees, merged, cleared, taken, shed, held int
+	features, others, midst, quiet, named                          int
 }
 
 func (s *tallied) add(w *world) {
@@ -49,14 +56,18 @@ func (s *tallied) add(w *world) {
 	if o := w.trees; o != nil {
 		s.trees, s.merged, s.cleared = s.trees+1, s.merged+o.merged, s.cleared+o.cleared
 		s.taken, s.shed, s.held = s.taken+int(o.taken.Load()), s.shed+o.repo.Shed(), s.held+int(o.held.Load())
+		s.features, s.others = s.features+o.features, s.others+o.others
+		s.midst, s.quiet, s.named = s.midst+o.midst, s.quiet+o.quiet, s.named+o.named
 	}
 }
 
 func (s *tallied) all() []int {
-	return []int{s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed, s.held}
+	return []int{s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed, s.held, s.features, s.others, s.midst, s.quiet, s.named}
 }
 
 func (s *tallied) String() string {
-	return fmt.Sprintf("%d tasks, %d runs, %d deaths; %d seeds with worktrees, %d tasks merged, %d worktrees removed, %d commits taken from the trunk, %d branches rid of them, %d times a run paused by it",
-		s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed, s.held)
+	return fmt.Sprintf("%d tasks, %d runs, %d deaths; %d seeds with worktrees, %d tasks merged, %d worktrees removed, %d commits taken from the trunk, %d branches rid of them, %d times a run paused by it; "+
+		"%d tasks of features merged, %d for a second trunk; %d times a person in the middle of something; %d quiet moments, in which %d times a trunk lacked work and said why",
+		s.tasks, s.runs, s.deaths, s.trees, s.merged, s.cleared, s.taken, s.shed, s.held,
+		s.features, s.others, s.midst, s.quiet, s.named)
 }

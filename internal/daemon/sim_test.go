@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
@@ -37,6 +39,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "run this seed alone")
+	simTimes = flag.Int("sim.times", 20, "how often to run that seed, until it fails: what happens at the very same instant may happen in another order")
 	simSeeds = flag.Int("sim.seeds", 0, "how many seeds to run; 0: 1,000, 400 with -short, 50,000 with TASKDAEMON_SOAK")
 )
 
@@ -48,7 +51,9 @@ var (
 func TestRandomGraphs(t *testing.T) {
 	dir := t.TempDir()
 	if *simSeed != 0 {
-		simulate(t, dir, *simSeed)
+		for n := 1; n <= *simTimes && !t.Failed(); n++ {
+			simulate(t, dir, *simSeed)
+		}
 		return
 	}
 	n := *simSeeds
@@ -95,11 +100,16 @@ type world struct {
 	journal *mem.Store
 
 	// turn is held, by putting into it, by who talks to the daemon. A lock would stop the simulated clock.
-	turn  chan struct{}
-	calls atomic.Uint64 // of the model
+	turn chan struct{}
+
+	diceMu sync.Mutex
+	thrown time.Time         // when dice were thrown last
+	throws map[uint64]uint64 // how often at that instant, by who threw them
 
 	shape shape
 	trees *orchard // if tasks have worktrees
+
+	features []string // ids of the PRDs
 
 	mu      sync.Mutex
 	alive   *life
@@ -110,6 +120,24 @@ type world struct {
 	planned int
 	log     []jsonl.Change // of the graph, as far as it was read
 	logSize int64
+}
+
+// dice decide what happens now. They depend on the seed, the simulated time and who throws them, not on the order that goroutines run in. Whoever waits does so for a
+// random number of nanoseconds and is rarely there together with others: a seed comes to the same again.
+func (w *world) dice() *rand.Rand {
+	var stack [40]uintptr
+	who := fnv.New64a()
+	for _, pc := range stack[:runtime.Callers(2, stack[:])] {
+		_ = binary.Write(who, binary.LittleEndian, uint64(pc))
+	}
+	w.diceMu.Lock()
+	defer w.diceMu.Unlock()
+	if now := time.Now(); !now.Equal(w.thrown) {
+		w.thrown, w.throws = now, map[uint64]uint64{}
+	}
+	key := who.Sum64()
+	w.throws[key]++
+	return rand.New(rand.NewPCG(w.seed^key, uint64(w.thrown.UnixNano())+w.throws[key]<<56))
 }
 
 func (w *world) faultf(format string, args ...any) {
@@ -154,6 +182,9 @@ func (w *world) live() {
 		ctx, cancel := context.WithTimeout(l.ctx, time.Duration(w.rnd.Int64N(int64(w.shape.bustle))))
 		l.bustle(ctx, rand.New(rand.NewPCG(w.rnd.Uint64(), 1)))
 		cancel()
+		if w.trees != nil && w.rnd.IntN(2) == 0 {
+			l.quiet()
+		}
 		l.crash()
 		if w.t.Failed() {
 			return
@@ -163,6 +194,9 @@ func (w *world) live() {
 	ctx, cancel := context.WithTimeout(l.ctx, w.shape.bustle/2)
 	l.bustle(ctx, rand.New(rand.NewPCG(w.rnd.Uint64(), 1)))
 	cancel()
+	if w.trees != nil {
+		l.quiet()
+	}
 	l.toTheEnd()
 	if err := l.d.projects.catchUp(l.ctx, w.root); err != nil {
 		w.faultf("catch up: %v", err)
@@ -404,11 +438,13 @@ func (j *simJournal) Post(ctx context.Context, task td.TaskID, cmd td.Command) e
 	return j.Journal.Post(ctx, task, cmd)
 }
 
-// dawdle waits, one time in many.
+// dawdle waits: one time in many for long.
 func (l *life) dawdle() {
-	if dice := rand.New(rand.NewPCG(l.seed, l.calls.Add(1))); dice.IntN(10) == 0 {
-		<-time.After(time.Duration(dice.IntN(1000)) * time.Millisecond)
+	dice, most := l.dice(), 100*time.Microsecond
+	if dice.IntN(10) == 0 {
+		most = time.Second
 	}
+	<-time.After(time.Duration(dice.Int64N(int64(most))))
 }
 
 // enter notes that a run of a task begins.

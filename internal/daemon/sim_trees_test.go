@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -34,7 +33,9 @@ type orchard struct {
 	held  atomic.Int64 // runs that were paused by it, and went on
 
 	mu      sync.Mutex
-	tasks   map[string]td.TaskID   // by the folder of their worktree
+	tasks   map[string]td.TaskID // by the folder of their worktree
+	lines   map[td.TaskID]td.Worktree
+	byHand  map[string]string      // what people committed, and to which branch
 	deleted map[string]bool        // folders that a person deleted
 	wanted  map[string]bool        // folders that a person wanted back
 	marks   map[td.TaskID][]string // what a task's agents wrote, each once
@@ -43,14 +44,22 @@ type orchard struct {
 	written int
 	merged  int // tasks completed
 	cleared int // worktrees gone
+
+	features, others int // tasks completed of a feature, for a second trunk
+	midst            int // times that a person was in the middle of something
+	quiet, named     int // quiet moments, and those in which a trunk lacked work and said so
 }
 
 func newOrchard(w *world) *orchard {
 	o := &orchard{
 		w: w, repo: worktreetest.New(w.root, simTrunk), tasks: map[string]td.TaskID{}, deleted: map[string]bool{}, wanted: map[string]bool{},
 		marks: map[td.TaskID][]string{}, done: map[td.TaskID][]string{}, due: map[td.TaskID][]string{},
+		lines: map[td.TaskID]td.Worktree{}, byHand: map[string]string{},
 	}
 	o.repo.Made = o.begins
+	if w.shape.trunks && o.repo.Switch(simOther) && w.seed%2 == 0 {
+		o.repo.Switch(simTrunk)
+	}
 	return o
 }
 
@@ -66,10 +75,10 @@ var errFull = td.Errorf(td.Storage, "no space left on device")
 
 // git is the repository in the hands of this daemon: slow, now and then on a full disk, and its end.
 func (l *life) git(ctx context.Context, changes bool, deed func()) error {
-	dice := rand.New(rand.NewPCG(l.seed, l.calls.Add(1)))
-	wait := time.Duration(dice.IntN(30)) * time.Millisecond
+	dice := l.dice()
+	wait := time.Duration(dice.Int64N(int64(30 * time.Millisecond)))
 	if dice.IntN(20) == 0 {
-		wait = time.Duration(dice.IntN(3000)) * time.Millisecond
+		wait = time.Duration(dice.Int64N(int64(3 * time.Second)))
 	}
 	select {
 	case <-time.After(wait):
@@ -100,7 +109,7 @@ func (l *life) planted(s td.Spec) {
 	}
 	l.trees.mu.Lock()
 	defer l.trees.mu.Unlock()
-	l.trees.tasks[s.Worktree.Path] = s.ID
+	l.trees.tasks[s.Worktree.Path], l.trees.lines[s.ID] = s.ID, *s.Worktree
 	l.trees.due[s.ID] = l.trees.needs(s.ID)
 }
 
@@ -198,10 +207,11 @@ func (l *life) harvested(id td.TaskID, st td.Status) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done[id] = nil
+	line := o.lines[id]
 	if st.State != td.Completed || st.Completed.Evidence == nil || st.Completed.Evidence.Merged == nil {
 		if st.State == td.Completed && l.works(id) { // who wrote nothing since the last merge has nothing to merge
 			for _, mark := range o.marks[id] {
-				if !o.repo.Holds(simInto, mark) && !o.repo.Holds(simTrunk, mark) {
+				if !o.repo.Holds(line.Into, mark) && !o.repo.Holds(line.Trunk, mark) {
 					l.story(id)
 					l.faultf("%s is completed by its agent, and %s is merged nowhere", id, mark)
 				}
@@ -210,9 +220,15 @@ func (l *life) harvested(id td.TaskID, st td.Status) {
 		return
 	}
 	o.merged++
+	if line.Into != git.IntoBranch(line.Trunk, "") {
+		o.features++
+	}
+	if line.Trunk == simOther {
+		o.others++
+	}
 	o.done[id] = slices.Clone(o.marks[id])
 	for _, mark := range o.marks[id] {
-		if !o.repo.Holds(simInto, mark) {
+		if !o.repo.Holds(line.Into, mark) {
 			l.story(id)
 			l.faultf("%s is completed, and %s is not merged", id, mark)
 		}
@@ -228,9 +244,9 @@ func (l *life) works(id td.TaskID) bool {
 // meddle is a person at the repository.
 func (l *life) meddle(ctx context.Context, rnd *rand.Rand) {
 	o := l.trees
-	switch rnd.IntN(11) {
+	switch rnd.IntN(18) {
 	case 0, 1:
-		o.repo.CommitByHand(fmt.Sprint("by hand ", rnd.Uint64()), "x")
+		l.commitByHand(rnd)
 	case 2:
 		o.repo.Dirty(rnd.IntN(2) == 0)
 	case 3:
@@ -252,6 +268,12 @@ func (l *life) meddle(ctx context.Context, rnd *rand.Rand) {
 		if o.repo.TakeBack() {
 			o.taken.Add(1)
 		}
+	case 11, 12:
+		l.beginSomething(rnd)
+	case 13, 14, 17:
+		o.repo.End(rnd.IntN(2) == 0)
+	case 15, 16:
+		l.changeBranch()
 	}
 }
 
@@ -294,9 +316,11 @@ func (l *life) wrong(what string, err error) {
 // answer is a person who answers what they are asked, and lets tasks go on that could not be given a worktree. It says how many
 // wait for something.
 func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
-	gone, err := l.d.trunks.resume(ctx, trunk{l.root, simTrunk}, "ann")
-	l.wrong("go on with the trunk", err)
-	l.trees.held.Add(int64(len(gone.Runs)))
+	for _, branch := range []string{simTrunk, simOther} {
+		gone, err := l.d.trunks.resume(ctx, trunk{l.root, branch}, "ann")
+		l.wrong("go on with the trunk", err)
+		l.trees.held.Add(int64(len(gone.Runs)))
+	}
 	tasks, err := l.journal.Tasks(ctx, store.TaskFilter{States: []td.State{td.Waiting, td.Blocked, td.Paused}})
 	if err != nil {
 		return 1
@@ -319,35 +343,12 @@ func (l *life) answer(ctx context.Context, rnd *rand.Rand) int {
 	return len(tasks)
 }
 
-// landed holds against the trunk that work is completed: all of it is there, or named as lacking because a person has to decide. Nobody has changes in the way by now.
-func (o *orchard) landed(l *life) {
-	lacking, err := l.d.trees.Unlanded(l.ctx, l.root)
-	if err != nil {
-		l.faultf("look what main lacks: %v", err)
-	}
-	named := map[string]bool{}
-	for _, u := range lacking {
-		if !strings.Contains(u.Reason, "was rewritten") && !strings.Contains(u.Reason, "conflicts with") {
-			l.faultf("%s lacks the work of %v: %q", u.Trunk, u.Tasks, u.Reason)
-		}
-		for _, handle := range u.Tasks {
-			named[handle] = true
-		}
-	}
-	for id, marks := range o.done {
-		t, err := l.journal.Task(l.ctx, id)
-		for _, mark := range marks {
-			if err != nil || !named[t.Handle] && !o.repo.Holds(simTrunk, mark) {
-				l.story(id)
-				l.faultf("%s (%s) is completed, %s is not on %s, and nobody says so: %v", id, t.Handle, mark, simTrunk, err)
-			}
-		}
-	}
-}
-
 // check holds the repository against the journal when all is done.
 func (o *orchard) check(l *life) {
 	<-time.After(20 * clearEvery) // a full disk is not full for ever
+	if l.shape.trunk == config.TrunkAuto {
+		l.landed(decided)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id, marks := range o.marks {
@@ -355,7 +356,7 @@ func (o *orchard) check(l *life) {
 			if o.repo.Lost(mark) {
 				l.faultf("%s, which %s wrote, is lost", mark, id)
 			}
-			n := o.repo.Brought(mark, simInto, simTrunk)
+			n := o.repo.Brought(mark, o.lines[id].Into, o.lines[id].Trunk)
 			if n > 1 || n == 0 && slices.Contains(o.done[id], mark) {
 				l.story(id)
 				l.faultf("%s, which %s wrote, came into the history %d times", mark, id, n)
@@ -367,8 +368,11 @@ func (o *orchard) check(l *life) {
 			l.faultf("steps %s without an end: %v %v", kind, left, err)
 		}
 	}
-	if l.shape.trunk == config.TrunkAuto {
-		o.landed(l)
+	if moved := o.repo.Trespass(); moved != "" {
+		l.faultf("%s", moved)
+	}
+	if l.shape.trunks {
+		l.apart()
 	}
 	there := o.repo.There()
 	for path, id := range o.tasks {

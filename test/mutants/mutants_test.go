@@ -336,6 +336,26 @@ var mutants = []mutant{
 		"err = s.End(ctx, t.ID, verdictOf(t, m.Status))", "err = nil", planned,
 	},
 	{
+		"a task begins without what a task of another feature made", "internal/daemon/run_unseen.go",
+		"if len(lacks) > 0 {", "if len(lacks) > 99 {", planned,
+	},
+	{
+		"the branches of a feature are one for all trunks", "internal/git/trunk.go",
+		"name = feature + \"@\" + name", "name = feature + \"@main\"", []string{"./internal/daemon", "-run", "TestRandomGraphs", "-args", "-sim.seeds=1000"},
+	},
+	{
+		"a lost race for a trunk is not run again", "internal/worktree/follow.go",
+		"return td.Obstacle{}, true, nil\n", "return td.Obstacle{}, false, nil\n", planned,
+	},
+	{
+		"a trunk is moved though a person is in the middle of a rebase", "internal/worktree/follow.go",
+		"g.FastForward(ctx, w.Repo, w.Trunk, to, before)", "g.MoveRef(ctx, w.Repo, \"refs/heads/\"+w.Trunk, to, trunk)", planned,
+	},
+	{
+		"nobody writes down what a trunk lacks", "internal/worktree/follow.go",
+		"if err == nil && in.Reason != \"\" {", "if err == nil && in.Reason == \"-\" {", planned,
+	},
+	{
 		"a bad line is dropped", "internal/jsonl/merge.go",
 		"p.bad = append(p.bad, line)", "_ = line", graphLog,
 	},

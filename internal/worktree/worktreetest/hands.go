@@ -99,6 +99,9 @@ func (h Hands) LineageOf(ctx context.Context, _, base string, commits ...string)
 
 func (h Hands) TrunkOf(ctx context.Context, _ string) (t git.Trunk, err error) {
 	err = h.look(ctx, func() error {
+		if m := h.midst; m != nil && m.kind != Merge {
+			return td.Errorf(td.Refused, "HEAD of %s is detached", h.Root).WithHint("git -C %s switch <branch>", h.Root)
+		}
 		t = git.Trunk{Root: h.Root, Branch: h.Trunk, Commit: h.refs[heads+h.Trunk]}
 		return nil
 	})
@@ -133,12 +136,15 @@ func (h Hands) Refs(ctx context.Context, _ string, prefixes ...string) (found ma
 
 func (h Hands) FastForward(ctx context.Context, _, branch, to string, before func() error) error {
 	may := func() (done bool, err error) {
+		if err := h.returnsTo(branch); err != nil {
+			return false, err
+		}
 		switch from := h.refs[heads+branch]; {
 		case h.history(from)[to]:
 			return true, nil
 		case !h.history(to)[from]:
 			return false, td.Errorf(td.Conflict, "%s is at %.12s, from which %.12s does not descend", branch, from, to)
-		case h.dirty:
+		case h.dirty && h.Trunk == branch:
 			return false, td.Errorf(td.Refused, "the person has changes in the way")
 		}
 		return false, nil
@@ -156,6 +162,7 @@ func (h Hands) FastForward(ctx context.Context, _, branch, to string, before fun
 		done, err := may()
 		if err == nil && !done {
 			h.refs[heads+branch] = to
+			h.trespassed()
 		}
 		return err
 	})

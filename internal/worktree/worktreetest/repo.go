@@ -24,7 +24,7 @@ type Files map[string]string
 // Repo is a repository.
 type Repo struct {
 	Root  string
-	Trunk string // short name
+	Trunk string // short name of the branch that the person has checked out
 	// Made, if set, is called when a worktree was made whose branch begins, with what it begins with; not when it was kept and is
 	// brought back.
 	Made func(w git.Worktree, files Files)
@@ -35,9 +35,12 @@ type Repo struct {
 	trees   map[string]Files
 	refs    map[string]string // by full name
 	folders map[string]*folder
-	dirty   bool     // the person has changes in the way of whoever moves the trunk
-	taken   []string // what a person took from the trunk
+	dirty   bool     // the person has changes in the way of whoever moves the branch that they have checked out
+	midst   *begun   // what the person is in the middle of
+	taken   []taking // what a person took from their branches
 	shed    int      // branches that were rid of such
+
+	trespass string // which branch was moved all the same while the person was in the middle of something
 }
 
 type commit struct {
@@ -145,57 +148,8 @@ func (r *Repo) move(ref, to, from string) error {
 	if r.refs[ref] = to; to == "" {
 		delete(r.refs, ref)
 	}
+	r.trespassed()
 	return nil
-}
-
-// Dirty has the person leave changes in their folder, or none.
-func (r *Repo) Dirty(is bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dirty = is
-}
-
-const byHand = "by hand"
-
-// CommitByHand is a person's commit to the trunk.
-func (r *Repo) CommitByHand(name, text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := r.refs[heads+r.Trunk]
-	files := maps.Clone(r.files(at))
-	files[name] = text
-	r.refs[heads+r.Trunk] = r.commit(byHand, r.tree(files), at)
-}
-
-// TakeBack has a person take their newest commit from the trunk again, if that is its tip.
-func (r *Repo) TakeBack() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	tip := r.refs[heads+r.Trunk]
-	c := r.commits[tip]
-	if c.message != byHand || len(c.parents) != 1 {
-		return false
-	}
-	r.refs[heads+r.Trunk], r.taken = c.parents[0], append(r.taken, tip)
-	return true
-}
-
-// BringBack has a person undo all of that.
-func (r *Repo) BringBack() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, taken := range r.taken {
-		at := r.refs[heads+r.Trunk]
-		switch {
-		case r.history(at)[taken]:
-		case r.history(taken)[at]:
-			r.refs[heads+r.Trunk] = taken
-		default:
-			if files, conflicts := r.join(at, taken); len(conflicts) == 0 {
-				r.refs[heads+r.Trunk] = r.commit("bring back", r.tree(files), at, taken)
-			}
-		}
-	}
 }
 
 // Delete has a person delete the folder of a worktree, if all that is in it is committed.
