@@ -71,7 +71,7 @@ func (a *app) printDaemon(st api.Status, more ...[]string) error {
 		model += ", " + m
 	}
 	rows := [][]string{{"daemon", running}, {"model", model}, {"state", st.State}, {"tasks", counts(st.Tasks)}}
-	for _, line := range callWords(st.Calls) {
+	for _, line := range callWords(st.Calls, a.now()) {
 		rows = append(rows, []string{"calls", line})
 	}
 	if st.Degraded != "" {
@@ -81,15 +81,15 @@ func (a *app) printDaemon(st api.Status, more ...[]string) error {
 }
 
 // callWords is what is worth saying of the calls of models: nothing, when none waits and all can be made.
-func callWords(c api.Calls) (lines []string) {
+func callWords(c api.Calls, now time.Time) (lines []string) {
 	if c.Waiting > 0 {
 		lines = append(lines, fmt.Sprintf("%d under way, %d waiting for their turn", c.InFlight, c.Waiting))
 	}
 	for _, m := range c.Off {
-		lines = append(lines, fmt.Sprintf("%s is off until %s after %s", plainLine(m.Model, 80), m.Until.Local().Format("15:04"), plural(m.Failures, "failure")))
+		lines = append(lines, fmt.Sprintf("%s is off until %s after %s", plainLine(m.Model, 80), clock(now, m.Until), plural(m.Failures, "failure")))
 	}
 	for _, k := range c.Resting {
-		lines = append(lines, fmt.Sprintf("a key of %s (%s) rests until %s: %s", plainLine(k.Provider, 40), k.Key, k.Until.Local().Format("15:04:05"), k.Why))
+		lines = append(lines, fmt.Sprintf("a key of %s (%s) rests until %s: %s", plainLine(k.Provider, 40), k.Key, clock(now, k.Until), k.Why))
 	}
 	return lines
 }

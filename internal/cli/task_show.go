@@ -95,7 +95,7 @@ func taskRows(a *app, t td.Task) [][]string {
 		add("last words", "%s", t.LastText)
 	}
 	if f := t.Retrying; f != nil {
-		add("retrying", "at %s (%s: %s)", f.RetryAt.Local().Format("15:04:05"), f.Class, f.Message)
+		add("retrying", "at %s (%s: %s)", clock(a.now(), f.RetryAt), f.Class, f.Message)
 	}
 	if b := t.Status.Blocked; b != nil && b.Outage != nil {
 		add("retrying", "%s", a.outageWords(*b.Outage))
@@ -198,7 +198,7 @@ func clock(now, at time.Time) string {
 	if now, at = now.Local(), at.Local(); now.YearDay() != at.YearDay() || now.Year() != at.Year() {
 		return at.Format("2006-01-02 15:04:05")
 	}
-	return at.Local().Format("15:04:05")
+	return at.Format("15:04:05")
 }
 
 func usageWords(u td.Usage) string {

@@ -178,7 +178,7 @@ func (r *rescuer) rescue(ctx context.Context, t td.Task) error {
 			return r.reask(ctx, t)
 		}
 		if b := t.Status.Blocked; b != nil && b.Outage != nil {
-			r.note(&r.report.Queued, t, t.Status.Reason+"; retrying at "+b.Outage.RetryAt.Local().Format("15:04:05"))
+			r.note(&r.report.Queued, t, t.Status.Reason+"; retrying at "+b.Outage.RetryAt.Local().Format("2006-01-02 15:04:05"))
 			return nil
 		}
 		r.note(&r.report.Queued, t, "was blocked: "+t.Status.Reason+"; tried again")
