@@ -47,11 +47,16 @@ type scenario struct {
 	submit func(ctx context.Context, p *person, dir, script string) (td.Task, error)
 }
 
-func chosen() []scenario {
+func chosen(t *testing.T) []scenario {
+	t.Helper()
 	if *only == "" {
 		return scenarios
 	}
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.name != *only })
+	one := slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return s.name != *only })
+	if len(one) == 0 {
+		t.Fatalf("there is no scenario %q", *only)
+	}
+	return one
 }
 
 var scenarios = slices.Concat(runScenarios, plannedScenarios, worktreeScenarios, coordinatedScenarios)
