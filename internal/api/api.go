@@ -115,7 +115,7 @@ type Status struct {
 	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so
 	Clashes   []Clash            `json:"clashes,omitempty"`
 	Unlanded  []td.Unlanded      `json:"unlanded,omitempty"` // merged work that trunks lack
-	Crowded   []string           `json:"crowded,omitempty"`  // disks of live tasks with worktrees that fill up, in words
+	Crowded   []string           `json:"crowded,omitempty"`  // disks that fill up, of the state folder and of live tasks with worktrees, in words
 }
 
 // Clash is a conflict that is to come: the work of two tasks, or of a task and what is merged, changes the same lines.

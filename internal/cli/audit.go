@@ -39,6 +39,7 @@ var audited = func() []td.EventType {
 		td.DaemonStopped{},
 		td.Recovered{},
 		td.OrphansKilled{},
+		td.DiskFilled{},
 		td.Retained{},
 	} {
 		if b.Type().Audited() {

@@ -28,6 +28,7 @@ type knowledgeOptions struct {
 	limit int
 	words []string
 	tags  []string
+	kind  string
 	files []string
 }
 
@@ -63,15 +64,20 @@ func (o knowledgeOptions) use(do func(s *memory.Store, tree *beneath.Folder) err
 
 func newKnowledgeListCmd(a *app) *cobra.Command {
 	o := &knowledgeOptions{app: a}
-	return o.command(&cobra.Command{
+	cmd := o.command(&cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List what was learned, the newest first", Args: args(cobra.NoArgs, "no arguments"),
 		Long: `List what was learned in this project, the newest first. A learning is stale when a file it cites has changed
 since: no task is told it any more. Files that cannot be read are named.`,
-		Example: "  taskdaemon knowledge list",
+		Example: "  taskdaemon knowledge list --kind decision",
 	}, runKnowledgeList)
+	cmd.Flags().StringVar(&o.kind, "kind", "", "only of this kind: learning or decision")
+	return cmd
 }
 
 func runKnowledgeList(ctx context.Context, o knowledgeOptions) error {
+	if _, err := td.LearningKindOf(o.kind); err != nil {
+		return err
+	}
 	return o.use(func(s *memory.Store, tree *beneath.Folder) error {
 		all, problems, err := s.List(ctx)
 		if err != nil {
@@ -79,6 +85,9 @@ func runKnowledgeList(ctx context.Context, o knowledgeOptions) error {
 		}
 		matches := make([]memory.Match, 0, len(all))
 		for _, l := range all {
+			if o.kind != "" && l.Kind != td.LearningKind(o.kind) {
+				continue
+			}
 			matches = append(matches, memory.Match{Learning: l, Stale: memory.Stale(tree, l)})
 		}
 		for _, p := range problems {
@@ -129,6 +138,9 @@ func (a *app) printLearnings(all []memory.Match) error {
 	}
 	for i, m := range all {
 		head := m.ID
+		if m.Kind == td.KindDecision {
+			head += "  decision"
+		}
 		if len(m.Tags) > 0 {
 			head += "  [" + strings.Join(m.Tags, ", ") + "]"
 		}
@@ -156,15 +168,20 @@ func newKnowledgeAddCmd(a *app) *cobra.Command {
 	cmd := o.command(&cobra.Command{
 		Use: "add <title> <text>", Short: "Add a learning", Args: args(cobra.ExactArgs(2), "a title and a text"),
 		Long: `Add a learning to this project, as a file in .taskdaemon/knowledge, and print its id. One that says the same as
-another is merged into it; the same again changes nothing.`,
+another is merged into it; the same again changes nothing. A decision is something settled that later work keeps to.`,
 		Example: `  taskdaemon knowledge add "Config parser" "It wants arrays, not objects." --file config.go`,
 	}, runKnowledgeAdd)
+	cmd.Flags().StringVar(&o.kind, "kind", string(td.KindLearning), "learning or decision")
 	cmd.Flags().StringSliceVar(&o.tags, "tag", nil, "words to file it under")
 	cmd.Flags().StringSliceVar(&o.files, "file", nil, "files it is about: it is stale once one of them changes")
 	return cmd
 }
 
 func runKnowledgeAdd(ctx context.Context, o knowledgeOptions) error {
+	kind, err := td.LearningKindOf(o.kind)
+	if err != nil {
+		return err
+	}
 	files, missing, err := knowledge.Cite(o.dir, o.files)
 	if err != nil {
 		return err
@@ -173,7 +190,7 @@ func runKnowledgeAdd(ctx context.Context, o knowledgeOptions) error {
 		return td.Errorf(td.NotFound, "%s: no such file in the project", strings.Join(missing, ", "))
 	}
 	return o.use(func(s *memory.Store, _ *beneath.Folder) error {
-		l, merged, err := s.Add(ctx, memory.Learning{Title: o.words[0], Text: o.words[1], Tags: o.tags, Files: files})
+		l, merged, err := s.Add(ctx, memory.Learning{Kind: kind, Title: o.words[0], Text: o.words[1], Tags: o.tags, Files: files})
 		if err != nil {
 			return err
 		}

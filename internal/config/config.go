@@ -34,6 +34,7 @@ type Config struct {
 	Budget      Budget
 	Recovery    Recovery
 	Retention   Retention
+	Disk        Disk
 	Snapshots   string
 	Cassette    Cassette
 	Prices      Prices
@@ -155,6 +156,12 @@ type Recovery struct {
 	Mode    string
 	MaxAge  time.Duration
 	Orphans time.Duration // how often processes without a shim are looked for
+}
+
+// Disk says when people are told that the disk of the state folder fills up, in percent, and how often it is looked at.
+type Disk struct {
+	Warn  int
+	Every time.Duration
 }
 
 // Retention says how long bodies are kept.
@@ -290,6 +297,7 @@ func Default() Config {
 			RestMax:         12 * time.Hour,
 		},
 		Drift:     Drift{TurnTokens: 50_000, ToolFailures: 10, NoProgress: 10 * time.Minute, Repeats: 5},
+		Disk:      Disk{Warn: 90, Every: time.Minute},
 		Recovery:  Recovery{Mode: RecoverAuto, MaxAge: 24 * time.Hour, Orphans: 30 * time.Second},
 		Retention: Retention{Completed: 24 * time.Hour, Failed: 7 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Snapshots: 90 * 24 * time.Hour, Every: 24 * time.Hour},
 		Snapshots: SnapshotsOn,

@@ -180,6 +180,14 @@ var Keys = []Key{
 		Name: "recovery.orphans", Doc: "How often processes of tasks are looked for that lost the shim above them; they are ended.", field: func(c *Config) any { return &c.Recovery.Orphans },
 		check: positive(func(c *Config) time.Duration { return c.Recovery.Orphans }),
 	},
+	{
+		Name: "disk.warn", Doc: "How full the disk of the state folder may be, by room or by inodes, in percent, before the log, status, doctor and the notification command say so; told again at 95 and 99.", field: func(c *Config) any { return &c.Disk.Warn },
+		check: percent(func(c *Config) int { return c.Disk.Warn }),
+	},
+	{
+		Name: "disk.every", Doc: "How often that disk is looked at.", field: func(c *Config) any { return &c.Disk.Every },
+		check: positive(func(c *Config) time.Duration { return c.Disk.Every }),
+	},
 
 	{Name: "retention.completed", Doc: "How long the journal keeps the bodies of completed and cancelled tasks; the git mirror keeps them on.", field: func(c *Config) any { return &c.Retention.Completed }},
 	{Name: "retention.failed", Doc: "The same for failed and abandoned tasks.", field: func(c *Config) any { return &c.Retention.Failed }},

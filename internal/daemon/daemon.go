@@ -278,6 +278,7 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("proxy", d.proxy)
 	start("temps", d.temps)
 	start("orphans", d.orphans)
+	start("disk", d.watchDisk)
 	start("graphs", d.projects.run)
 	start("graphs' commits", d.projects.commits)
 	start("graphs' watch", d.projects.watch)

@@ -27,7 +27,7 @@ import (
 func (d *Daemon) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
 	var out api.Diagnosis
 	checks := []func(context.Context, bool) (api.Check, error){
-		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkCheckouts, d.checkConversations, d.checkGraphs, d.checkSnapshots, d.checkWorktrees,
+		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkCheckouts, d.checkConversations, d.checkGraphs, d.checkSnapshots, d.checkWorktrees, d.checkDisk,
 	}
 	found := make([]api.Check, len(checks))
 	const journal = 0
@@ -70,6 +70,15 @@ func (d *Daemon) checkJournal(ctx context.Context, _ bool) (api.Check, error) {
 		if p.Fix != "" {
 			c.Fix = p.Fix
 		}
+	}
+	return c, nil
+}
+
+// checkDisk says how full the disk of the state folder is. That is no inconsistency: it is said, and not counted.
+func (d *Daemon) checkDisk(context.Context, bool) (api.Check, error) {
+	c := api.Check{Name: "disk", Detail: "the state folder has room"}
+	if warning := d.diskWarning(); warning != "" {
+		c.Detail = warning
 	}
 	return c, nil
 }

@@ -35,7 +35,7 @@ type telling struct {
 	Env    []string `json:"env"`
 }
 
-// notifier tells people, by a command of theirs, that a task has ended or needs them (L-13), and what a start found (R-5). Each time is
+// notifier tells people, by a command of theirs, that a task has ended or needs them (L-13), what a start found (R-5), and that the disk fills up. Each time is
 // an opaque step in the daemon's own stream, recorded before the command starts, and in the order of the
 // records it tells of: so each is told once, whatever dies on the way.
 type notifier struct {
@@ -93,12 +93,21 @@ func (n *notifier) tell() error {
 	if n.o.Config.Notify.Command == "" {
 		return nil
 	}
-	for ev, err := range n.journal.Follow(n.follow, store.EventFilter{Types: []td.EventType{td.Moved{}.Type(), td.BudgetWarned{}.Type(), td.Recovered{}.Type()}}, after) {
+	for ev, err := range n.journal.Follow(n.follow, store.EventFilter{Types: []td.EventType{td.Moved{}.Type(), td.BudgetWarned{}.Type(), td.Recovered{}.Type(), td.DiskFilled{}.Type()}}, after) {
 		if err != nil {
 			return err
 		}
 		if r, is := ev.Body.(td.Recovered); is {
 			if err := n.tellEvent(ev.Cursor, n.o.StateDir, notify.OfReport(r.Report)); err != nil {
+				return err
+			}
+			continue
+		}
+		if b, is := ev.Body.(td.DiskFilled); is {
+			if b.Level == 0 {
+				continue
+			}
+			if err := n.tellEvent(ev.Cursor, n.o.StateDir, notify.OfDisk(b.DiskUse)); err != nil {
 				return err
 			}
 			continue

@@ -83,6 +83,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	st.Crowded = d.crowded(st.Running, st.Waiting, blocked)
+	if warning := d.diskWarning(); warning != "" {
+		st.Crowded = append([]string{warning}, st.Crowded...)
+	}
 	return st, nil
 }
 

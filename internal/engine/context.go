@@ -63,7 +63,9 @@ func (r *run) assemble(ctx context.Context) error {
 	}
 	opening.add("environment", "", r.describeEnvironment(ctx, t))
 	untrusted := r.addPlanned(plan, &opening)
-	if err := r.addLearnings(ctx, t, plan.Feature, &opening); err != nil {
+	knew := r.log.Now()
+	weighed, err := r.addLearnings(ctx, t, plan.Feature, &opening)
+	if err != nil {
 		return err
 	}
 	untrusted = r.addNotes(ctx, t, &opening) || untrusted
@@ -90,6 +92,8 @@ func (r *run) assemble(ctx context.Context) error {
 		Why:       why,
 		Untrusted: untrusted,
 		Feature:   plan.Feature,
+		Weighed:   weighed,
+		Knew:      knew,
 		MaxTurns:  t.MaxTurns,
 	})
 	if err != nil || !ok {

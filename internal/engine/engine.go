@@ -184,8 +184,9 @@ type run struct {
 	more      More            // made with it
 	beginning beginning       // of the conversation, as recorded
 
-	learned  int // the turn after which what the conversation gives away was kept
-	searched int // the turn whose answer was searched for what it wants to be kept
+	learned  int             // the turn after which what the conversation gives away was kept
+	looked   map[string]bool // learnings that were looked at while the task worked
+	searched int             // the turn whose answer was searched for what it wants to be kept
 
 	count      counted                    // by the provider, of the newest call it was asked about
 	waited     time.Duration              // in the queue, before this run
@@ -452,6 +453,9 @@ func (r *run) next(ctx context.Context) error {
 			return err
 		}
 		if drifted, err := r.drifting(ctx); err != nil || drifted {
+			return err
+		}
+		if told, err := r.tellLater(ctx); err != nil || told {
 			return err
 		}
 		if fitted, err := r.fit(ctx); err != nil || fitted {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,21 +16,21 @@ import (
 )
 
 // querying fires KnowledgeQuery: what is looked for among the learnings, and how many at most.
-func (r *run) querying(ctx context.Context, query string, limit int) (string, int, error) {
-	p, _, err := fire(ctx, r, r.contextKey(), hook.KnowledgeQueryPayload{Head: r.head(), Query: query, Limit: limit})
+func (r *run) querying(ctx context.Context, key td.StepKey, query string, limit int) (string, int, error) {
+	p, _, err := fire(ctx, r, key, hook.KnowledgeQueryPayload{Head: r.head(), Query: query, Limit: limit})
 	return p.Query, p.Limit, err
 }
 
 // telling fires KnowledgeInjected: the learnings as hooks leave them.
-func (r *run) telling(ctx context.Context, query string, found []memory.Match) ([]memory.Match, error) {
+func (r *run) telling(ctx context.Context, key td.StepKey, query string, found []memory.Match) ([]memory.Match, error) {
 	if !r.Hooks.Has(hook.KnowledgeInjected) {
 		return found, nil
 	}
 	p := hook.KnowledgeInjectedPayload{Head: r.head(), Query: query, Learnings: []hook.Learning{}}
 	for _, m := range found {
-		p.Learnings = append(p.Learnings, hook.Learning{ID: m.ID, Text: m.Text, Source: strings.Join(m.Sources, ", "), Tags: m.Tags})
+		p.Learnings = append(p.Learnings, hook.Learning{ID: m.ID, Kind: m.Kind, Text: m.Text, Source: strings.Join(m.Sources, ", "), Tags: m.Tags})
 	}
-	p, said, err := fire(ctx, r, r.contextKey(), p)
+	p, said, err := fire(ctx, r, key, p)
 	if _, is := said.Changes["learnings"]; err != nil || !is {
 		return found, err
 	}
@@ -43,6 +44,9 @@ func (r *run) telling(ctx context.Context, query string, found []memory.Match) (
 				told[i].Sources = []string{l.Source}
 			}
 		}
+		if l.Kind != "" {
+			told[i].Kind = l.Kind
+		}
 		told[i].Text, told[i].Tags = l.Text, l.Tags
 	}
 	return told, nil
@@ -53,12 +57,12 @@ func (r *run) extracted(ctx context.Context, key td.StepKey, l memory.Learning, 
 	if !r.Hooks.Has(hook.LearningExtracted) {
 		return lesson{Learning: l}, true, nil
 	}
-	p := hook.LearningExtractedPayload{Head: r.head(), Text: l.Text, Tags: l.Tags, From: from, Store: r.project()}
+	p := hook.LearningExtractedPayload{Head: r.head(), Kind: cmp.Or(l.Kind, td.KindLearning), Text: l.Text, Tags: l.Tags, From: from, Store: r.project()}
 	for _, f := range l.Files {
 		p.Files = append(p.Files, f.Path)
 	}
 	p, said, err := fire(ctx, r, key, p)
-	l.Text, l.Tags = p.Text, p.Tags
+	l.Kind, l.Text, l.Tags = p.Kind, p.Text, p.Tags
 	return r.routed(l, p), !said.Blocked, err
 }
 
@@ -106,16 +110,17 @@ func (r *run) learns(ctx context.Context, c *transcript.Call) (done bool, err er
 	}
 	var in map[string]json.RawMessage
 	var words struct {
-		Title string   `json:"title"`
-		Text  string   `json:"text"`
-		Tags  []string `json:"tags"`
-		Files []string `json:"files"`
+		Kind  td.LearningKind `json:"kind"`
+		Title string          `json:"title"`
+		Text  string          `json:"text"`
+		Tags  []string        `json:"tags"`
+		Files []string        `json:"files"`
 	}
 	if json.Unmarshal(c.Use.Input, &in) != nil || json.Unmarshal(c.Use.Input, &words) != nil || words.Text == "" {
 		return false, nil // the tool itself says what is wrong with it
 	}
 	p, said, err := fire(ctx, r, c.Key, hook.LearningExtractedPayload{
-		Head: r.head(), Text: words.Text, Tags: words.Tags, Files: words.Files, From: "tool", Store: r.project(),
+		Head: r.head(), Kind: cmp.Or(words.Kind, td.KindLearning), Text: words.Text, Tags: words.Tags, Files: words.Files, From: "tool", Store: r.project(),
 	})
 	switch {
 	case err != nil:
@@ -125,7 +130,7 @@ func (r *run) learns(ctx context.Context, c *transcript.Call) (done bool, err er
 	case len(said.Changes) == 0:
 		return false, nil
 	}
-	l := memory.Learning{Title: words.Title, Text: p.Text, Tags: p.Tags, Sources: []string{r.log.Task().Handle}, CreatedAt: r.log.Now()}
+	l := memory.Learning{Kind: p.Kind, Title: words.Title, Text: p.Text, Tags: p.Tags, Sources: []string{r.log.Task().Handle}, CreatedAt: r.log.Now()}
 	if to := r.routed(l, p); to.Store != "" && r.Knowledge != nil {
 		key := c.Key + ".learn"
 		if err := r.keep(ctx, key, to); err != nil {
@@ -137,7 +142,10 @@ func (r *run) learns(ctx context.Context, c *transcript.Call) (done bool, err er
 		}
 		return true, r.answerCall(c, said, *out.Tool)
 	}
-	if in["text"], err = json.Marshal(p.Text); err == nil && len(p.Tags) > 0 {
+	if in["kind"], err = json.Marshal(p.Kind); err == nil {
+		in["text"], err = json.Marshal(p.Text)
+	}
+	if err == nil && len(p.Tags) > 0 {
 		in["tags"], err = json.Marshal(p.Tags)
 	}
 	if err != nil {

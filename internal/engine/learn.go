@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"taskdaemon/internal/durable"
@@ -16,7 +15,6 @@ import (
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/memory"
 	"taskdaemon/internal/td"
-	"taskdaemon/internal/window"
 )
 
 var (
@@ -34,60 +32,11 @@ const (
 	ExtractRefined Extract = "refine" // the small model makes learnings of them, or none
 )
 
-// mostToldTokens bounds what a task is told of learnings.
-const mostToldTokens = 2000
-
 const (
-	mostTold    = 5 // learnings that a task is told
-	tellWithin  = 5 * time.Second
 	mostLearned = 5 // learnings that are kept of one task
 	learnWithin = time.Minute
 	refineLimit = 2000 // tokens of the small model's answer
 )
-
-// addLearnings tells the task what earlier ones learned (L-2). What cannot be had is done without.
-func (r *run) addLearnings(ctx context.Context, t td.Task, feature string, opening *prose) error {
-	if r.Knowledge == nil {
-		return nil
-	}
-	about := strings.Join(append([]string{t.Title, t.Prompt}, t.Labels...), "\n")
-	about, most, err := r.querying(ctx, about, mostTold)
-	if err != nil {
-		return err
-	}
-	within, cancel := context.WithTimeout(ctx, tellWithin)
-	defer cancel()
-	found, err := r.Knowledge.Told(within, t.Home(), knowledge.About{
-		Text: about, Feature: feature, Files: func(ctx context.Context) []string { return r.Recent(ctx, t.Dir) },
-	}, most)
-	if err != nil {
-		r.Log.Warn("look for learnings", "task", t.Handle, "err", err)
-		return nil
-	}
-	if found, err = r.telling(ctx, about, found); err != nil {
-		return err
-	}
-	told := memory.Render(found, maxInstructions)
-	for len(found) > 0 && window.Tokens(told) > mostToldTokens {
-		found = found[:len(found)-1] // the best come first
-		told = memory.Render(found, maxInstructions)
-	}
-	var sources []string
-	for _, m := range found {
-		source := hookName
-		if m.ID != "" {
-			source = knowledge.File(m.ID)
-		}
-		if len(m.Sources) > 0 {
-			source += " (task " + strings.Join(m.Sources, ", ") + ")"
-		}
-		sources = append(sources, source)
-	}
-	if told != "" {
-		opening.add("learnings", strings.Join(sources, ", "), told+"\n")
-	}
-	return nil
-}
 
 var errLearnedTooLong = errors.New("learning took too long")
 

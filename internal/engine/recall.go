@@ -62,7 +62,7 @@ func (r *run) keepSaid(ctx context.Context) error {
 	}
 	said := sigil.Parse(answer).Knowledge
 	for i, e := range said[:min(len(said), mostLearned)] {
-		l := memory.Learning{Title: e.Title, Text: e.Body, Tags: e.Tags, Sources: []string{t.Handle}, CreatedAt: r.log.Now()}
+		l := memory.Learning{Kind: e.Kind, Title: e.Title, Text: e.Body, Tags: e.Tags, Sources: []string{t.Handle}, CreatedAt: r.log.Now()}
 		if err := r.keepFound(ctx, td.StepKey(fmt.Sprintf("%s.said.%d", script.LearnKey(), i)), l, "conversation"); err != nil {
 			return err
 		}

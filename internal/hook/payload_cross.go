@@ -10,10 +10,11 @@ import (
 
 // Learning is something kept from an earlier task.
 type Learning struct {
-	ID     string   `json:"id,omitempty"`
-	Text   string   `json:"text"`
-	Source string   `json:"source,omitempty"` // the handle of the task it comes from
-	Tags   []string `json:"tags,omitempty"`
+	ID     string          `json:"id,omitempty"`
+	Kind   td.LearningKind `json:"kind,omitempty"`
+	Text   string          `json:"text"`
+	Source string          `json:"source,omitempty"` // the handle of the task it comes from
+	Tags   []string        `json:"tags,omitempty"`
 }
 
 // Lock is something only so many may hold.
@@ -30,16 +31,20 @@ const maxLearnings = 50
 // LearningExtractedPayload is the payload of LearningExtracted.
 type LearningExtractedPayload struct {
 	Head
-	Text  string   `json:"text" doc:"what was learnt"`
-	Tags  []string `json:"tags,omitempty" doc:"words to find it by"`
-	Files []string `json:"files,omitempty" doc:"the files it speaks of"`
-	From  string   `json:"from" doc:"where it was found: tool, conversation or hook"`
-	Store string   `json:"store" doc:"the folder of the project that keeps it; as changed, another one's, without the files"`
+	Kind  td.LearningKind `json:"kind" doc:"learning or decision"`
+	Text  string          `json:"text" doc:"what was learnt"`
+	Tags  []string        `json:"tags,omitempty" doc:"words to find it by"`
+	Files []string        `json:"files,omitempty" doc:"the files it speaks of"`
+	From  string          `json:"from" doc:"where it was found: tool, conversation or hook"`
+	Store string          `json:"store" doc:"the folder of the project that keeps it; as changed, another one's, without the files"`
 }
 
 func (p LearningExtractedPayload) check() error {
 	if strings.TrimSpace(p.Text) == "" {
 		return fmt.Errorf("text is empty; to keep nothing, block")
+	}
+	if _, err := td.LearningKindOf(string(p.Kind)); err != nil {
+		return err
 	}
 	if p.Store != "" && !filepath.IsAbs(p.Store) {
 		return fmt.Errorf("store %q is not named from the root", p.Store)
@@ -65,7 +70,7 @@ func (p KnowledgeQueryPayload) check() error {
 type KnowledgeInjectedPayload struct {
 	Head
 	Query     string     `json:"query" doc:"the words looked for"`
-	Learnings []Learning `json:"learnings" doc:"what was found, best first: id, text, source, tags"`
+	Learnings []Learning `json:"learnings" doc:"what was found, best first: id, kind, text, source, tags"`
 }
 
 func (p KnowledgeInjectedPayload) check() error {
@@ -75,6 +80,9 @@ func (p KnowledgeInjectedPayload) check() error {
 	for i, l := range p.Learnings {
 		if strings.TrimSpace(l.Text) == "" {
 			return fmt.Errorf("learnings[%d]: text is empty", i)
+		}
+		if _, err := td.LearningKindOf(string(l.Kind)); err != nil {
+			return fmt.Errorf("learnings[%d]: %w", i, err)
 		}
 	}
 	return nil

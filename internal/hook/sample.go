@@ -77,13 +77,13 @@ var (
 	}
 
 	sampleLearningExtracted = LearningExtractedPayload{
-		Head: sampleHead, Text: "Tests of shop/cart must use the fake clock.", Tags: []string{"tests", "clock"},
+		Head: sampleHead, Kind: td.KindDecision, Text: "Tests of shop/cart must use the fake clock.", Tags: []string{"tests", "clock"},
 		Files: []string{"cart/clock_test.go"}, From: "tool", Store: "/home/ada/shop",
 	}
 	sampleKnowledgeQuery    = KnowledgeQueryPayload{Head: sampleHead, Query: "TestCheckout fails now and then", Limit: 5}
 	sampleKnowledgeInjected = KnowledgeInjectedPayload{
 		Head: sampleHead, Query: "TestCheckout fails now and then",
-		Learnings: []Learning{{ID: "l-07", Text: "Tests of shop/cart must use the fake clock.", Source: "t-4kq0v2wd", Tags: []string{"tests"}}},
+		Learnings: []Learning{{ID: "l-07", Kind: td.KindDecision, Text: "Tests of shop/cart must use the fake clock.", Source: "t-4kq0v2wd", Tags: []string{"tests"}}},
 	}
 	sampleResourceLockWait     = ResourceLockWaitPayload{sampleHead, sampleLock}
 	sampleResourceLockAcquired = ResourceLockAcquiredPayload{sampleHead, sampleLock}

@@ -104,7 +104,7 @@ var Traits = []Trait{
 		Point: LearningExtracted, Group: CrossTask, sample: sampleLearningExtracted,
 		Doc:    "Something worth keeping was found in a conversation.",
 		Block:  "it is not kept",
-		Modify: []string{"text", "tags", "store"},
+		Modify: []string{"kind", "text", "tags", "store"},
 	},
 	{
 		Point: KnowledgeQuery, Group: CrossTask, sample: sampleKnowledgeQuery,

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/memory"
@@ -146,8 +147,8 @@ type About struct {
 // still hold. A project that has none is not opened. Effect: none.
 func (s *Shelf) Told(ctx context.Context, dir string, about About, n int) (found []memory.Match, err error) {
 	top := Top(dir)
-	if _, err := os.Stat(filepath.Join(top, filepath.FromSlash(memory.Folder))); err != nil {
-		return nil, nil // there are none, or none that can be reached
+	if !has(top) {
+		return nil, nil
 	}
 	tree, err := beneath.OpenResolved(top)
 	if err != nil {
@@ -163,6 +164,25 @@ func (s *Shelf) Told(ctx context.Context, dir string, about About, n int) (found
 		return err
 	})
 	return found, err
+}
+
+// Changed names the learnings of the project that dir lies in whose files were written since then, each with the time of
+// that. A project that has none is not opened. Effect: none.
+func (s *Shelf) Changed(ctx context.Context, dir string, since time.Time) (out []string, err error) {
+	if !has(Top(dir)) {
+		return nil, nil
+	}
+	err = s.Use(dir, func(store *memory.Store) error {
+		out, err = store.Changed(ctx, since)
+		return err
+	})
+	return out, err
+}
+
+// has reports whether a project has learnings that can be reached.
+func has(top string) bool {
+	_, err := os.Stat(filepath.Join(top, filepath.FromSlash(memory.Folder)))
+	return err == nil
 }
 
 // Candidates are the passages of a conversation that may hold a learning, without secrets. Effect: none.

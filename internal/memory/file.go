@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskdaemon/internal/frontmatter"
+	"taskdaemon/internal/td"
 )
 
 // maxFile is the largest file that is read.
@@ -26,7 +27,7 @@ func parsePage(id string, src []byte) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := page{Learning: Learning{ID: id, Text: strings.TrimSpace(printable(doc.Body, true))}}
+	p := page{Learning: Learning{ID: id, Kind: td.KindLearning, Text: strings.TrimSpace(printable(doc.Body, true))}}
 	for _, f := range doc.Fields {
 		if err := p.read(f); err != nil {
 			return page{}, err
@@ -46,6 +47,8 @@ func (p *page) read(f frontmatter.Field) (err error) {
 	case "title":
 		p.Title, err = f.Value.String()
 		p.Title = shorten(oneLine(p.Title), maxTitle)
+	case "kind":
+		p.Kind, err = readKind(f.Value)
 	case "tags":
 		p.Tags, err = f.Value.Strings()
 		p.Tags = cleanTags(p.Tags)
@@ -63,6 +66,18 @@ func (p *page) read(f frontmatter.Field) (err error) {
 		p.extra += strings.TrimRight(f.Raw, "\n") + "\n"
 	}
 	return err
+}
+
+func readKind(v frontmatter.Node) (td.LearningKind, error) {
+	s, err := v.String()
+	if err != nil {
+		return "", err
+	}
+	kind, err := td.LearningKindOf(strings.ToLower(strings.TrimSpace(s)))
+	if err != nil {
+		return "", frontmatter.Errorf(v.Line, "kind is learning or decision, not %q", shorten(s, 40))
+	}
+	return kind, nil
 }
 
 func readTime(v frontmatter.Node) (time.Time, error) {
@@ -120,6 +135,9 @@ func (p page) format() []byte {
 	var b bytes.Buffer
 	b.WriteString("---\n")
 	fmt.Fprintf(&b, "title: %s\n", frontmatter.Quote(p.Title))
+	if p.Kind != td.KindLearning { // which files of people do not name
+		fmt.Fprintf(&b, "kind: %s\n", p.Kind)
+	}
 	writeList(&b, "tags", p.Tags)
 	if p.Feature != "" {
 		fmt.Fprintf(&b, "feature: %s\n", frontmatter.Quote(p.Feature))

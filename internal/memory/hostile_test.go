@@ -500,7 +500,7 @@ func TestKilledWhileAdding(t *testing.T) {
 func TestFormatIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, err := clean(Learning{
-			Title: rapid.String().Draw(t, "title"), Text: rapid.String().Draw(t, "text") + "x", Tags: rapid.SliceOf(rapid.String()).Draw(t, "tags"),
+			Kind: rapid.SampledFrom(td.LearningKinds).Draw(t, "kind"), Title: rapid.String().Draw(t, "title"), Text: rapid.String().Draw(t, "text") + "x", Tags: rapid.SliceOf(rapid.String()).Draw(t, "tags"),
 			Feature: rapid.String().Draw(t, "feature"), Sources: rapid.SliceOf(rapid.String()).Draw(t, "sources"),
 			Files:     []File{{Path: "a b: c.go"}, {Path: "1", Hash: strings.Repeat("1e", 32)}},
 			CreatedAt: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 0),
@@ -521,7 +521,7 @@ func TestFormatIsReadBack(t *testing.T) {
 
 func FuzzParsePage(f *testing.F) {
 	for _, s := range []string{
-		"---\ntitle: x\ntags: [a]\nfeature: f\nsources: s\nfiles:\n  - path: a\n    hash: ''\ncreated_at: 2026-01-01\nextra: 1\n---\n\ntext\n",
+		"---\ntitle: x\nkind: Decision\ntags: [a]\nfeature: f\nsources: s\nfiles:\n  - path: a\n    hash: ''\ncreated_at: 2026-01-01\nextra: 1\n---\n\ntext\n",
 		"---\nfiles: [a, {path: b}]\n---\n", "---\n---\n", "---\ntitle: |\n  x\n  y\n---\n```\n\n",
 	} {
 		f.Add([]byte(s))

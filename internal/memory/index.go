@@ -19,7 +19,7 @@ import (
 
 // indexVersion is raised when the tables or the way words are cut change: an index of another version
 // is made anew.
-const indexVersion = 2
+const indexVersion = 3
 
 // The text itself is kept beside the words, so that a search reads no file; and of each word how many learnings
 // have it, which the full-text index knows only by going through them.

@@ -16,14 +16,15 @@ import (
 
 // Learning is one thing that was learned.
 type Learning struct {
-	ID        string    `json:"id"` // the file's name without .md, so no two can be the same
-	Title     string    `json:"title"`
-	Text      string    `json:"text"`
-	Tags      []string  `json:"tags,omitempty"` // lower case, sorted
-	Feature   string    `json:"feature,omitempty"`
-	Sources   []string  `json:"sources,omitempty"` // handles of the tasks it comes from, oldest first
-	Files     []File    `json:"files,omitempty"`   // what it is about; it is void when they change
-	CreatedAt time.Time `json:"created_at"`
+	ID        string          `json:"id"` // the file's name without .md, so no two can be the same
+	Kind      td.LearningKind `json:"kind"`
+	Title     string          `json:"title"`
+	Text      string          `json:"text"`
+	Tags      []string        `json:"tags,omitempty"` // lower case, sorted
+	Feature   string          `json:"feature,omitempty"`
+	Sources   []string        `json:"sources,omitempty"` // handles of the tasks it comes from, oldest first
+	Files     []File          `json:"files,omitempty"`   // what it is about; it is void when they change
+	CreatedAt time.Time       `json:"created_at"`
 }
 
 // File is a cited file, by its path in the project.
@@ -58,6 +59,11 @@ func clean(l Learning) (Learning, error) {
 		l.Title = titleOf(l.Text)
 	}
 	l.Title = shorten(l.Title, maxTitle)
+	kind, err := td.LearningKindOf(string(l.Kind))
+	if err != nil {
+		return l, err
+	}
+	l.Kind = kind
 	l.Feature = shorten(oneLine(l.Feature), maxWord)
 	l.Tags = cleanTags(l.Tags)
 	l.Sources = cleanSources(l.Sources)
@@ -173,6 +179,12 @@ func titleKey(title string) string {
 		return title
 	}
 	return strings.Join(parts, " ")
+}
+
+// Version names a learning with a hash of its text: it is another one when it was changed.
+func (l Learning) Version() string {
+	sum := sha256.Sum256([]byte(l.Text))
+	return l.ID + "@" + hex.EncodeToString(sum[:6])
 }
 
 // newID names a learning: readable, and different for different learnings.

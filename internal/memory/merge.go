@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/td"
 	"taskdaemon/internal/words"
 )
 
@@ -29,6 +30,9 @@ func merge(old, b Learning) (Learning, bool) {
 			have[key] = true
 			m.Text += "\n\n" + p
 		}
+	}
+	if b.Kind == td.KindDecision { // what was settled stays so, however it is told again
+		m.Kind = b.Kind
 	}
 	m.Tags = cleanTags(slices.Concat(old.Tags, b.Tags))
 	m.Sources = cleanSources(slices.Concat(old.Sources, b.Sources))
@@ -57,7 +61,7 @@ func restates(l, old Learning) bool {
 
 // same reports whether two learnings are equal in all that is written.
 func same(a, b Learning) bool {
-	return a.Title == b.Title && a.Text == b.Text && a.Feature == b.Feature && a.CreatedAt.Equal(b.CreatedAt) &&
+	return a.Kind == b.Kind && a.Title == b.Title && a.Text == b.Text && a.Feature == b.Feature && a.CreatedAt.Equal(b.CreatedAt) &&
 		slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Sources, b.Sources) && slices.Equal(a.Files, b.Files)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -192,4 +193,24 @@ func (s *Store) rarest(terms []string) (rare []string, docs []int, _ error) {
 		rare, docs = append(rare, k.term), append(docs, k.docs)
 	}
 	return rare, docs, nil
+}
+
+// Changed names the learnings whose files were written since then, each with the time of that. Clocks of file systems are
+// coarse: one that was written just before may be among them. Effect: none.
+func (s *Store) Changed(ctx context.Context, since time.Time) (out []string, err error) {
+	from := since.Add(-racy).UnixNano()
+	err = s.read(ctx, func() error {
+		out = nil
+		for id, e := range s.ix.known {
+			if e.mtime >= from && e.words > 0 {
+				out = append(out, fmt.Sprintf("%s@%d", id, e.mtime))
+			}
+		}
+		slices.Sort(out)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for new learnings: %w", err)
+	}
+	return out, nil
 }

@@ -42,6 +42,11 @@ func OfReport(r td.Report) Event {
 	return Event{Handle: "taskdaemon", State: "recovered", Summary: r.String()}
 }
 
+// OfDisk is the event of a disk that fills up. Effect: none.
+func OfDisk(u td.DiskUse) Event {
+	return Event{Handle: "taskdaemon", State: "disk", Summary: u.String()}
+}
+
 // NeedsInput says in one line that a task waits for a person. Effect: none.
 func NeedsInput(t td.Task) string {
 	e := Of(t)

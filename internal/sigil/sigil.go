@@ -31,6 +31,7 @@ type Sigils struct {
 
 // Entry is something that the agent wants to be remembered for good.
 type Entry struct {
+	Kind  td.LearningKind
 	Title string
 	Tags  []string
 	Body  string
@@ -203,7 +204,11 @@ func (s *reading) entry(t tag, body string) {
 			e.Tags = append(e.Tags, tag)
 		}
 	}
+	var err error
+	e.Kind, err = td.LearningKindOf(strings.ToLower(strings.TrimSpace(t.attrs["kind"])))
 	switch {
+	case err != nil:
+		s.problem("<knowledge> has a kind that is neither learning nor decision: %s.", quote(t.attrs["kind"]))
 	case e.Title == "":
 		s.problem("<knowledge> has no title: %s.", quote(body))
 	case e.Body == "":

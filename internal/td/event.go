@@ -57,6 +57,9 @@ type (
 		Untrusted bool `json:"untrusted,omitempty"`
 		// Feature is the slug of the PRD that the task is part of: what is learned belongs to it.
 		Feature string `json:"feature,omitempty"`
+		// Weighed names the learnings that were found for the opening, a line each with a hash of its text, and Knew is when they were looked for.
+		Weighed string    `json:"weighed,omitempty"`
+		Knew    time.Time `json:"knew,omitzero"`
 		// MaxTurns is how many turns the iteration may take, as asked for or as a hook has it; 0: as many as the config says.
 		MaxTurns int `json:"max_turns,omitempty"`
 	}
@@ -105,6 +108,8 @@ type (
 		Why  Why    `json:"why,omitempty"` // set when taskdaemon says it
 		// Step is what the words come from, so that they are said once however often that is looked at.
 		Step StepKey `json:"step,omitempty"`
+		// Weighed names the learnings that were found for the words, as in ContextSet.
+		Weighed string `json:"weighed,omitempty"`
 	}
 	// AnswerChanged puts another message in the place of the newest answer, before anything of it was acted on.
 	AnswerChanged struct {
@@ -245,6 +250,7 @@ const (
 	Nudge    Why = "nudge"    // it may be going nowhere
 	Inject   Why = "inject"   // a hook adds words
 	Reject   Why = "reject"   // a nomination in words did not pass
+	Learned  Why = "learned"  // others learned something while it works
 	Rebased  Why = "rebased"  // the files changed under it, because the trunk did
 )
 
@@ -313,6 +319,7 @@ func (DaemonStarted) Type() EventType     { return "daemon_started" }
 func (DaemonStopped) Type() EventType     { return "daemon_stopped" }
 func (Recovered) Type() EventType         { return "recovered" }
 func (OrphansKilled) Type() EventType     { return "orphans_killed" }
+func (DiskFilled) Type() EventType        { return "disk_filled" }
 func (Retained) Type() EventType          { return "retained" }
 
 // Type is that of the record that could not be read.
@@ -373,6 +380,7 @@ func init() {
 	register[DaemonStopped]()
 	register[Recovered]()
 	register[OrphansKilled]()
+	register[DiskFilled]()
 	register[Retained]()
 }
 

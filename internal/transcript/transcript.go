@@ -28,6 +28,7 @@ type Transcript struct {
 	Wrote      []string       // files that tools wrote in this iteration, the first few
 	Began      time.Time      // when the iteration did
 	Unanswered []td.Request   // that expired, in all iterations, since a person last let the work be merged without their answers
+	Weighed    []string       // learnings that were found for this iteration, each with a hash of its text
 	People     []string       // what people said in this iteration and those before it
 	Answers    int            // those of this iteration that count, also if they are no longer in Messages
 	Turn       int            // answers of the model so far, in all iterations
@@ -174,7 +175,7 @@ func (t *Transcript) Apply(ev td.Event) {
 				people = append(people, said.Text)
 			}
 		}
-		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: people}
+		*t = Transcript{Context: &b, Began: ev.At, Messages: []td.Message{opening}, Turn: turn, Bad: t.Bad, drift: drift{progress: ev.At}, hooks: t.hooks.opened(t.BeginKey()), anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: people, Weighed: lines(b.Weighed)}
 	case td.Ordered:
 		if b.Fresh {
 			t.startOver()
@@ -206,7 +207,11 @@ func (t *Transcript) Apply(ev td.Event) {
 		if t.Context == nil && b.Why == "" {
 			t.early = append(t.early, td.Block{Type: td.TextBlock, Text: b.Text})
 		}
-		t.say(td.Block{Type: td.TextBlock, Text: b.Text, Aside: b.Why != ""})
+		said := td.Block{Type: td.TextBlock, Text: b.Text, Aside: b.Why != ""}
+		if b.Why == td.Learned {
+			t.Weighed, t.unread = append(slices.Clip(t.Weighed), lines(b.Weighed)...), append(slices.Clip(t.unread), said)
+		}
+		t.say(said)
 	case td.Received:
 		t.receive(b)
 	case td.Compacted:
@@ -260,6 +265,14 @@ func (t *Transcript) Apply(ev td.Event) {
 	case td.Unreadable:
 		t.Bad++
 	}
+}
+
+// lines are those of a text that is a list.
+func lines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
 }
 
 // startOver drops the conversation: the next iteration begins with a context of its own.

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/td"
 )
 
@@ -25,11 +24,11 @@ type Room struct {
 
 // DiskOf looks how full the disk of a repository is.
 func (t *Trees) DiskOf(repo string) (Room, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(repo, &st); err != nil {
-		return Room{}, td.Errorf(td.NotFound, "look at the disk of %s: %w", repo, err)
+	use, err := disk.UseOf(repo)
+	if err != nil {
+		return Room{}, err
 	}
-	return Room{Repo: repo, Conf: t.Config(repo), Disk: percent(st.Blocks-st.Bfree, st.Bavail), Used: percent(st.Files-st.Ffree, st.Ffree)}, nil
+	return Room{Repo: repo, Conf: t.Config(repo), Disk: use.Room, Used: use.Inodes}, nil
 }
 
 // RoomOf looks at the disk of a repository, and what its worktrees take where there is a quota.
@@ -85,14 +84,6 @@ func (t *Trees) room(ctx context.Context, w td.Worktree) error {
 		t.Log.Warn("room for worktrees runs out", "repo", w.Repo, "why", warning)
 	}
 	return nil
-}
-
-// percent is how much of something is used, rounded up.
-func percent(used, free uint64) int {
-	if used+free == 0 {
-		return 0
-	}
-	return int((used*100 + used + free - 1) / (used + free))
 }
 
 // DiskUse is what a folder takes on its disk.

@@ -411,6 +411,15 @@ turns:
 `,
 	},
 	{
+		name: "learned meanwhile", yes: true, points: []string{"engine.tell.recorded"},
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "until test -e .taskdaemon/knowledge/crash.md; do sleep 0.02; done; echo between >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: told}}]
+`,
+		person: writeLearning,
+	},
+	{
 		name: "refined", yes: true, points: []string{"engine.side.answered", "engine.learn.before_add", "engine.learn.added"},
 		script: `
 scenes:
@@ -430,6 +439,15 @@ turns:
 		script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo worked >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: told}}]
+`,
+	},
+	{
+		name: "disk", yes: true, marks: 2, points: []string{"daemon.disk.recorded"}, // any disk is one percent full
+		config: "disk: {warn: 1}\nnotify: {command: \"test $TASK_STATE != disk || echo full >> COUNTER\"}\n",
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "until grep -q full COUNTER; do sleep 0.02; done; echo worked >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: told}}]
 `,
 	},

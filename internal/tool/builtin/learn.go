@@ -21,6 +21,7 @@ var (
 type learnInput struct {
 	Title string   `json:"title" jsonschema:"what it is about, in under ten words" min:"1"`
 	Text  string   `json:"text" jsonschema:"what was learned, in a few sentences that make sense without this conversation" min:"1"`
+	Kind  string   `json:"kind,omitempty" jsonschema:"learning: something found out (the usual one); decision: something settled that later work keeps to" enum:"learning,decision"`
 	Tags  []string `json:"tags,omitempty" jsonschema:"two or three words to file it under"`
 	Files []string `json:"files,omitempty" jsonschema:"files it is about; once one of them changes it no longer counts"`
 }
@@ -31,7 +32,7 @@ func learnTool(shelf *knowledge.Shelf) tool.Tool {
 	return tool.Define(tool.Tool{
 		Name: "Learn",
 		Description: "Keeps something for later tasks in this project: how a part behaves, why something failed, a rule of " +
-			"the people who own it. Only what is true beyond this task and not plain from the code. Never secrets.",
+			"the people who own it, a decision. Only what is true beyond this task and not plain from the code. Never secrets.",
 	}, func(_ context.Context, env *tool.Env, in learnInput) (tool.Call, error) {
 		return prepareLearn(shelf, env, in)
 	}, func(ctx context.Context, env *tool.Env, _ learnInput, intent td.Intent) (tool.Resolution, error) {
@@ -47,8 +48,12 @@ func prepareLearn(shelf *knowledge.Shelf, env *tool.Env, in learnInput) (tool.Ca
 	if len(missing) > 0 {
 		return tool.Call{}, td.Errorf(td.NotFound, "%s: not a file in the project", strings.Join(missing, ", "))
 	}
+	kind, err := td.LearningKindOf(in.Kind)
+	if err != nil {
+		return tool.Call{}, err
+	}
 	l := memory.Learning{
-		Title: in.Title, Text: in.Text, Tags: in.Tags, Files: files, Feature: env.Feature, CreatedAt: env.Now(),
+		Kind: kind, Title: in.Title, Text: in.Text, Tags: in.Tags, Files: files, Feature: env.Feature, CreatedAt: env.Now(),
 		Sources: []string{td.Handle(td.TaskHandle, string(env.Task), td.HandleLength)},
 	}
 	evidence, err := json.Marshal(l)
