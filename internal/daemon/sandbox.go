@@ -99,7 +99,7 @@ func Steering(o Options) func(workspace string) []string {
 	write := paths(o.Config.Sandbox.Write, o.Getenv("HOME"))
 	return func(workspace string) []string {
 		in := steering(workspace, write)
-		return slices.Concat(in.Hooks, in.Settings)
+		return slices.Concat(in.Hooks, in.Settings, in.Links)
 	}
 }
 
@@ -118,7 +118,7 @@ func steering(workspace string, write []string) git.Steering {
 			return err == nil && filepath.IsLocal(rel)
 		})
 	}
-	return git.Steering{Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened)}
+	return git.Steering{Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened), Links: slices.DeleteFunc(found.Links, opened)}
 }
 
 // Enforced reports whether this machine can enforce the whole sandbox. It is tried once, when somebody asks.

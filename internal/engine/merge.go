@@ -257,7 +257,7 @@ func barredText(w td.Worktree, dir string, barred []merge.Reserved) string {
 	var persons []merge.Reserved
 	for _, r := range barred {
 		by[r.Why] = append(by[r.Why], r.Path)
-		if r.Why == merge.Rules || r.Why == merge.Repository {
+		if r.Why == merge.Rules || r.Why == merge.Repository || r.Why == merge.Steering {
 			persons = append(persons, r)
 		}
 	}
@@ -307,7 +307,7 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 		own = "."
 	}
 	agent := []string{"git reset -q " + w.Trunk + " -- ."}
-	var rules, repositories, person []string
+	var rules, repositories, steering, person []string
 	for _, r := range reserved {
 		restore := "git checkout " + w.Trunk + " -- " + td.ShellWord(r.Path)
 		if r.New {
@@ -316,12 +316,15 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 		switch {
 		case r.New:
 			agent = append(agent, "rm -rf -- "+td.ShellWord(r.Path)) // it is no part of the index any more
-		case r.Why == merge.Repository || path.Dir(r.Path) != own:
+		case r.Why != merge.Rules || path.Dir(r.Path) != own:
 			agent = append(agent, restore)
 		}
-		if r.Why == merge.Repository {
+		switch r.Why {
+		case merge.Repository:
 			repositories = append(repositories, r.Path)
-		} else {
+		case merge.Steering:
+			steering = append(steering, r.Path)
+		default:
 			rules = append(rules, r.Path)
 		}
 		person = append(person, restore)
@@ -333,8 +336,23 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 	if len(repositories) > 0 {
 		why = append(why, strings.Join(repositories, ", ")+", which git takes for a repository of its own (it has HEAD, objects and refs, or commondir) and runs programs that its settings name")
 	}
+	types := strings.Join(person, " && ")
+	if len(steering) > 0 { // a git that is run by hand in the worktree would run the agent's hooks
+		why = append(why, strings.Join(steering, ", ")+", which the person's git runs or obeys by its settings (core.hooksPath, include.path)")
+		types = taking(w, steering)
+	}
 	return fmt.Sprintf("the work changes %s: only a person may change that. Run `%s` at the top of your worktree and call Complete again. (A person can type: %s)",
-		strings.Join(why, "; and "), strings.Join(agent, " && "), strings.Join(person, " && "))
+		strings.Join(why, "; and "), strings.Join(agent, " && "), types)
+}
+
+// taking is how a person takes what their git runs or obeys. It is shown first, and written by no git: a checkout would run a hook that it brings.
+func taking(w td.Worktree, paths []string) string {
+	var words strings.Builder
+	for _, p := range paths {
+		words.WriteString(" " + td.ShellWord(p))
+	}
+	return td.Typed("git -C %s --literal-pathspecs diff %s %s --%s; and, to take a file after that look, git -C %s show %s > %s",
+		w.Repo, w.Trunk, w.Branch, td.Words(words.String()), w.Repo, w.Branch+":"+paths[0], filepath.Join(w.Repo, paths[0]))
 }
 
 func workOf(t td.Task) merge.Work {

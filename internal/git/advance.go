@@ -356,7 +356,7 @@ func (p *place) compare(ctx context.Context, d difference, want entry) (fileStat
 		if err != nil {
 			return fileTheirs, err
 		}
-		sameKind := (e.mode == "120000") == (info.Mode()&fs.ModeSymlink != 0)
+		sameKind := (e.mode == modeSymlink) == (info.Mode()&fs.ModeSymlink != 0)
 		switch {
 		case sameKind && e == want && bytes.Equal(content, version) && (e.mode != modeProgram && e.mode != modePlain || modeOf(info) == e.mode):
 			return fileWanted, nil
@@ -369,7 +369,7 @@ func (p *place) compare(ctx context.Context, d difference, want entry) (fileStat
 
 // version is what git would write into a file.
 func (p *place) version(ctx context.Context, name string, e entry) ([]byte, error) {
-	if e.mode == "120000" {
+	if e.mode == modeSymlink {
 		return p.run(ctx, "cat-file", "blob", e.id)
 	}
 	return p.run(ctx, "cat-file", "--filters", "--path="+name, e.id)

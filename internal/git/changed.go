@@ -39,11 +39,12 @@ type Notable struct {
 	Files        []Difference // of one name, in whatever folder, in content or kind
 	Repositories []Difference // folders of the second commit that git would take for repositories, if anything in them differs
 	Links        []Difference // commits of other repositories
+	Steering     []Difference // what a person's git runs or obeys by its settings: see Steering
 	Removed      []string     // files that only the first has
 	all          []difference
 }
 
-// Differing compares two commits. name is that of the files to look for.
+// Differing compares two commits. name is that of the files to look for, repo the top of the main checkout.
 func Differing(ctx context.Context, repo, from, to, name string) (n Notable, err error) {
 	out, err := run(ctx, call{dir: repo, args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", from, to}})
 	if err != nil {
@@ -81,7 +82,12 @@ func Differing(ctx context.Context, repo, from, to, name string) (n Notable, err
 			n.Repositories = append(n.Repositories, Difference{Path: dir, Added: len(was) == 0 && dir != "."})
 		}
 	}
-	return n, nil
+	common, err := sharedBy(repo)
+	if err != nil {
+		return Notable{}, err
+	}
+	n.Steering, err = steered(ctx, repo, common, to, n.all)
+	return n, err
 }
 
 // Closed are the folders into which files come by what differs from the commit from, and that no checkout takes files into: see FastForward. They are looked for where the branch

@@ -24,7 +24,7 @@ import (
 // before, if set, is called right before anything is changed; its error is returned.
 //
 // Conflict when it cannot be a fast-forward, NotFound when there is no such branch, Refused when the checkout is not clean or in
-// the midst of something, and when objects of the commit's history are missing.
+// the midst of something, when objects of the commit's history are missing, and when it brings what the person's git would run or obey.
 func FastForward(ctx context.Context, dir, branch, to string, before func() error) error {
 	root, common, err := mainCheckout(ctx, dir)
 	if err != nil {
@@ -63,6 +63,9 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 	} else if err != nil {
 		return err
 	}
+	if err := obeyed(ctx, root, common, branch, from, to); err != nil {
+		return err
+	}
 	if seat != nil {
 		if err := seat.clean(ctx, from, to); err != nil {
 			return err
@@ -77,6 +80,26 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 		return MoveRef(ctx, root, ref, to, from)
 	}
 	return seat.advance(ctx, from, to)
+}
+
+// obeyed is Refused if what differs between two commits steers the person's git: settings may have changed since the work was merged.
+func obeyed(ctx context.Context, root, common, branch, from, to string) error {
+	all, err := (&place{repo: root, top: root, git: common, common: common}).between(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	found, err := steered(ctx, root, common, to, all)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	var names []string
+	var words strings.Builder
+	for _, d := range found {
+		names = append(names, d.Path)
+		words.WriteString(" " + td.ShellWord(d.Path))
+	}
+	return td.Errorf(td.Refused, "your git would run or obey files that come with it, by its settings: %s", someOf(names)).
+		WithHint("look at them: git -C %s --literal-pathspecs diff %s %.12s --%s; if they may run: git -C %s merge %.12s", root, branch, to, td.Words(words.String()), root, to)
 }
 
 // seatOf is the checkout that has a branch checked out, nil when there is none. A branch that a checkout is about to come back to, when its rebase

@@ -16,6 +16,9 @@ const notInside = "--ignore-submodules=dirty"
 // modeLink is the mode of a repository inside a checkout.
 const modeLink = "160000"
 
+// modeSymlink is the mode of a symbolic link.
+const modeSymlink = "120000"
+
 // place is a checkout that is worked on through what git keeps of it: the .git file in it belongs to whoever works there, and
 // may lead to a repository whose settings name commands.
 type place struct {

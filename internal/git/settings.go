@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	account "os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -185,8 +186,14 @@ func usualList(name string) string {
 }
 
 func inHome(path string) string {
-	if rest, is := strings.CutPrefix(path, "~/"); is {
+	name, rest, _ := strings.Cut(path, "/")
+	switch {
+	case name == "~":
 		return filepath.Join(os.Getenv("HOME"), rest)
+	case strings.HasPrefix(name, "~"):
+		if of, err := account.Lookup(name[1:]); err == nil {
+			return filepath.Join(of.HomeDir, rest)
+		}
 	}
 	return path
 }
@@ -279,6 +286,11 @@ func (r *reader) of(ctx context.Context, at site) (*settings, error) {
 // mostIncluded is how many files the settings of a repository may include.
 const mostIncluded = 50
 
+// includes reports whether a setting names a file with others.
+func includes(key string) bool {
+	return key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path")
+}
+
 // include reads what settings of a file include, and what that does, and returns the files.
 func (s *settings) include(ctx context.Context, file string, from []setting) (files []string, err error) {
 	type place struct {
@@ -287,7 +299,7 @@ func (s *settings) include(ctx context.Context, file string, from []setting) (fi
 	}
 	for todo := []place{{file, from}}; len(todo) > 0; todo = todo[1:] {
 		for _, one := range todo[0].said {
-			if one.key != "include.path" && !(strings.HasPrefix(one.key, "includeif.") && strings.HasSuffix(one.key, ".path")) {
+			if !includes(one.key) {
 				continue
 			}
 			path := gitfile.Beside(filepath.Dir(todo[0].file), inHome(one.value))
@@ -409,8 +421,20 @@ func personSettings(ctx context.Context, scope []string, at site, home, xdg stri
 		origin, rest, _ = strings.Cut(rest, "\x00")
 		one, rest, _ = strings.Cut(rest, "\x00")
 		plain.WriteString(one + "\x00")
-		if file, is := strings.CutPrefix(origin, "file:"); is && !slices.Contains(from, file) {
-			from = append(from, file)
+		file, is := strings.CutPrefix(origin, "file:")
+		if !is {
+			continue
+		}
+		files := []string{file}
+		for _, said := range parseSettings(one) {
+			if includes(said.key) { // git lists nothing of one that is not there, or is not meant for this repository
+				files = append(files, gitfile.Beside(filepath.Dir(file), inHome(said.value)))
+			}
+		}
+		for _, file := range files {
+			if !slices.Contains(from, file) {
+				from = append(from, file)
+			}
 		}
 	}
 	return parseSettings(plain.String()), from, nil

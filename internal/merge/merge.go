@@ -62,6 +62,7 @@ type Bar int
 const (
 	Rules      Bar = iota // a file with rules of the project, which say what agents may do
 	Repository            // a folder that git takes for a repository, whose settings name programs that run for whoever asks git anything there
+	Steering              // a file that the person's git runs or obeys, by settings that it reads
 	Link                  // a commit of another repository: a worktree would lack its files
 	Closed                // a folder that the trunk's checkout takes no files into, so that nothing would be landed any more
 	Left                  // a file that the work removes and that still lay in its worktree, where the validator saw it

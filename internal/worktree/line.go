@@ -51,7 +51,7 @@ func (l line) Join(ctx context.Context, ours, theirs, message string) (string, [
 }
 
 // Reserved names what differs between two commits and does not come with the work of a task: files with rules of the project, in whatever folder, since a task is
-// bound by those of the one that it was added in; folders that git takes for repositories, and commits of others; files in folders that the trunk's checkout takes none into;
+// bound by those of the one that it was added in; what the person's git runs or obeys by its settings; folders that git takes for repositories, and commits of others; files in folders that the trunk's checkout takes none into;
 // and the removal of files that the validator still saw.
 func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]merge.Reserved, error) {
 	n, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
@@ -59,7 +59,7 @@ func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]m
 		return nil, err
 	}
 	var reserved []merge.Reserved
-	for why, some := range map[merge.Bar][]git.Difference{merge.Rules: n.Files, merge.Repository: n.Repositories, merge.Link: n.Links} {
+	for why, some := range map[merge.Bar][]git.Difference{merge.Rules: n.Files, merge.Repository: n.Repositories, merge.Steering: n.Steering, merge.Link: n.Links} {
 		for _, d := range some {
 			reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added, Why: why})
 		}
