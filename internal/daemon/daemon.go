@@ -238,7 +238,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	}
 	d.shelf = knowledge.New(filepath.Join(d.o.StateDir, "knowledge"), d.o.Secrets)
 	git.CheckoutsIn(CheckoutsDir(d.o.StateDir))
-	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: d.worktrees, Checkouts: CheckoutsDir(d.o.StateDir), Log: d.o.Log, Journal: removals{d}, Using: sandbox.Using}
+	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: d.worktrees, Checkouts: CheckoutsDir(d.o.StateDir), Theirs: d.o.keepsOut, Log: d.o.Log, Journal: removals{d}, Using: sandbox.Using}
 	d.trunks, d.forecasts = newTrunks(d), newForecasts(d)
 	d.projects, d.runs = newProjects(d), newRuns(d)
 	if err := d.projects.begin(ctx); err != nil {

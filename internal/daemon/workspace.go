@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"io/fs"
 	"os/user"
 	"path/filepath"
 
@@ -19,20 +20,42 @@ func (d *Daemon) create(ctx context.Context, spec td.Spec, key string) (td.Task,
 // mayWorkIn refuses a workspace that is, or holds, a folder whose files run or steer what a person starts: a sandbox opens the whole workspace, and a command would
 // change .bashrc and .gitconfig unasked.
 func (o Options) mayWorkIn(dir string) error {
-	at := linkless(dir)
-	for _, place := range o.theirs() {
-		path := linkless(place.path)
-		if rel, err := filepath.Rel(at, path); err != nil || !filepath.IsLocal(rel) {
-			continue
-		}
-		does := "is"
-		if at != path {
-			does = "holds"
-		}
-		return td.Errorf(td.Invalid, "no task works in %s: it %s %s, and a command could change what you run", dir, does, place.what).
+	if why := o.touches(dir); why != "" {
+		return td.Errorf(td.Invalid, "no task works in %s: %s, and a command could change what you run", dir, why).
 			WithHint("make a folder for the work: mkdir -p ~/work && taskdaemon task add --dir ~/work; in a git repository, without --in-place, a task has a worktree of its own")
 	}
 	return nil
+}
+
+// touches says which of those folders a folder is or holds; empty: none.
+func (o Options) touches(dir string) string {
+	at := linkless(dir)
+	for _, place := range o.theirs() {
+		switch path := linkless(place.path); {
+		case at == path:
+			return "it is " + place.what
+		case within(path, at):
+			return "it holds " + place.what
+		}
+	}
+	return ""
+}
+
+// keepsOut says why no work is landed in a checkout by itself: what touches keeps tasks out of, and what lies in the folders of taskdaemon's own.
+func (o Options) keepsOut(checkout string) string {
+	at := linkless(checkout)
+	for _, own := range []string{o.UserDir, o.StateDir} {
+		if filepath.IsAbs(own) && within(at, linkless(own)) && at != linkless(own) {
+			return "it lies in a folder of taskdaemon's own"
+		}
+	}
+	return o.touches(checkout)
+}
+
+// within reports whether a path is a folder, or lies in it.
+func within(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // theirs are those folders.
@@ -55,13 +78,39 @@ func (o Options) theirs() (places []struct{ path, what string }) {
 	add("where your programs and their settings are", o.Getenv("XDG_CONFIG_HOME"))
 	add("where taskdaemon keeps its settings", o.UserDir)
 	add("where taskdaemon keeps its records", o.StateDir)
+	for _, link := range linksIn(o.UserDir) { // settings are often links into a folder that is under version control
+		add("settings of taskdaemon", link)
+	}
 	return places
 }
 
-// linkless is a path without the links in it; as it is where nothing is there yet, such as a worktree.
+// linkless is a path without the links in it, as far as there is something: a worktree may not be there yet.
 func linkless(path string) string {
-	if at, err := filepath.EvalSymlinks(path); err == nil {
-		return at
+	path = filepath.Clean(path)
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(found, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
 	}
-	return filepath.Clean(path)
+}
+
+// mostEntries bounds how much of a folder of settings is looked at.
+const mostEntries = 2000
+
+// linksIn are the symbolic links below a folder.
+func linksIn(folder string) (links []string) {
+	seen := 0
+	_ = filepath.WalkDir(linkless(folder), func(path string, e fs.DirEntry, err error) error {
+		if seen++; err != nil || seen > mostEntries {
+			return fs.SkipAll
+		}
+		if e.Type()&fs.ModeSymlink != 0 {
+			links = append(links, path)
+		}
+		return nil
+	})
+	return links
 }

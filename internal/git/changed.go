@@ -101,21 +101,37 @@ func Closed(ctx context.Context, repo, branch, from string, n Notable) ([]string
 			return []string{top}, nil
 		}
 	}
+	seat, err := seatIn(ctx, repo, branch)
+	if err != nil || seat == nil {
+		return nil, err
+	}
+	return seat.foreign(ctx, from, n.all)
+}
+
+// CheckoutOf is the top of the checkout that has a branch checked out; empty if there is none, or one that nobody can update now. repo is the top of the main checkout.
+func CheckoutOf(ctx context.Context, repo, branch string) (string, error) {
+	seat, err := seatIn(ctx, repo, branch)
+	if err != nil || seat == nil {
+		return "", err
+	}
+	return seat.top, nil
+}
+
+// seatIn is seatOf, nil also where that refuses. For the main checkout no git is asked.
+func seatIn(ctx context.Context, repo, branch string) (*place, error) {
 	common, err := sharedBy(repo)
 	if err != nil {
 		return nil, err
 	}
 	ref := "refs/heads/" + branch
-	seat := &place{repo: repo, top: repo, git: common, common: common, ref: ref}
-	if textOf(filepath.Join(common, "HEAD")) != "ref: "+ref {
-		switch seat, err = seatOf(ctx, repo, common, ref); {
-		case td.IsKind(err, td.Refused), err == nil && seat == nil:
-			return nil, nil
-		case err != nil:
-			return nil, err
-		}
+	if textOf(filepath.Join(common, "HEAD")) == "ref: "+ref {
+		return &place{repo: repo, top: repo, git: common, common: common, ref: ref}, nil
 	}
-	return seat.foreign(ctx, from, n.all)
+	seat, err := seatOf(ctx, repo, common, ref)
+	if td.IsKind(err, td.Refused) {
+		return nil, nil
+	}
+	return seat, err
 }
 
 // foldersAtOnce is of how many folders git is asked in one call: the arguments of one have a limit.

@@ -146,6 +146,9 @@ func (t *Trees) advance(ctx context.Context, g Git, w td.Worktree, to, trunk str
 	} else if taken {
 		return td.Obstacle{Reason: fmt.Sprintf("%s was rewritten; the work is on %s", w.Trunk, w.Into), Hint: mergeByHand(w)}, false, nil
 	}
+	if in, err := t.theirs(ctx, g, w); err != nil || in.Reason != "" {
+		return in, false, err
+	}
 	defer t.hold(w.Repo + "\x00" + w.Trunk)() // a concurrent one would take this for one that a crash cut off
 	switch err = g.FastForward(ctx, w.Repo, w.Trunk, to, before); {
 	case td.IsKind(err, td.Refused):
@@ -160,4 +163,23 @@ func (t *Trees) advance(ctx context.Context, g Git, w td.Worktree, to, trunk str
 		return td.Obstacle{}, false, err
 	}
 	return td.Obstacle{}, false, set(ctx, g, w.Repo, sharedRef(w), to, had)
+}
+
+// theirs is what is in the way if the trunk's checkout is a place that the person's own programs read: what comes there is for them to see first.
+func (t *Trees) theirs(ctx context.Context, g Git, w td.Worktree) (td.Obstacle, error) {
+	if t.Theirs == nil {
+		return td.Obstacle{}, nil
+	}
+	top, err := g.CheckoutOf(ctx, w.Repo, w.Trunk)
+	if err != nil || top == "" {
+		return td.Obstacle{}, err
+	}
+	why := t.Theirs(top)
+	if why == "" {
+		return td.Obstacle{}, nil
+	}
+	return td.Obstacle{
+		Reason: fmt.Sprintf("no work lands by itself in %s: %s, and it could change what you run", top, why),
+		Hint:   td.Typed("look at it: git -C %s diff %s %s; then git -C %s merge %s", top, w.Trunk, w.Into, top, w.Into),
+	}, nil
 }

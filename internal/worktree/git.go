@@ -27,6 +27,7 @@ type Refs interface {
 	Refs(ctx context.Context, repo string, prefixes ...string) (map[string]string, error)
 	FastForward(ctx context.Context, repo, branch, to string, before func() error) error
 	DemandsOf(ctx context.Context, repo string) (git.Demands, error)
+	CheckoutOf(ctx context.Context, repo, branch string) (string, error)
 }
 
 // Commits are the commits of a repository, and what they hold.
@@ -113,6 +114,11 @@ func (Program) Refs(ctx context.Context, repo string, prefixes ...string) (map[s
 
 func (Program) FastForward(ctx context.Context, repo, branch, to string, before func() error) error {
 	return git.FastForward(ctx, repo, branch, to, before)
+}
+
+// CheckoutOf is git.CheckoutOf.
+func (Program) CheckoutOf(ctx context.Context, repo, branch string) (string, error) {
+	return git.CheckoutOf(ctx, repo, branch)
 }
 
 // DemandsOf is git.DemandsOf.

@@ -190,4 +190,4 @@ func (t *Trees) noted(w td.Worktree, in td.Obstacle) td.Obstacle {
 	return in
 }
 
-func mergeByHand(w td.Worktree) string { return fmt.Sprintf("git -C %s merge %s", w.Repo, w.Into) }
+func mergeByHand(w td.Worktree) string { return td.Typed("git -C %s merge %s", w.Repo, w.Into) }

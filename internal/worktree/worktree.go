@@ -28,8 +28,10 @@ type Trees struct {
 	Config func(repo string) config.Worktree
 	// Checkouts is the folder for throw-away checkouts.
 	Checkouts string
-	Log       *slog.Logger
-	Journal   Journal
+	// Theirs says why no file of a task's work is written into a checkout by itself, or nothing.
+	Theirs  func(checkout string) string
+	Log     *slog.Logger
+	Journal Journal
 	// Using are the processes that use a folder.
 	Using func(path string) ([]sandbox.User, error)
 

@@ -168,6 +168,9 @@ func (h Hands) FastForward(ctx context.Context, _, branch, to string, before fun
 	})
 }
 
+// CheckoutOf is the repository itself.
+func (h Hands) CheckoutOf(context.Context, string, string) (string, error) { return h.Root, nil }
+
 // DemandsOf has none: the person has no hooks.
 func (h Hands) DemandsOf(context.Context, string) (git.Demands, error) { return git.Demands{}, nil }
 
