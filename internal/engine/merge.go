@@ -278,6 +278,7 @@ func barredText(w td.Worktree, dir string, barred []merge.Reserved) string {
 	}{
 		{merge.Link, "the work has %s, the commit of another repository (a submodule), whose files worktrees would lack. Run `%s`, and call Complete again."},
 		{merge.Closed, "the work has files in %s, which the checkout of the person takes none into: git knows nothing of what is there, or it is taskdaemon's. Run `%s`, and call Complete again."},
+		{merge.InTheWay, "the work has files where the checkout of the person has some that git does not know: %s. Their branch could not be updated, with your work or anybody's. Give yours other names, or run `%s`, and call Complete again. (A person can type: %s)"},
 		{merge.Left, "%s is in your folder but not in your commit, so that the validator saw a file that nobody gets. Delete it from your folder, or `git add -f` it, and call Complete again."},
 	} {
 		paths := by[b.why]
@@ -293,10 +294,23 @@ func barredText(w td.Worktree, dir string, barred []merge.Reserved) string {
 			args = append(args, undo(by[b.why]))
 		case merge.Closed:
 			args = append(args, undo(by[b.why]))
+		case merge.InTheWay:
+			args = append(args, undo(by[b.why]), movingAway(barred))
 		}
 		all = append(all, fmt.Sprintf(b.text, args...))
 	}
 	return strings.Join(all, "\n")
+}
+
+// movingAway is what a person types to move their files out of the way.
+func movingAway(barred []merge.Reserved) string {
+	var all []string
+	for _, r := range barred {
+		if r.Why == merge.InTheWay && len(all) < mostNamed {
+			all = append(all, td.Typed("mv -n -- %s %s", r.At, r.At+".mine"))
+		}
+	}
+	return strings.Join(all, " && ")
 }
 
 // reservedText says how to take back a change of what only a person may change. The file with rules of the workspace itself is sealed and forbidden to

@@ -90,22 +90,38 @@ func Differing(ctx context.Context, repo, from, to, name string) (n Notable, err
 	return n, err
 }
 
-// Closed are the folders into which files come by what differs from the commit from, and that no checkout takes files into: see FastForward. They are looked for where the branch
-// is checked out. repo is the top of the main checkout.
-func Closed(ctx context.Context, repo, branch, from string, n Notable) ([]string, error) {
+// Untakable is what keeps a checkout from taking the files of a commit now: see FastForward.
+type Untakable struct {
+	Top     string   // of the checkout
+	Folders []string // that files would come into and that git knows nothing of, or that are taskdaemon's
+	Files   []string // that git does not know, where it is to write others, or links on the way there
+}
+
+// UntakableOf is what the checkout that a branch is checked out in cannot take of what differs from the commit from. repo is the top of the main checkout.
+func UntakableOf(ctx context.Context, repo, branch, from string, n Notable) (u Untakable, err error) {
 	for _, d := range n.all {
 		if d.is == none {
 			continue
 		}
 		if top := closedTop(d.path); top != "" {
-			return []string{top}, nil
+			return Untakable{Top: repo, Folders: []string{top}}, nil
 		}
 	}
 	seat, err := seatIn(ctx, repo, branch)
 	if err != nil || seat == nil {
-		return nil, err
+		return Untakable{}, err
 	}
-	return seat.foreign(ctx, from, n.all)
+	u.Top = seat.top
+	if u.Folders, err = seat.foreign(ctx, from, n.all); err != nil {
+		return Untakable{}, err
+	}
+	u.Files, err = seat.inTheWay(n.all)
+	slices.Sort(u.Files)
+	u.Files = slices.Compact(u.Files)
+	u.Files = slices.DeleteFunc(u.Files, func(file string) bool {
+		return slices.ContainsFunc(u.Folders, func(folder string) bool { return covers(file, folder) })
+	})
+	return u, err
 }
 
 // CheckoutOf is the top of the checkout that has a branch checked out; empty if there is none, or one that nobody can update now. repo is the top of the main checkout.

@@ -1,9 +1,11 @@
 package git
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,5 +56,37 @@ func TestDiffering(t *testing.T) {
 	n, err := Differing(t.Context(), dir, from, to, "rules")
 	if want := []Difference{{Path: "x/rules"}, {Path: "y/rules", Added: true}, {Path: "z/rules/deep/er", Added: true}}; err != nil || !reflect.DeepEqual(n.Files, want) {
 		t.Errorf("%+v, %v", n.Files, err)
+	}
+}
+
+// What the checkout cannot take is known before the work is merged: it would keep everybody's work from it.
+func TestUntakableFiles(t *testing.T) {
+	t.Parallel()
+	dir := checkout(t)
+	from := user(t, dir, "rev-parse", "HEAD")
+	for _, name := range []string{".env", "notes.txt", "lnk/y", "lnk/z", "new/deep/file", "main.o", "free.txt", "cache/mine", "file/below"} {
+		write(t, filepath.Join(dir, name), "theirs")
+		user(t, dir, "add", "-f", name)
+	}
+	write(t, filepath.Join(dir, "main.go"), "package other\n")
+	user(t, dir, "commit", "-qam", "work")
+	to := user(t, dir, "rev-parse", "HEAD")
+	user(t, dir, "reset", "-q", "--hard", from)
+	for _, name := range []string{".env", "notes.txt", "main.o", "cache/other", "file"} {
+		write(t, filepath.Join(dir, name), "mine")
+	}
+	if err := os.Symlink("/nonexistent", filepath.Join(dir, "lnk")); err != nil {
+		t.Fatal(err)
+	}
+	n, err := Differing(t.Context(), dir, from, to, "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := UntakableOf(t.Context(), dir, "main", from, n)
+	if err != nil || u.Top != dir || !slices.Equal(u.Folders, []string{"cache"}) || !slices.Equal(u.Files, []string{".env", "file", "lnk", "main.o", "notes.txt"}) {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if u, err := UntakableOf(t.Context(), dir, "other", from, n); err != nil || len(u.Files)+len(u.Folders) > 0 {
+		t.Errorf("of a branch that nobody has checked out: %+v, %v", u, err)
 	}
 }

@@ -143,7 +143,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"Changed":  func(ctx context.Context, _ *testing.T, dir string) { _, _ = Changed(ctx, dir, "main", "side") },
 	"Differing": func(ctx context.Context, _ *testing.T, dir string) {
 		n, _ := Differing(ctx, dir, "main", "side", "x")
-		_, _ = Closed(ctx, dir, "main", "main", n)
+		_, _ = UntakableOf(ctx, dir, "main", "main", n)
 	},
 	"Whole": func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
 	"Borrowed": func(ctx context.Context, _ *testing.T, dir string) {
@@ -250,7 +250,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 }
 
 // drivenBy are functions that others of the table call.
-var drivenBy = []string{"Differences", "StepRefs", "DropSteps", "CheckoutCommit", "OpenGraph", "OpenBare", "Closed"}
+var drivenBy = []string{"Differences", "StepRefs", "DropSteps", "CheckoutCommit", "OpenGraph", "OpenBare", "UntakableOf"}
 
 // Every function that takes a repository is driven: one that is added must be, too.
 func TestHostileDrivesEverything(t *testing.T) {

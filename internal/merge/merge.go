@@ -52,7 +52,8 @@ type Work struct {
 // Reserved is what does not come with the work of a task.
 type Reserved struct {
 	Path string
-	New  bool // what the work is merged into has none there
+	At   string // with InTheWay, where it lies
+	New  bool   // what the work is merged into has none there
 	Why  Bar
 }
 
@@ -65,6 +66,7 @@ const (
 	Steering              // a file that the person's git runs or obeys, by settings that it reads
 	Link                  // a commit of another repository: a worktree would lack its files
 	Closed                // a folder that the trunk's checkout takes no files into, so that nothing would be landed any more
+	InTheWay              // a file of the person's that git does not know, where the work has one, or has one below it
 	Left                  // a file that the work removes and that still lay in its worktree, where the validator saw it
 )
 

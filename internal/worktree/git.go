@@ -38,7 +38,7 @@ type Commits interface {
 	Log(ctx context.Context, repo, head string, n int) ([]git.Past, error)
 	Changed(ctx context.Context, repo, from, to string) ([]string, error)
 	Differing(ctx context.Context, repo, from, to, name string) (git.Notable, error)
-	Closed(ctx context.Context, repo, branch, from string, n git.Notable) ([]string, error)
+	UntakableOf(ctx context.Context, repo, branch, from string, n git.Notable) (git.Untakable, error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
 	Whole(ctx context.Context, repo, commit string, known ...string) error
 	Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error)
@@ -151,9 +151,9 @@ func (Program) Differing(ctx context.Context, repo, from, to, name string) (git.
 	return git.Differing(ctx, repo, from, to, name)
 }
 
-// Closed is git.Closed.
-func (Program) Closed(ctx context.Context, repo, branch, from string, n git.Notable) ([]string, error) {
-	return git.Closed(ctx, repo, branch, from, n)
+// UntakableOf is git.UntakableOf.
+func (Program) UntakableOf(ctx context.Context, repo, branch, from string, n git.Notable) (git.Untakable, error) {
+	return git.UntakableOf(ctx, repo, branch, from, n)
 }
 
 func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) error {

@@ -51,7 +51,7 @@ func (l line) Join(ctx context.Context, ours, theirs, message string) (string, [
 }
 
 // Reserved names what differs between two commits and does not come with the work of a task: files with rules of the project, in whatever folder, since a task is
-// bound by those of the one that it was added in; what the person's git runs or obeys by its settings; folders that git takes for repositories, and commits of others; files in folders that the trunk's checkout takes none into;
+// bound by those of the one that it was added in; what the person's git runs or obeys by its settings; folders that git takes for repositories, and commits of others; files that the trunk's checkout cannot take now, which would keep everybody's work from it;
 // and the removal of files that the validator still saw.
 func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]merge.Reserved, error) {
 	n, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
@@ -65,9 +65,12 @@ func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]m
 		}
 	}
 	slices.SortStableFunc(reserved, func(a, b merge.Reserved) int { return cmp.Compare(a.Why, b.Why) })
-	closed, err := l.git.Closed(ctx, l.w.Repo, l.w.Trunk, from, n)
-	for _, at := range closed {
+	closed, err := l.git.UntakableOf(ctx, l.w.Repo, l.w.Trunk, from, n)
+	for _, at := range closed.Folders {
 		reserved = append(reserved, merge.Reserved{Path: at, New: true, Why: merge.Closed})
+	}
+	for _, at := range closed.Files {
+		reserved = append(reserved, merge.Reserved{Path: at, At: filepath.Join(closed.Top, filepath.FromSlash(at)), New: true, Why: merge.InTheWay})
 	}
 	if of.Check != "" && err == nil {
 		for _, at := range left(filepath.Join(l.w.Repo, td.WorktreeFolder, of.Handle), n.Removed) {

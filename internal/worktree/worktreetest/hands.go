@@ -241,9 +241,9 @@ func (h Hands) Differing(ctx context.Context, _, from, to, name string) (n git.N
 	return n, err
 }
 
-// Closed: the model's checkout has no folders.
-func (h Hands) Closed(context.Context, string, string, string, git.Notable) ([]string, error) {
-	return nil, nil
+// UntakableOf is nothing: the model's checkout has no other files.
+func (h Hands) UntakableOf(context.Context, string, string, string, git.Notable) (git.Untakable, error) {
+	return git.Untakable{}, nil
 }
 
 func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
