@@ -61,6 +61,16 @@ func (i *inspection) found(mend func() error, hint, format string, args ...any) 
 }
 
 func (i *inspection) repository(ctx context.Context, repo string, tasks []td.Task) error {
+	broken, err := git.BrokenRefs(ctx, repo)
+	if ctx.Err() != nil {
+		return err
+	}
+	for _, ref := range broken {
+		i.found(nil, td.Typed("git -C %s update-ref --no-deref -d %s", repo, ref), "%s in %s names an object that is missing, and git gc stops there", ref, repo)
+	}
+	for _, t := range tasks {
+		i.index(ctx, t)
+	}
 	trees, err := i.trees.Survey(ctx, repo, tasks)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -110,6 +120,18 @@ func (i *inspection) tree(ctx context.Context, t worktree.Tree) {
 		i.found(func() error {
 			return i.trees.Restore(ctx, t.Worktree, "", false, func(ctx context.Context) error { return i.unheld(ctx, task) })
 		}, "", "%s is %s and its worktree is gone; it is on %s", task.Handle, task.Status.State, name)
+	}
+}
+
+// index finds the index of a task's worktree that keeps git from packing the repository.
+func (i *inspection) index(ctx context.Context, t td.Task) {
+	w := t.Worktree
+	if w == nil {
+		return
+	}
+	broken, mend, err := git.Worktree{Repo: w.Repo, Path: w.Path, Branch: w.Branch}.BrokenIndex(ctx)
+	if err == nil && broken {
+		i.found(mend, "", "the index of %s names an object that is missing, and git gc stops there", w.Path)
 	}
 }
 

@@ -77,9 +77,9 @@ func (s *shim) mendRefs(c *cell) (mended []string) {
 			broken[name] = true
 		}
 	}
-	if len(ids) > 0 && s.lacks(c, common, ids) {
+	if len(ids) > 0 && s.lacksHistory(c, common, ids) {
 		for name, text := range now {
-			if (isHex(text, 40) || isHex(text, 64)) && s.lacks(c, common, []string{text}) {
+			if (isHex(text, 40) || isHex(text, 64)) && s.lacksHistory(c, common, []string{text}) {
 				broken[name] = true
 			}
 		}
@@ -126,17 +126,41 @@ func forgetLogs(own, common string, refs []string) {
 	}
 }
 
-// lacks reports whether something is missing of what commits refer to and other references do not.
-func (s *shim) lacks(c *cell, common string, ids []string) bool {
+// mendIndex removes the index of the task's worktree if the command left one that names an object which is missing: git goes through the indexes of all
+// worktrees when it packs, and would stop there.
+func (s *shim) mendIndex(c *cell) (removed []string) {
+	own, common := gitWorktree(s.spec.Profile.Workspace)
+	since, ok := startOf(s.dir)
+	if own == "" || len(s.spec.Profile.Refs) == 0 || !ok {
+		return nil
+	}
+	folder, err := beneath.Open(own)
+	if err != nil {
+		return nil
+	}
+	defer folder.Close()
+	if !isNew(folder, "index", since) || !s.lacks(c, common, own, "--indexed-objects --single-worktree") {
+		return nil
+	}
+	return remove(folder, "index")
+}
+
+// lacksHistory reports whether something is missing of what commits refer to and other references do not.
+func (s *shim) lacksHistory(c *cell, common string, ids []string) bool {
+	of := strings.Join(ids, " ") + " --ignore-missing --single-worktree --not" // HEAD of this one is one of those
+	for _, ref := range s.spec.Profile.Refs {
+		of += " '--exclude=" + ref + "/*'"
+	}
+	return s.lacks(c, common, common, of+" --all")
+}
+
+// lacks reports whether an object is missing, of those that git lists by some arguments in a folder of git.
+func (s *shim) lacks(c *cell, common, dir, of string) bool {
 	script := ""
 	for _, st := range stores(c.repos) {
 		if st.path == filepath.Join(common, "objects") { // not with what the command made and the repository did not get
 			script = "export GIT_OBJECT_DIRECTORY=" + quoted(st.lent) + " GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoted(strings.Join(st.others, ":")) + "; "
 		}
-	}
-	script += `exec git --git-dir="$0" rev-list --objects --quiet ` + strings.Join(ids, " ") + " --ignore-missing --single-worktree --not" // HEAD of this one is one of those
-	for _, ref := range s.spec.Profile.Refs {
-		script += " '--exclude=" + ref + "/*'"
 	}
 	in, err := os.Open(os.DevNull)
 	if err != nil {
@@ -144,7 +168,7 @@ func (s *shim) lacks(c *cell, common string, ids []string) bool {
 	}
 	defer in.Close()
 	r := &reading{until: time.Now().Add(brokenFor), measure: meter{begin: readMachine()}}
-	err = s.alone(c, in, nil, r, script+" --all", common)
+	err = s.alone(c, in, nil, r, script+`exec git --git-dir="$0" rev-list --objects --quiet `+of, dir)
 	status, is := errors.AsType[gitStatus](err)
 	return is && status == gitDied
 }

@@ -77,7 +77,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, over.caughtBy(), measure, c, &res)
 	fpShimAfterExit.Hit()
 	s.killRest(c, childless)
-	var removed, left, mended []string
+	var removed, left, mended, broken []string
 	var lost []error
 	if c != nil {
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
@@ -86,7 +86,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		removed, left = append(append(s.removed, removed...), over.removed()...), append(s.left, left...)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
-		mended = s.mendRefs(c)
+		mended, broken = s.mendRefs(c), s.mendIndex(c)
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
@@ -114,6 +114,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}
 	if len(mended) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, or one whose history refers to objects that are missing\n", told(mended))
+	}
+	if len(broken) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: it named objects that are missing; git reset makes it again\n", told(broken))
 	}
 	if status.Signaled() {
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())

@@ -69,13 +69,18 @@ func (t *Trees) Prune(ctx context.Context, repo string, tasks []td.Task, o Prune
 	if err != nil {
 		return out, err
 	}
+	for _, i := range at {
+		out[i].Left = elsewhere
+	}
 	for _, r := range done {
-		out[at[r.Branch]].KeptAs = r.Kept
+		out[at[r.Branch]].KeptAs, out[at[r.Branch]].Left = r.Kept, ""
 	}
 	return out, nil
 }
 
 const unknown = "no task that is known here has it to merge, and something in it is merged nowhere; with --all it is kept and removed"
+
+const elsewhere = "its branch is checked out somewhere else"
 
 // prune removes one worktree, or says why it stays.
 func (t *Trees) prune(ctx context.Context, p *Pruned, o PruneOptions) (err error) {
@@ -85,13 +90,31 @@ func (t *Trees) prune(ctx context.Context, p *Pruned, o PruneOptions) (err error
 		p.KeptAs, err = t.Clear(ctx, p.Worktree, true, func(ctx context.Context) error { return o.Free(ctx, p.Tree) })
 	}
 	if err == nil {
-		return nil
+		return t.confirm(ctx, p)
 	}
 	if ctx.Err() != nil {
 		return err
 	}
 	if p.Left = err.Error(); errors.Is(err, errUnmerged) {
 		p.Left = unknown
+	}
+	return nil
+}
+
+// confirm says why a worktree stays that was to be removed, if something of it is there still.
+func (t *Trees) confirm(ctx context.Context, p *Pruned) error {
+	there, err := t.at(p.Worktree).Look(ctx)
+	if err != nil {
+		return err
+	}
+	head, err := t.Git.RefAt(ctx, p.Repo, "refs/heads/"+p.Branch)
+	switch {
+	case err != nil:
+		return err
+	case there != git.Missing:
+		p.Left = fmt.Sprintf("%s is there still", p.Path)
+	case head != "":
+		p.Left = elsewhere
 	}
 	return nil
 }
