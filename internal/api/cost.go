@@ -34,9 +34,11 @@ type Cost struct {
 	Total    CostLine   `json:"total"`
 	Reserved td.Money   `json:"reserved_micro_usd"`
 	// ReservedTokens is what the calls under way may take, where tokens are counted.
-	ReservedTokens int64        `json:"reserved_tokens,omitempty"`
-	Open           int          `json:"open"` // calls under way
-	Budgets        []td.Balance `json:"budgets"`
+	ReservedTokens int64 `json:"reserved_tokens,omitempty"`
+	Open           int   `json:"open"` // calls under way
+	// Merged is how many pieces of work were merged since.
+	Merged  int          `json:"merged"`
+	Budgets []td.Balance `json:"budgets"`
 }
 
 // CostLine is one line of a bill.

@@ -89,7 +89,11 @@ func (a *app) printCost(c api.Cost) error {
 		return []string{plainLine(l.Name, 60), fmt.Sprint(l.Calls), fmt.Sprint(u.Input + u.CacheRead + u.CacheWrite), fmt.Sprint(u.Output), money(l.Amount), note}
 	}
 	for _, l := range c.Lines {
-		rows = append(rows, line(l))
+		row := line(l)
+		if c.By == api.ByCause && c.Merged > 0 {
+			row[len(row)-1] = strings.TrimSpace(money(l.Amount/td.Money(c.Merged)) + " per merged change " + row[len(row)-1])
+		}
+		rows = append(rows, row)
 	}
 	total := line(c.Total)
 	if c.Since != "" {
@@ -97,6 +101,9 @@ func (a *app) printCost(c api.Cost) error {
 	}
 	if err := table(a.stdout, append(rows, total)); err != nil {
 		return err
+	}
+	if c.Merged > 0 {
+		fmt.Fprintf(a.stdout, "\nmerged: %s\n", mergedWords(c.Merged, c.Total.Amount))
 	}
 	if c.Open > 0 {
 		aside := money(c.Reserved)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
 )
 
 type statsOptions struct {
@@ -21,7 +22,7 @@ func newStatsCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "stats", Short: "Show what loops did, how often it failed and how long it took", Args: args(cobra.NoArgs, "no arguments"),
 		Long: `Show what all loops of the daemon did in a time: tasks that were added and that ended, calls of models with their tokens and cost,
-what people were asked, and every kind of step with how many there were, how many failed, and in what time half, 95 and 99 of 100 of
+work that was merged and what models cost for each piece of it (failed work is paid for, too), what people were asked, and every kind of step with how many there were, how many failed, and in what time half, 95 and 99 of 100 of
 them were done. Steps are counted where they ended in that time. Times are at most a sixteenth too long.
 
 The journal tallies it as it happens, by ten minutes, and keeps it for as long as the audit: --since is rounded down to ten
@@ -61,6 +62,7 @@ func (a *app) printStats(s api.Stats) error {
 		{"now", counts(s.Now)},
 		{"ended", fmt.Sprintf("%s; %d added", counts(s.Ended), s.Added)},
 		{"models", fmt.Sprintf("%s, %s an hour; %s, %s", plural(s.Calls, "call"), perHour(s.Calls), usageWords(s.Usage), money(s.Cost))},
+		{"merged", mergedWords(s.Merged, s.Cost)},
 		{"asked", plural(s.Asked, "question") + " to people, " + plural(s.Letters, "message") + " to loops"},
 		{"crashes", plural(s.Crashes, "start") + " after a crash"},
 	}
@@ -82,6 +84,14 @@ func (a *app) printStats(s api.Stats) error {
 		})
 	}
 	return table(a.stdout, rows)
+}
+
+// mergedWords are how much work was merged, and what models cost for each piece of it.
+func mergedWords(n int, cost td.Money) string {
+	if n == 0 {
+		return "0 changes"
+	}
+	return fmt.Sprintf("%s, %s each", plural(n, "change"), money(cost/td.Money(n)))
 }
 
 // millis is a number of milliseconds as people say it.

@@ -11,6 +11,7 @@ import (
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/stats"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 )
@@ -50,6 +51,9 @@ func (d *Daemon) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
 	if out.By != api.ByDay { // days stay in their order
 		slices.SortStableFunc(out.Lines, func(a, b api.CostLine) int { return cmp.Compare(b.Amount, a.Amount) })
 	}
+	if out.Merged, err = d.mergedSince(ctx, q.Since); err != nil {
+		return api.Cost{}, err
+	}
 	caps := budgets(d.o.Config).Caps(time.Now())
 	if out.Total.Unpriced > 0 {
 		caps = budgets(d.o.Config).WithUnpriced(time.Now())
@@ -60,6 +64,19 @@ func (d *Daemon) Cost(ctx context.Context, q api.CostQuery) (api.Cost, error) {
 		}
 	}
 	return out, nil
+}
+
+// mergedSince is how many pieces of work were merged from the day of a time on.
+func (d *Daemon) mergedSince(ctx context.Context, since time.Time) (int, error) {
+	if !since.IsZero() {
+		y, m, day := since.Local().Date()
+		since = time.Date(y, m, day, 0, 0, 0, 0, time.Local)
+	}
+	tallies, err := d.journal.Tallies(ctx, since)
+	if err != nil {
+		return 0, err
+	}
+	return stats.Of(tallies, since, time.Now()).Merged, nil
 }
 
 func nameOf(by api.CostBy, s store.SpendLine) (name, title string) {

@@ -279,6 +279,11 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	start("temps", d.temps)
 	start("orphans", d.orphans)
 	start("disk", d.watchDisk)
+	from, err := d.journal.Last(work)
+	if err != nil {
+		return err
+	}
+	start("log of loops", func(ctx context.Context) error { return d.logLoops(ctx, from) })
 	start("graphs", d.projects.run)
 	start("graphs' commits", d.projects.commits)
 	start("graphs' watch", d.projects.watch)

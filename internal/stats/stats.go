@@ -48,7 +48,14 @@ func Of(tallies []td.Tally, since, until time.Time) api.Stats {
 		s.Since = since
 	}
 	for _, l := range slices.SortedFunc(maps.Keys(steps), func(a, b line) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) }) {
-		s.Steps = append(s.Steps, of(l, steps[l]))
+		done := of(l, steps[l])
+		if l.kind == td.MergeStep {
+			s.Merged += done.Count - done.Failed
+		}
+		s.Steps = append(s.Steps, done)
+	}
+	if s.Merged > 0 {
+		s.PerMerged = s.Cost / td.Money(s.Merged)
 	}
 	return s
 }

@@ -261,7 +261,7 @@ func (t *Task) Fold(ev Event) error {
 		t.Retrying = nil
 		// What comes from a host anybody may have written, whichever program fetched it.
 		t.Untrusted = t.Untrusted || slices.ContainsFunc(b.Reach, func(place string) bool { return strings.HasPrefix(place, ReachHost) })
-		t.phase(phaseOf(b.Kind), b.Name)
+		t.phase(PhaseOf(b.Kind), b.Name)
 	case StepEnded:
 		t.ended(b.Outcome)
 	case Received:
@@ -432,7 +432,8 @@ func (t *Task) phase(p Phase, step string) {
 	}
 }
 
-func phaseOf(k StepKind) Phase {
+// PhaseOf is the phase that a step of this kind is part of.
+func PhaseOf(k StepKind) Phase {
 	switch k {
 	case ModelStep:
 		return LLMRequest

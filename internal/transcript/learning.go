@@ -57,3 +57,11 @@ func (l *learning) apply(body td.Body) {
 		}
 	}
 }
+
+// lines are those of a text that is a list.
+func lines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}

@@ -32,3 +32,11 @@ func join(s sigil.Sigils, msgs []td.Message) sigil.Sigils {
 	}
 	return s
 }
+
+// Shown is the conversation for people, and whether it is that of an iteration that has ended: between two there is no other.
+func (t *Transcript) Shown() (messages []td.Message, ended bool) {
+	if t.Context != nil || len(t.Past) == 0 {
+		return t.Messages, false
+	}
+	return slices.Concat(t.Past, t.Messages), true // with what was said since
+}

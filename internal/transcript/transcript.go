@@ -267,14 +267,6 @@ func (t *Transcript) Apply(ev td.Event) {
 	}
 }
 
-// lines are those of a text that is a list.
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
-}
-
 // startOver drops the conversation: the next iteration begins with a context of its own.
 func (t *Transcript) startOver() {
 	past := t.Past
@@ -282,14 +274,6 @@ func (t *Transcript) startOver() {
 		past = t.Messages
 	}
 	*t = Transcript{Past: past, Turn: t.Turn, Bad: t.Bad, hooks: t.hooks, anomalies: t.anomalies, snapshots: t.snapshots, Begun: t.Begun, Answered: t.Answered, People: t.People, Unanswered: t.Unanswered, early: slices.Concat(t.early, t.unread)}
-}
-
-// Shown is the conversation for people, and whether it is that of an iteration that has ended: between two there is no other.
-func (t *Transcript) Shown() (messages []td.Message, ended bool) {
-	if t.Context != nil || len(t.Past) == 0 {
-		return t.Messages, false
-	}
-	return slices.Concat(t.Past, t.Messages), true // with what was said since
 }
 
 func (t *Transcript) intended(in td.Intent) {
