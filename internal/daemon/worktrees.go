@@ -35,6 +35,11 @@ func (d *Daemon) trunkFor(ctx context.Context, dir string, inPlace bool, feature
 	if t, err = d.trunkOfFeature(ctx, t, feature); err != nil {
 		return nil, err
 	}
+	if feature != "" { // that of no feature is looked at with the trunk
+		if err := d.trees.Git.Free(ctx, t.Root, git.IntoBranch(t.Branch, feature)); err != nil {
+			return nil, err
+		}
+	}
 	if err := d.trunks.catchUp(ctx, trunk{t.Root, t.Branch}); err != nil && ctx.Err() == nil {
 		d.o.Log.Warn("look at the trunk", "repo", t.Root, "branch", t.Branch, "err", err) // it is looked at again, with the task
 	}

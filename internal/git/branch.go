@@ -44,6 +44,11 @@ func slug(text string) string {
 	return strings.Trim(s, "-")
 }
 
+// Free fails when a branch of this name cannot be made beside those that there are.
+func Free(ctx context.Context, repo, branch string) error {
+	return clash(ctx, repo, "refs/heads/"+branch)
+}
+
 // clash fails when there is a branch beside which one of the refs cannot be: a folder where it is a file, the other way round, or on a disk
 // that does not tell case apart a name that differs only in it.
 func clash(ctx context.Context, repo string, refs ...string) error {

@@ -163,6 +163,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"RootOf":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = RootOf(ctx, dir) },
 	"TrunkOf":     func(ctx context.Context, _ *testing.T, dir string) { _, _ = TrunkOf(ctx, dir) },
 	"TrunksOf":    func(ctx context.Context, _ *testing.T, dir string) { _, _ = TrunksOf(ctx, dir, "boat") },
+	"Free":        func(ctx context.Context, _ *testing.T, dir string) { _ = Free(ctx, dir, "taskdaemon/into/boat@main") },
 	"Worktrees":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = Worktrees(ctx, dir) },
 	"Tidy":        func(ctx context.Context, _ *testing.T, dir string) { _ = Tidy(ctx, dir) },
 	"KeptOf":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = KeptOf(ctx, dir) },

@@ -24,6 +24,7 @@ type Refs interface {
 	LineageOf(ctx context.Context, repo, base string, commits ...string) (*git.Lineage, error)
 	TrunkOf(ctx context.Context, dir string) (git.Trunk, error)
 	TrunksOf(ctx context.Context, repo, feature string) (map[string]string, error)
+	Free(ctx context.Context, repo, branch string) error
 	Refs(ctx context.Context, repo string, prefixes ...string) (map[string]string, error)
 	FastForward(ctx context.Context, repo, branch, to string, before func() error) error
 	DemandsOf(ctx context.Context, repo string) (git.Demands, error)
@@ -98,6 +99,10 @@ func (Program) IsAncestor(ctx context.Context, repo, old, young string) (bool, e
 // LineageOf is git.LineageOf.
 func (Program) LineageOf(ctx context.Context, repo, base string, commits ...string) (*git.Lineage, error) {
 	return git.LineageOf(ctx, repo, base, commits...)
+}
+
+func (Program) Free(ctx context.Context, repo, branch string) error {
+	return git.Free(ctx, repo, branch)
 }
 
 func (Program) TrunkOf(ctx context.Context, dir string) (git.Trunk, error) {

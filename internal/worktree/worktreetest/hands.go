@@ -97,6 +97,9 @@ func (h Hands) LineageOf(ctx context.Context, _, base string, commits ...string)
 	return of, err
 }
 
+// Free finds every name free: people make no branches beside those of tasks.
+func (h Hands) Free(context.Context, string, string) error { return nil }
+
 func (h Hands) TrunkOf(ctx context.Context, _ string) (t git.Trunk, err error) {
 	err = h.look(ctx, func() error {
 		if m := h.midst; m != nil && m.kind != Merge {
