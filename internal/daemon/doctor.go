@@ -145,7 +145,7 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		// A folder of a live task may just be on its way in or out; only those of ended or unknown
 		// tasks are surely forgotten.
 		own := strings.HasPrefix(e.Name, string(td.DaemonStream)+".") // it tells people of tasks, and never ends
-		if wanted[e.Name] || live[e.Task] || own {
+		if wanted[e.Name] || live[e.Task] || own || d.trunks.landing.validates(e.Name) {
 			continue
 		}
 		forgotten, err := d.forgotten(ctx, e)

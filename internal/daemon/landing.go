@@ -339,6 +339,14 @@ func (l *landing) checksIn() []string {
 	return slices.Collect(maps.Keys(l.using))
 }
 
+// validates reports whether a command of this name in the spool is part of a check that is under way: the tasks it is for have ended.
+func (l *landing) validates(spool string) bool {
+	name, _, _ := strings.Cut(spool, ".")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.using[name]
+}
+
 // uses says whether a validator uses a checkout.
 func (l *landing) uses(name string, is bool) {
 	l.mu.Lock()

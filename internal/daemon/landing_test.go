@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"taskdaemon/internal/config"
@@ -236,4 +238,47 @@ func TestLandingIsHeldUpByItsOwnRepositoryAlone(t *testing.T) {
 	}
 	cancel()
 	l.wait()
+}
+
+// Doctor leaves alone a validator that runs for work of a task that has ended, and names it when nobody waits for it any more.
+func TestDoctorKnowsValidators(t *testing.T) {
+	l, u, commit := lander(t, &config.Worktree{})
+	d := l.Daemon
+	d.journal = newJournal()
+	d.trunks = &trunks{Daemon: d, landing: l}
+	dir := t.TempDir()
+	began, goOn := filepath.Join(dir, "began"), filepath.Join(dir, "go")
+	if err := syscall.Mkfifo(began, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		l.slots <- struct{}{} // as whoever looks has
+		defer func() { <-l.slots }()
+		said, err := l.check(u)(t.Context(), commit, []merge.Work{{Task: td.NewTaskID(), Check: ": > " + began + "; until test -e " + goOn + "; do sleep 0.05; done"}})
+		if said != "" {
+			err = errors.Join(err, errors.New(said))
+		}
+		done <- err
+	}()
+	if _, err := os.ReadFile(began); err != nil { // which comes to an end when the validator runs
+		t.Fatal(err)
+	}
+	for _, fix := range []bool{false, true} {
+		if c, err := d.checkProcesses(t.Context(), fix); err != nil || len(c.Findings) > 0 {
+			t.Fatalf("doctor finds %v, %v", c.Findings, err)
+		}
+	}
+	name := l.checksIn()[0]
+	l.uses(name, false) // as after a crash
+	if c, err := d.checkProcesses(t.Context(), false); err != nil || len(c.Findings) != 1 {
+		t.Errorf("of one that nobody waits for doctor finds %v, %v", c.Findings, err)
+	}
+	l.uses(name, true)
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

@@ -218,8 +218,8 @@ func (p *place) mend(ctx context.Context, from, to, target string) error {
 		}
 	}
 	if len(theirs) > 0 {
-		return td.Errorf(td.Conflict, "%s was cut off on its way to another commit, and files have changed since: %s", p.top, someOf(theirs)).
-			WithHint("git -C %s restore -- <file>, or move it away", p.top)
+		return td.Errorf(td.Conflict, "an update of %s to %.12s was interrupted, and these files were edited since: %s", p.top, to, someOf(theirs)).
+			WithHint("%s", p.advice("%s", td.Words(movedAway(p.top, theirs))))
 	}
 	root, err := os.OpenRoot(p.top)
 	if err != nil {
@@ -235,6 +235,15 @@ func (p *place) mend(ctx context.Context, from, to, target string) error {
 		return nil
 	}
 	return p.checkOut(ctx, write)
+}
+
+// movedAway is what to type to keep some files of a checkout under other names, at its top: in a folder that is to come they would be in the way.
+func movedAway(top string, names []string) string {
+	lines := make([]string, len(names))
+	for i, name := range names {
+		lines[i] = td.Typed("mv %s %s", filepath.Join(top, name), filepath.Join(top, strings.ReplaceAll(name, "/", "-")+".mine"))
+	}
+	return strings.Join(lines, " && ")
 }
 
 // readTree brings the files and the index of the checkout from one commit to another.

@@ -39,7 +39,10 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 		return err
 	}
 	if seat != nil {
-		if err := seat.settle(ctx); err != nil {
+		switch err := seat.settle(ctx); {
+		case td.IsKind(err, td.Conflict): // their own edits are in the way, and no other commit of the branch
+			return (&td.Error{Kind: td.Refused, Err: err}).WithHint("%s", td.Words(td.HintOf(err)))
+		case err != nil:
 			return err
 		}
 	}

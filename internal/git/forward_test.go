@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -185,6 +186,41 @@ func TestFastForwardRaced(t *testing.T) {
 				t.Errorf("main is at %s", got)
 			}
 			noLeftovers(t, root)
+		})
+	}
+}
+
+// A person edits a file while an update of their checkout is cut off. They are told which one and what to type, which keeps their edit and lets the update go on.
+func TestFastForwardCutOffAndEdited(t *testing.T) {
+	for name, arrived := range map[string]bool{"before the index": false, "after it": true} {
+		t.Run(name, func(t *testing.T) {
+			_, trunk, to := ahead(t)
+			ctx, root := t.Context(), trunk.Root
+			user(t, root, "update-ref", movingFrom+"main", trunk.Commit)
+			user(t, root, "update-ref", movingTo+"main", to)
+			if arrived {
+				user(t, root, "read-tree", "-m", "-u", trunk.Commit, to)
+			}
+			changed := strings.Fields(user(t, root, "diff", "--name-only", trunk.Commit, to))
+			edited, mine := filepath.Join(root, changed[0]), strings.ReplaceAll(changed[0], "/", "-")+".mine"
+			if err := errors.Join(os.MkdirAll(filepath.Dir(edited), 0o700), os.WriteFile(edited, []byte("an edit"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			err := FastForward(ctx, root, "main", to, nil)
+			refuses(t, err, td.Refused, "was interrupted, and these files were edited since", changed[0])
+			cmd := exec.Command("sh", "-c", td.HintOf(err))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", td.HintOf(err), err, out)
+			}
+			if err := FastForward(ctx, root, "main", to, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := user(t, root, "status", "--porcelain", "--untracked-files=all"); got != "?? "+mine || user(t, root, "rev-parse", "main") != to {
+				t.Errorf("it is left with %q", got)
+			}
+			if raw, err := os.ReadFile(filepath.Join(root, mine)); err != nil || string(raw) != "an edit" {
+				t.Errorf("the edit is gone: %q %v", raw, err)
+			}
 		})
 	}
 }

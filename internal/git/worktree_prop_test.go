@@ -235,7 +235,7 @@ func TestCutOffMoveIsEnded(t *testing.T) {
 			}
 			err = FastForward(t.Context(), trunk.Root, "main", to, nil)
 			if theirs {
-				refuses(t, err, td.Conflict, "files have changed since")
+				refuses(t, err, td.Refused, "was interrupted, and these files were edited since", ".mine")
 				if raw, _ := os.ReadFile(file); string(raw) != "somebody's work" {
 					t.Errorf("%q holds %q", file, raw)
 				}
