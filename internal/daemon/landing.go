@@ -21,6 +21,7 @@ import (
 )
 
 var (
+	fpLandChecking = failpoint.New("daemon.landing.checking")
 	fpLandIntended = failpoint.New("daemon.landing.intended")
 	fpLanded       = failpoint.New("daemon.landing.before_record")
 )
@@ -316,6 +317,7 @@ func (l *landing) validate(ctx context.Context, room string, nth int, c merge.Wo
 	if err != nil {
 		return "", err
 	}
+	fpLandChecking.Hit()
 	res, err := proc.Wait(ctx, nil)
 	if err != nil {
 		_ = proc.Kill(context.WithoutCancel(ctx)) // it is run again

@@ -83,7 +83,7 @@ turns:
 	},
 	{
 		name: "landing", git: true, worktree: true, yes: true, valid: "test -f made.txt", person: commitAfterwards, points: []string{
-			"daemon.landing.intended", "daemon.landing.before_record", "merge.branch.before_move", "merge.branch.moved",
+			"daemon.landing.checking", "daemon.landing.intended", "daemon.landing.before_record", "merge.branch.before_move", "merge.branch.moved",
 			"git.worktree.meant_to_advance", "git.worktree.advanced_files", "git.worktree.advanced_branch", "git.worktree.advanced",
 		}, script: `
 turns:
