@@ -225,6 +225,27 @@ func TestFastForwardCutOffAndEdited(t *testing.T) {
 	}
 }
 
+// Two gits that make and delete refs of one folder take it away from each other. That is no conflict with what is on the branch: the refs are changed again.
+func TestFoldersOfRefsAreRacedFor(t *testing.T) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trunk, to := ahead(t)
+	bin := t.TempDir()
+	write(t, bin+"/git", "#!/bin/sh\ncase \"$*\" in\n*update-ref*) n=$(cat "+bin+"/n 2>/dev/null || echo 0); echo $((n + 1)) > "+bin+"/n\n"+
+		"if [ $n -lt 3 ]; then cat > /dev/null; echo \"fatal: cannot lock ref 'refs/x/y': unable to create directory for refs/x/y\" >&2; exit 128; fi;;\nesac\nexec "+program+" \"$@\"\n")
+	if err := os.Chmod(bin+"/git", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	standIn = bin + "/git"
+	err = MoveRef(t.Context(), trunk.Root, "refs/taskdaemon/some/ref", to, "")
+	standIn = ""
+	if err != nil || user(t, trunk.Root, "rev-parse", "refs/taskdaemon/some/ref") != to {
+		t.Error(err)
+	}
+}
+
 // A person may commit at any moment while their checkout is updated. Their commit is made on what they saw, or it fails, with git's own words; it never holds files of ours
 // under their name.
 func TestFastForwardWhileAPersonCommits(t *testing.T) {

@@ -99,11 +99,36 @@ func runIn(ctx context.Context, c call, at site) ([]byte, error) {
 		c.idle = true
 	}
 	err := pipeIn(ctx, c, at, &out)
+	for try := 1; try < mostRaces && raced(c, err) && ctx.Err() == nil; try++ {
+		out = bounded{most: most}
+		err = pipeIn(ctx, c, at, &out)
+	}
 	if out.over != "" && ctx.Err() == nil {
 		return nil, td.Errorf(td.Refused, "git %s: it lists more than %s, which is more than taskdaemon reads", c.args[0], out.over).
 			WithHint("git -C %s ls-tree -r HEAD | wc -l counts the files of a commit", c.dir)
 	}
 	return out.kept.Bytes(), err
+}
+
+// mostRaces bounds how often refs are changed again that lost a race for a folder.
+const mostRaces = 20
+
+// folderGone is what git says when it made the folders for a new ref, and another git that deleted the last ref in them took them away again, several times over.
+const folderGone = "unable to create directory for"
+
+// raced reports whether a change of refs failed for that alone, and readies it to be made again: git changes all of them or none.
+func raced(c call, err error) bool {
+	if err == nil || c.args[0] != "update-ref" || !strings.Contains(err.Error(), folderGone) {
+		return false
+	}
+	switch in := c.stdin.(type) {
+	case nil:
+		return true
+	case io.Seeker:
+		_, err := in.Seek(0, io.SeekStart)
+		return err == nil
+	}
+	return false
 }
 
 // pipe is run for what is too long to be kept in memory.
@@ -351,6 +376,7 @@ var signs = []struct {
 	{".lock': File exists", td.Locked, ""},
 	{"could not lock config file", td.Locked, ""},
 	{"Another git process seems to be running", td.Locked, ""},
+	{folderGone, td.Locked, ""},
 	{"cannot lock ref", td.Conflict, ""},
 	{"Not updating refs/", td.Conflict, ""},
 	{"refusing to merge unrelated histories", td.Conflict, ""},

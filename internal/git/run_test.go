@@ -73,6 +73,8 @@ func TestJudge(t *testing.T) {
 	for said, want := range map[string]td.Kind{
 		"fatal: not a git repository: 'x'":                                       td.NotFound,
 		"fatal: Unable to create 'x/packed-refs.lock': File exists.":             td.Locked,
+		"fatal: cannot lock ref 'x/y': unable to create directory for x/y":       td.Locked,
+		"fatal: cannot lock ref 'x/y': is at 1 but expected 2":                   td.Conflict,
 		"fatal: unable to write file: No space left on device":                   td.Storage,
 		"warning: Not updating refs/heads/a (new tip 1 does not contain 2)":      td.Conflict,
 		"fatal: loose object 1 (stored in objects/1) is corrupt":                 td.Corrupt,
