@@ -35,6 +35,12 @@ type live struct {
 // start runs a daemon on dir until the test ends or stop is called.
 func start(t *testing.T, dir string, change func(*config.Config)) *live {
 	t.Helper()
+	return startWith(t, dir, change, nil)
+}
+
+// startWith is start with other options, too.
+func startWith(t *testing.T, dir string, change func(*config.Config), with func(*Options)) *live {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -52,13 +58,15 @@ func start(t *testing.T, dir string, change func(*config.Config)) *live {
 		Client: client.New(client.Options{Socket: SocketPath(dir)}), dir: dir, cancel: cancel, ended: make(chan error, 1),
 	}
 	ready := make(chan struct{})
-	go func() {
-		l.ended <- Run(ctx, Options{
-			StateDir: dir, UserDir: filepath.Join(dir, "user"), Config: c, Version: "test", Self: self,
-			Log:   slog.New(slog.NewTextHandler(logTo(t), nil)),
-			Ready: func(api.Status) { close(ready) },
-		})
-	}()
+	o := Options{
+		StateDir: dir, UserDir: filepath.Join(dir, "user"), Config: c, Version: "test", Self: self,
+		Log:   slog.New(slog.NewTextHandler(logTo(t), nil)),
+		Ready: func(api.Status) { close(ready) },
+	}
+	if with != nil {
+		with(&o)
+	}
+	go func() { l.ended <- Run(ctx, o) }()
 	select {
 	case <-ready:
 	case err := <-l.ended:

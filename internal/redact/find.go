@@ -28,10 +28,13 @@ func heads(forms []form) (out [][]byte) {
 	return out
 }
 
-// all are the forms that are looked for.
+// all are the forms that are looked for and that a mark may have no part of. Those in base85 use almost every character: what a mark makes up with its
+// neighbours is found in the next round.
 func (f *finder) all() (out [][]byte) {
 	for _, w := range append(f.plain[:len(f.plain):len(f.plain)], f.coded...) {
-		out = append(out, w.whole)
+		if !w.any {
+			out = append(out, w.whole)
+		}
 	}
 	return out
 }

@@ -2,7 +2,9 @@ package redact
 
 import (
 	"bytes"
+	"encoding/base32"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"net/url"
 	"slices"
@@ -12,24 +14,25 @@ import (
 // keeps the tables small for values such as private keys.
 const (
 	needle       = 48
-	nestedNeedle = 24 // of what is encoded twice: there are many of those
+	nestedNeedle = 24 // of rare forms: there are many of those
 )
 
 // form is one way to write a known value.
 type form struct {
 	whole []byte
 	gaps  bool // encoded: gaps within it do not count
+	any   bool // it may have any character, those of marks, too
 	most  int  // of it that is looked for
 }
 
 func (f form) head() []byte { return f.whole[:min(len(f.whole), f.most)] }
 
-// maxTrim is how many bytes at the beginning of what is encoded twice are not looked for: they hold less than two of the value.
+// maxTrim is how many bytes at the beginning of a rare form are not looked for: they hold two bytes of the value at most.
 const maxTrim = 3
 
-// nestedForm is the form of what is encoded twice. It is looked for from a byte on that ordinary text seldom has: there are many of these forms, and
+// rareForm is the form of what is encoded twice, or as few programs do it. It is looked for from a byte on that ordinary text seldom has: there are many of these forms, and
 // each byte that begins one slows the search.
-func nestedForm(b []byte) form {
+func rareForm(b []byte) form {
 	from := 0
 	if len(b) >= 4*maxTrim {
 		from = max(0, bytes.IndexFunc(b[:maxTrim+1], func(r rune) bool { return r < 'a' || r > 'z' }))
@@ -60,8 +63,21 @@ func formsOf(v []byte) []form {
 	for _, b := range digits {
 		add(inArray(b), true)
 	}
+	for _, b := range based32(v) {
+		if len(b) >= MinLength {
+			out = append(out, rareForm(b))
+		}
+	}
+	for _, b := range based85(v) {
+		b = slices.DeleteFunc(b, func(c byte) bool { return gap[c] }) // which the search passes over
+		if len(b) >= MinLength {
+			f := rareForm(b)
+			f.any = true
+			out = append(out, f)
+		}
+	}
 	for _, b := range nested(v) {
-		out = append(out, nestedForm(b))
+		out = append(out, rareForm(b))
 	}
 	return out
 }
@@ -74,6 +90,53 @@ func based(v []byte) (out [][]byte) {
 		if safe := urlAlphabet(std); !bytes.Equal(safe, std) {
 			out = append(out, safe)
 		}
+	}
+	return out
+}
+
+// based32 are the ways to write bytes in base32, in capitals and small letters.
+func based32(v []byte) (out [][]byte) {
+	for shift := range 5 {
+		padded := append(make([]byte, shift), v...)
+		text := []byte(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(padded))
+		text = text[(8*shift+4)/5 : 8*len(padded)/5] // as base64At
+		out = append(out, text, bytes.ToLower(text))
+	}
+	return out
+}
+
+// The alphabets of base85: Adobe's, which is ASCII85, that of git and Python, and that of ZeroMQ.
+const (
+	adobe85  = "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstu"
+	git85    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+	zeromq85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+)
+
+// based85 are the ways to write bytes in base85. Four bytes make five characters, each of which depends on all four: of a value that stands within other data only whole fours
+// are looked for.
+func based85(v []byte) (out [][]byte) {
+	for _, alphabet := range []string{adobe85, git85, zeromq85} {
+		out = append(out, base85(v, alphabet))
+		for from := range 4 {
+			if from < len(v) {
+				out = append(out, base85(v[from:from+(len(v)-from)/4*4], alphabet))
+			}
+		}
+	}
+	return out
+}
+
+func base85(v []byte, alphabet string) (out []byte) {
+	for group := range slices.Chunk(v, 4) {
+		var four [4]byte
+		copy(four[:], group)
+		n := binary.BigEndian.Uint32(four[:])
+		var five [5]byte
+		for i := range five {
+			five[4-i] = alphabet[n%85]
+			n /= 85
+		}
+		out = append(out, five[:len(group)+1]...)
 	}
 	return out
 }

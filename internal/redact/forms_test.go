@@ -2,6 +2,8 @@ package redact
 
 import (
 	"bytes"
+	"encoding/ascii85"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -56,6 +58,16 @@ var waysToWrite = map[string]func(v string) string{
 	"hex twice":                func(v string) string { return hex.EncodeToString([]byte(hex.EncodeToString([]byte(v)))) },
 	"base64 twice in lines":    func(v string) string { return wrap(b64(b64(v)), 10, "\n") },
 	"base64 twice in JSON":     func(v string) string { b, _ := json.Marshal(b64(b64(v)) + "\n"); return string(b) },
+	"base32":                   func(v string) string { return base32.StdEncoding.EncodeToString([]byte(v)) },
+	"base32 in words":          func(v string) string { return base32.StdEncoding.EncodeToString([]byte("a:" + v + "\n")) },
+	"base32 in small letters":  func(v string) string { return strings.ToLower(base32.StdEncoding.EncodeToString([]byte("abcd" + v))) },
+	"ascii85":                  func(v string) string { return ascii85Of(v) },
+	"ascii85 in lines":         func(v string) string { return wrap(ascii85Of(v), 7, "\n") },
+	"base85 of git":            func(v string) string { return string(base85([]byte(v), git85)) },
+	"base85 of ZeroMQ":         func(v string) string { return string(base85([]byte(v), zeromq85)) },
+	"split by nothing to see":  func(v string) string { return wrap(v, 1, "\u200b") },
+	"split by several":         func(v string) string { return wrap(v, 2, "\u2060\ufeff\u00ad\U000e0061") },
+	"split and in base64":      func(v string) string { return wrap(b64(v), 3, "\u200d") },
 	"percent in JSON":          func(v string) string { b, _ := json.Marshal(percent(v, "%%%02X") + "\n"); return string(b) },
 }
 
@@ -189,4 +201,9 @@ func FuzzTwiceIsOnce(f *testing.F) {
 		r.Known([]byte(text))
 		r.JSON([]byte(text))
 	})
+}
+
+func ascii85Of(v string) string {
+	out := make([]byte, ascii85.MaxEncodedLen(len(v)))
+	return string(out[:ascii85.Encode(out, []byte(v))])
 }

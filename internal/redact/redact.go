@@ -1,8 +1,8 @@
 // Package redact takes secrets out of bytes: values it was told, and anything shaped like a key (G-9).
 //
 // The promise: what comes out contains no registered value of MinLength bytes or more, whole, in any place, even one
-// that only came together because something between its halves was taken out; neither as it is nor in base64, in hex,
-// percent-encoded, or escaped as JSON and shells do it. Shapes are a second net for secrets nobody registered; they are
+// that only came together because something between its halves was taken out; neither as it is nor in base64, base32, base85 or hex,
+// percent-encoded, escaped as JSON and shells do it, or split by characters that nobody sees. Shapes are a second net for secrets nobody registered; they are
 // guesses and make no promise. Redacting a text again changes nothing.
 package redact
 
@@ -116,6 +116,11 @@ func (k *known) spans(b []byte) []span {
 	found, _ := k.finder.find(b, 0)
 	if !k.only {
 		found = appendShapes(found, b)
+		if v := hidden.undo(b); v != nil {
+			for _, s := range appendShapes(nil, v.text) {
+				found = append(found, span{v.source(s.from), v.end(s.to)})
+			}
+		}
 	}
 	return join(found)
 }

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"sort"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -41,19 +42,22 @@ func (v *view) end(at int) int {
 
 // escape reads what an escape stands for: nothing when it is none, and open when the text ends within it.
 type escape struct {
-	sign byte
+	next func(b []byte, from int) int // where one may begin; below zero: nowhere
 	read func(b []byte, into *[utf8.UTFMax]byte) (n, width int, open bool)
 }
 
 // escapes are undone one after the other, and what comes of one is read for the others again.
-var escapes = []escape{{'%', readPercent}, {'\\', readBackslash}, {0x1b, readTerminal}}
+var escapes = []escape{{begins('%'), readPercent}, {begins('\\'), readBackslash}, {begins(0x1b), readTerminal}, hidden}
+
+// hidden are the characters that nobody sees.
+var hidden = escape{nextUnseen, readUnseen}
 
 // maxDepth is how many levels of escapes are undone: a value in an address, in a JSON text, in a JSON string.
 const maxDepth = 3
 
 // undo is b without the escapes of one kind; nil when it has none.
 func (e escape) undo(b []byte) *view {
-	first := bytes.IndexByte(b, e.sign)
+	first := e.next(b, 0)
 	if first < 0 {
 		return nil
 	}
@@ -68,7 +72,7 @@ func (e escape) undo(b []byte) *view {
 			return v
 		}
 		if width == 0 {
-			at = next(b, at+1, e.sign)
+			at = e.next(b, at+1)
 			continue
 		}
 		v.text = append(v.text, b[done:at]...)
@@ -78,7 +82,7 @@ func (e escape) undo(b []byte) *view {
 		}
 		done = at + width
 		v.jumps = append(v.jumps, jump{len(v.text), done})
-		at = next(b, done, e.sign)
+		at = e.next(b, done)
 	}
 	if len(v.jumps) == 0 {
 		return nil
@@ -87,11 +91,43 @@ func (e escape) undo(b []byte) *view {
 	return v
 }
 
-func next(b []byte, from int, sign byte) int {
-	if i := bytes.IndexByte(b[from:], sign); i >= 0 {
-		return from + i
+// begins finds the byte that an escape begins with.
+func begins(c byte) func([]byte, int) int {
+	return func(b []byte, from int) int {
+		if i := bytes.IndexByte(b[from:], c); i >= 0 {
+			return from + i
+		}
+		return -1
+	}
+}
+
+// readUnseen reads characters that take no room on a screen and stand for nothing: a value that one of them splits looks whole.
+func readUnseen(b []byte, _ *[utf8.UTFMax]byte) (n, width int, open bool) {
+	if !utf8.FullRune(b) {
+		return 0, 0, true
+	}
+	c, width := utf8.DecodeRune(b)
+	if !unseen(c) {
+		return 0, 0, false
+	}
+	return 0, width, false
+}
+
+// nextUnseen finds where a character may begin that takes no room. All of them begin with one of these bytes.
+func nextUnseen(b []byte, from int) int {
+	for i := from; i < len(b); i++ {
+		switch b[i] {
+		case 0xc2, 0xcd, 0xd8, 0xe1, 0xe2, 0xe3, 0xef, 0xf0, 0xf3:
+			return i
+		}
 	}
 	return -1
+}
+
+// unseen reports whether a character takes no room: what Unicode has a program ignore that does not know it (joiners, soft hyphens, marks of
+// direction, fillers, variation selectors, tags).
+func unseen(c rune) bool {
+	return unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Cf)
 }
 
 // mostTerminal bounds what is taken for one sequence of a terminal that has not ended.

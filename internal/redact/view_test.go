@@ -1,6 +1,9 @@
 package redact
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A place of a view always leads to a part of what was read that is not empty.
 func FuzzView(f *testing.F) {
@@ -29,5 +32,19 @@ func TestPartOfACharacter(t *testing.T) {
 	r := New("\x9f\x98\x80\xf0\x9f\x98")
 	if got := r.String(`\ud83d\ude00\ud83d\ude00`); got != "[redacted]" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestShapesSplitByNothing finds what looks like a key to whoever sees it.
+func TestShapesSplitByNothing(t *testing.T) {
+	key := "ghp_" + strings.Repeat("aB3dE6", 6)
+	for _, by := range []string{"\u200b", "\u2060", "\ufeff", "\u00ad", "\u200d\u200c"} {
+		text := "token " + wrap(key, 5, by) + " é … 中 end"
+		if got := New().String(text); got != "token [redacted] é … 中 end" {
+			t.Errorf("%q: %q", by, got)
+		}
+	}
+	if text := "emoji 👩\u200d💻 and \u2026"; New("some-known-value").String(text) != text {
+		t.Error("a text without secrets is changed")
 	}
 }
