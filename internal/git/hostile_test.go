@@ -145,7 +145,9 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 		n, _ := Differing(ctx, dir, "main", "side", "x")
 		_, _ = UntakableOf(ctx, dir, "main", "main", n)
 	},
-	"Whole": func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
+	"Sound":      func(ctx context.Context, _ *testing.T, dir string) { _ = Sound(ctx, dir, "side", "refs/heads/main") },
+	"CheckoutOf": func(ctx context.Context, _ *testing.T, dir string) { _, _ = CheckoutOf(ctx, dir, "main") },
+	"Whole":      func(ctx context.Context, _ *testing.T, dir string) { _ = Whole(ctx, dir, "side", "refs/heads/main") },
 	"Borrowed": func(ctx context.Context, _ *testing.T, dir string) {
 		_, _, _ = Borrowed(ctx, dir, "side", "t-1", "refs/heads/main")
 	},

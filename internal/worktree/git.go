@@ -42,6 +42,7 @@ type Commits interface {
 	UntakableOf(ctx context.Context, repo, branch, from string, n git.Notable) (git.Untakable, error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
 	Whole(ctx context.Context, repo, commit string, known ...string) error
+	Sound(ctx context.Context, repo, commit string, known ...string) error
 	Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error)
 	Undone(ctx context.Context, repo, from, to, later string) ([]string, error)
 }
@@ -168,6 +169,11 @@ func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) er
 // Whole is git.Whole.
 func (Program) Whole(ctx context.Context, repo, commit string, known ...string) error {
 	return git.Whole(ctx, repo, commit, known...)
+}
+
+// Sound is git.Sound.
+func (Program) Sound(ctx context.Context, repo, commit string, known ...string) error {
+	return git.Sound(ctx, repo, commit, known...)
 }
 
 // Borrowed is git.Borrowed.

@@ -180,6 +180,9 @@ func (t *Trees) Commit(ctx context.Context, w td.Worktree, message string) (stri
 	if err := t.whole(ctx, w, head); err != nil || strings.HasPrefix(message, td.InProgress) {
 		return head, err
 	}
+	if err := t.sound(ctx, w, head); err != nil {
+		return "", err
+	}
 	if err := t.own(ctx, w, head); err != nil {
 		return "", err
 	}
@@ -216,6 +219,15 @@ func (t *Trees) whole(ctx context.Context, w td.Worktree, head string) error {
 		return err
 	}
 	return td.Errorf(td.Conflict, "%w. Make your commits anew: %s", err, t.anew(ctx, w))
+}
+
+// sound fails unless what the branch adds has the form of git's objects: merged, it would keep people from pushing to a server that checks them.
+func (t *Trees) sound(ctx context.Context, w td.Worktree, head string) error {
+	err := t.Git.Sound(ctx, w.Repo, head, "refs/heads/"+w.Into, "refs/heads/"+w.Trunk, begunRef(filepath.Base(w.Path)))
+	if !td.IsKind(err, td.Conflict) {
+		return err
+	}
+	return td.Errorf(td.Conflict, "%w. Put it right, and make your commits anew: %s", err, t.anew(ctx, w))
 }
 
 // own fails if commits of another task are in the branch: merged, they would have git take that task's work for merged, whatever became of its content.

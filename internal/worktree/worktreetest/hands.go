@@ -256,6 +256,9 @@ func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
 // Whole: the model loses no objects.
 func (h Hands) Whole(context.Context, string, string, ...string) error { return nil }
 
+// Sound: nor does it have malformed ones.
+func (h Hands) Sound(context.Context, string, string, ...string) error { return nil }
+
 // Borrowed: agents of the model merge no branch of another task.
 func (h Hands) Borrowed(context.Context, string, string, string, ...string) (found, of string, err error) {
 	return "", "", nil
