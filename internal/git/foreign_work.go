@@ -8,14 +8,27 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Borrowed finds a commit of another task in the history of a commit: one that the other's branch came to by itself, and that is in none of the refs known. Whoever merges such
+// Borrowed finds a commit of another task in the history of a commit: one that the other's branch has, and that is in none of the refs known. Whoever merges such
 // a commit has git believe that the other's work is in, whatever became of its content. handle is the task whose commit it is. Empty: there is none.
+//
+// What the other's branch has by a merge may be anybody's. It counts unless it is on a branch of the person's, or the commit has what it changed: then nothing of it is lost.
 //
 // What a task was begun on, its ref of BegunRefs, is not its own: forks begin with commits of others.
 func Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error) {
 	not := append([]string{"--not", BegunRefs + handle}, known...)
+	if found, of, err = borrowed(ctx, repo, commit, handle, not, "--first-parent"); err != nil || found != "" {
+		return found, of, err
+	}
+	return borrowed(ctx, repo, commit, handle, append(not, personsRefs...), "--topo-order")
+}
+
+// mostKept is of how many commits it is looked whether their changes are there.
+const mostKept = 100
+
+// borrowed is Borrowed for the commits that other branches come to in one way: by themselves, or also by merges.
+func borrowed(ctx context.Context, repo, commit, handle string, not []string, way string) (found, of string, err error) {
 	out, err := run(ctx, call{dir: repo, args: append([]string{
-		"log", "--no-color", "--format=%H%x09%S", "--ignore-missing", "--first-parent", "--exclude=" + runRefs + handle, "--exclude=" + runRefs + handle + "/*", "--glob=" + runRefs + "*",
+		"log", "--no-color", "--format=%H%x09%S", "--ignore-missing", way, "--exclude=" + runRefs + handle, "--exclude=" + runRefs + handle + "/*", "--glob=" + runRefs + "*",
 	}, not...)})
 	if err != nil || len(out) == 0 {
 		return "", "", err
@@ -28,6 +41,7 @@ func Borrowed(ctx context.Context, repo, commit, handle string, known ...string)
 	for id := range strings.Lines(string(mine)) {
 		own[strings.TrimSpace(id)] = true
 	}
+	looked := 0
 	for rec := range strings.Lines(string(out)) {
 		id, ref, ok := strings.Cut(strings.TrimSpace(rec), "\t")
 		if !ok {
@@ -45,6 +59,13 @@ func Borrowed(ctx context.Context, repo, commit, handle string, known ...string)
 			if before, err := IsAncestor(ctx, repo, id, begun); err != nil {
 				return "", "", err
 			} else if before {
+				continue
+			}
+		}
+		if looked++; way != "--first-parent" && begun != "" && looked <= mostKept {
+			if lost, err := Undone(ctx, repo, begun, id, commit); err != nil {
+				return "", "", err
+			} else if len(lost) == 0 {
 				continue
 			}
 		}

@@ -24,6 +24,16 @@ func borrowing(t *testing.T) (dir string, commit func(branch, file string) strin
 	return dir, commit
 }
 
+// sideCommit is a commit on main that no branch has.
+func sideCommit(t *testing.T, dir string) string {
+	t.Helper()
+	user(t, dir, "checkout", "-q", "--detach", "main")
+	write(t, dir+"/side.txt", "side\n")
+	user(t, dir, "add", "-A")
+	user(t, dir, "commit", "-qm", "side")
+	return user(t, dir, "rev-parse", "HEAD")
+}
+
 func TestBorrowed(t *testing.T) {
 	t.Parallel()
 	one, two := BranchName("t-1", "x"), BranchName("t-2", "x")
@@ -43,6 +53,42 @@ func TestBorrowed(t *testing.T) {
 			user(t, dir, "branch", "-f", "main", two)
 			user(t, dir, "merge", "-q", "-m", "m", two)
 		}},
+		"what the other merged": {func(t *testing.T, dir string) {
+			side := sideCommit(t, dir)
+			user(t, dir, "checkout", "-q", two)
+			user(t, dir, "merge", "-q", "-m", "join", side)
+			user(t, dir, "checkout", "-q", one)
+			user(t, dir, "merge", "-q", "-s", "ours", "-m", "tidy", side)
+		}, "t-2", ""},
+		"begun anew on what the other merged, and removed": {func(t *testing.T, dir string) {
+			side := sideCommit(t, dir)
+			user(t, dir, "checkout", "-q", two)
+			user(t, dir, "merge", "-q", "-m", "join", side)
+			user(t, dir, "checkout", "-q", one)
+			user(t, dir, "reset", "-q", "--hard", side)
+			user(t, dir, "rm", "-q", "side.txt")
+			user(t, dir, "commit", "-qm", "tidy")
+		}, "t-2", "t-1"},
+		"what the other merged, with its content": {func(t *testing.T, dir string) {
+			side := sideCommit(t, dir)
+			for _, branch := range []string{two, one} {
+				user(t, dir, "checkout", "-q", branch)
+				user(t, dir, "merge", "-q", "-m", "join", side)
+			}
+		}, "", ""},
+		"a person's branch that both merged": {do: func(t *testing.T, dir string) {
+			side := sideCommit(t, dir)
+			user(t, dir, "branch", "theirs", side)
+			for _, branch := range []string{two, one} {
+				user(t, dir, "checkout", "-q", branch)
+				user(t, dir, "merge", "-q", "-m", "join", side)
+			}
+		}},
+		"merged by the other": {func(t *testing.T, dir string) {
+			user(t, dir, "checkout", "-q", two)
+			user(t, dir, "merge", "-q", "-m", "join", one)
+			user(t, dir, "checkout", "-q", one)
+		}, "", "t-1"},
 		"a branch of no object": {func(t *testing.T, dir string) {
 			write(t, dir+"/.git/"+runRefs+"t-3/x", "1234567890123456789012345678901234567890\n")
 			user(t, dir, "merge", "-q", "-m", "m", two)
