@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"io/fs"
+	"os"
 	"os/user"
 	"path/filepath"
 
@@ -84,18 +85,32 @@ func (o Options) theirs() (places []struct{ path, what string }) {
 	return places
 }
 
-// linkless is a path without the links in it, as far as there is something: a worktree may not be there yet.
+// linkless is a path without the links in it, as far as there is something: a worktree, or what a link leads to, may not be there yet.
 func linkless(path string) string {
 	path = filepath.Clean(path)
-	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
-		if found, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(found, rest)
+	for range mostHops {
+		at, rest := path, ""
+		for ; at != filepath.Dir(at); at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+			if found, err := filepath.EvalSymlinks(at); err == nil {
+				return filepath.Join(found, rest)
+			}
+			if target, err := os.Readlink(at); err == nil {
+				if !filepath.IsAbs(target) {
+					target = filepath.Join(filepath.Dir(at), target)
+				}
+				path = filepath.Join(target, rest)
+				break
+			}
 		}
 		if at == filepath.Dir(at) {
-			return path
+			break
 		}
 	}
+	return path
 }
+
+// mostHops is how many links are followed that lead to nothing.
+const mostHops = 40
 
 // mostEntries bounds how much of a folder of settings is looked at.
 const mostEntries = 2000
