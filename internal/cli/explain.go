@@ -15,8 +15,10 @@ import (
 	"taskdaemon/internal/config"
 	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/policy"
 	"taskdaemon/internal/rulebook"
+	"taskdaemon/internal/skill"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/builtin"
@@ -103,6 +105,9 @@ func runPolicyExplain(o explainOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := a.ownTool(&call, o.dir); err != nil {
+		return err
+	}
 	_, within := td.WorktreeAround(o.dir)
 	call.Apart = within || !o.inPlace && c.In(o.dir).Worktree.Use != config.WorktreeOff && git.CommonDir(o.dir) != ""
 	call.Mode, call.Tainted = policy.Mode(mode), o.untrusted
@@ -185,6 +190,31 @@ func (a *app) confines(dir string, mode td.PermissionMode) (bool, error) {
 	return daemon.Confines(daemon.Options{UserDir: filepath.Dir(file), StateDir: state, Config: c, Getenv: os.Getenv, Self: self}, dir, mode), nil
 }
 
+// ownTool says who brings the tool of a call: a server by its name, which is reserved, else one of the skills that are there.
+func (a *app) ownTool(call *policy.Action, dir string) error {
+	switch {
+	case strings.HasPrefix(call.Tool, policy.ServerPrefix):
+		call.Origin = policy.Server
+		return nil
+	case !strings.Contains(call.Tool, "__"):
+		return nil
+	}
+	call.Origin = policy.ProjectSkill // as strict as it may be
+	_, file, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	skills, _ := skill.Load(skill.Sources(filepath.Dir(file), knowledge.Top(dir))...)
+	for _, s := range skills {
+		for _, t := range s.Tools {
+			if t.Name == call.Tool {
+				call.Origin, call.Bound = builtin.SkillOrigin(s.Level), t.Identity()
+			}
+		}
+	}
+	return nil
+}
+
 // toolName is what may stand before the brackets of a call.
 var toolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
@@ -192,7 +222,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 func parseCall(text, dir string) (policy.Action, error) {
 	name, arg, ok := strings.Cut(strings.TrimSpace(text), "(")
 	if ok = ok && strings.HasSuffix(arg, ")") && toolName.MatchString(name); !ok {
-		if strings.HasPrefix(text, "mcp__") && !strings.ContainsAny(text, " \t") {
+		if strings.HasPrefix(text, policy.ServerPrefix) && !strings.ContainsAny(text, " \t") {
 			return policy.Action{Tool: text, Dir: dir}, nil
 		}
 		return policy.Action{Tool: "Bash", Command: text, Dir: dir}, nil

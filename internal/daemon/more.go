@@ -9,6 +9,7 @@ import (
 	"taskdaemon/internal/engine"
 	"taskdaemon/internal/knowledge"
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/skill"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
@@ -109,7 +110,7 @@ func wantedServers(tools []string) []string {
 	}
 	names := []string{}
 	for _, name := range tools {
-		if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
+		if rest, ok := strings.CutPrefix(name, policy.ServerPrefix); ok {
 			server, _, _ := strings.Cut(rest, "__")
 			names = append(names, server)
 		}

@@ -49,12 +49,13 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 		return policy.Decision{Verdict: policy.Ask, Rule: "rules that cannot be read", Why: err.Error(), Fixed: true}
 	}
 	_, apart := td.WorktreeAround(r.root.Dir())
+	t, _ := r.toolbox().Get(c.Use.Name)
 	a := policy.Action{
-		Tool: c.Use.Name, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
+		Tool: c.Use.Name, Origin: t.Origin, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free && !(call.Learns && r.mode(task) == td.PlanMode), Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
 		Sandboxed: call.Command != "" && r.confined(), Apart: apart, Tainted: r.tainted(),
 	}
-	if a.Command != "" && a.Tool != "Bash" {
+	if a.Command != "" && a.Origin != policy.Builtin {
 		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not
 		// do, and the rest is judged by the tool's name.
 		if d := p.Decide(a); d.Verdict == policy.Deny {

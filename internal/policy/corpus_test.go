@@ -94,6 +94,9 @@ func exampleAction(mode, text string) Action {
 	if rest, ok := strings.CutPrefix(text, "@"); ok {
 		tool, arg, _ := strings.Cut(rest, " ")
 		a.Tool = tool
+		if strings.HasPrefix(tool, ServerPrefix) {
+			a.Origin = Server
+		}
 		switch {
 		case writesFiles(tool):
 			a.Paths = []PathUse{{Path: arg, Access: Write}}

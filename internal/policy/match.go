@@ -139,7 +139,7 @@ func (p *Policy) covered(a Action, r *report) (compiled, bool) {
 		return by, p.coveredUses(r, redirected, allowed) && found
 	}
 	if len(r.uses) == 0 && len(r.hosts) == 0 {
-		return by, allowed(func(c compiled) bool { return c.names(a.Tool, a.Bound) })
+		return by, allowed(func(c compiled) bool { return c.permits(a.Tool, a.Bound, a.Origin) })
 	}
 	every := func(u use) bool { return u.outside || u.access == Write || !a.Looks }
 	if !p.coveredUses(r, every, allowed) {
@@ -178,7 +178,7 @@ func (p *Policy) coveredUses(r *report, counts func(use) bool, allowed func(func
 			want = kindWrite
 		}
 		ok := allowed(func(c compiled) bool {
-			return c.kind == want && !strings.ContainsRune(u.path, markBelow) && matchesPath(c.arg, u.path) || c.kind == kindTool && !r.shell && c.names(r.tool, r.bound)
+			return c.kind == want && !strings.ContainsRune(u.path, markBelow) && matchesPath(c.arg, u.path) || c.kind == kindTool && !r.shell && c.permits(r.tool, r.bound, r.origin)
 		})
 		if !ok {
 			return false

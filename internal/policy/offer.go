@@ -21,10 +21,10 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 	switch {
 	case r.shell:
 		return p.commandOffers(a, r)
-	case strings.HasPrefix(a.Tool, "mcp__"):
+	case a.Origin == Server:
 		out := []Offer{{Rule: a.Tool, Words: "this tool"}}
 		if parts := strings.Split(a.Tool, "__"); len(parts) > 2 && parts[1] != "" {
-			out = append(out, Offer{Rule: "mcp__" + parts[1] + "__*", Words: "every tool of " + parts[1]})
+			out = append(out, Offer{Rule: ServerPrefix + parts[1] + "__*", Words: "every tool of " + parts[1]})
 		}
 		return out
 	case len(r.hosts) > 0:
@@ -40,7 +40,7 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 		return p.pathOffers(r)
 	case a.Bound != "":
 		return []Offer{{Rule: a.Tool + "(" + a.Bound + ")", Words: "this tool, until its command is another one"}}
-	case a.Tool != "":
+	case a.Tool != "" && a.Origin != ProjectSkill:
 		return []Offer{{Rule: a.Tool, Words: "every call of " + a.Tool}}
 	}
 	return nil

@@ -57,6 +57,7 @@ type PathUse struct {
 // Action is one tool call as it would happen.
 type Action struct {
 	Tool      string // "Bash", "Write", "mcp__notes__write"
+	Origin    Origin // who brought the tool
 	Bound     string // what the tool is, where others may make something else of its name: "sha256:…"
 	Paths     []PathUse
 	Command   string   // shell source, when it runs one

@@ -62,6 +62,7 @@ type report struct {
 	varied          string // a variable that is set, and of which nobody knows what it does
 	steered         string // that variable with its value, whether a sandbox holds the command or not
 	tool            string
+	origin          Origin
 	bound           string // what the tool is, where that may change
 }
 

@@ -22,7 +22,7 @@ var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant
 
 // examine finds out what an action would do.
 func (p *Policy) examine(a Action) *report {
-	r := &report{shell: a.Command != "", says: a.Looks, tool: a.Tool, bound: a.Bound, sandboxed: a.Sandboxed && a.Command != ""}
+	r := &report{shell: a.Command != "", says: a.Looks, tool: a.Tool, origin: a.Origin, bound: a.Bound, sandboxed: a.Sandboxed && a.Command != ""}
 	for _, h := range a.Hosts {
 		r.host(h)
 	}

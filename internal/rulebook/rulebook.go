@@ -78,7 +78,7 @@ func New(o Options) *Book {
 	for _, s := range o.Config.MCP {
 		if s.Trusted {
 			b.fixed = append(b.fixed, policy.Rule{
-				Verdict: policy.Allow, Match: "mcp__" + s.Name + "__*", From: "config, " + s.Where, Why: "The server is trusted.",
+				Verdict: policy.Allow, Match: policy.ServerPrefix + s.Name + "__*", From: "config, " + s.Where, Why: "The server is trusted.",
 			})
 			b.wheres = append(b.wheres, s.Where)
 		}

@@ -182,7 +182,7 @@ func TestTrustedServersAreAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tool, want := range map[string]policy.Verdict{"mcp__notes__write": policy.Allow, "mcp__other__write": policy.Ask} {
-		if got := p.Decide(policy.Action{Tool: tool}).Verdict; got != want {
+		if got := p.Decide(policy.Action{Tool: tool, Origin: policy.Server}).Verdict; got != want {
 			t.Errorf("%s: %s", tool, got)
 		}
 	}

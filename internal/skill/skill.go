@@ -75,6 +75,9 @@ const (
 // parts.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9-]|_[A-Za-z0-9-])*_?$`)
 
+// reserved are the names whose tools would be called like those of MCP servers.
+var reserved = regexp.MustCompile(`(?i)^mcp(_|$)`)
+
 // Load reads the skills of these folders, sorted by name. What is broken is left out and reported, a
 // folder that is missing is empty. Effect: none; the same files give the same skills.
 func Load(sources ...Source) ([]Skill, []Problem) {
@@ -226,6 +229,9 @@ func parse(folder string, src []byte) (Skill, []error, error) {
 	s.Name = strings.TrimSpace(s.Name)
 	if !nameForm.MatchString(s.Name) || len(s.Name) > 48 {
 		return Skill{}, nil, frontmatter.Errorf(nameLine, "%q is no name: up to 48 letters, digits, hyphens and single underscores", printable(s.Name))
+	}
+	if reserved.MatchString(s.Name) {
+		return Skill{}, nil, frontmatter.Errorf(nameLine, "the name %q is reserved for the tools of MCP servers; give the skill another name", printable(s.Name))
 	}
 	if s.Description = oneLine(s.Description, maxDescription); s.Description == "" {
 		return Skill{}, nil, frontmatter.Errorf(1, "it has no description, by which it would be found")

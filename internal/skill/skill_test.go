@@ -107,6 +107,9 @@ func TestBrokenSkillsAreReported(t *testing.T) {
 		"binary":   "\x00\x01",
 		"huge":     matter("huge", "x") + strings.Repeat("x", maxFile),
 		"listname": "---\nname: [a]\ndescription: x\n---\n",
+		"server":   matter("mcp", "x"),
+		"server2":  matter("mcp_", "x"),
+		"server3":  matter("MCP_notes", "x"),
 		"bomb":     "---\na: &a x\nb: *a\n---\n",
 	} {
 		write(t, dir, name+"/SKILL.md", content)
@@ -139,6 +142,7 @@ func TestBrokenSkillsAreReported(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		"plain": ":1: ", "unclosed": "not closed", "yaml": ":3: ", "nodesc": "no description", "badname": ":3: ", "binary": "UTF-8", "huge": "bytes",
+		"server": "reserved", "server2": "reserved", "server3": "reserved",
 		"listname": ":2: text", "bomb": ":2: anchors", "link": "symbolic link", "filelink": "symbolic link", "again": "symbolic link", "pipe": "regular",
 	} {
 		if !strings.Contains(got[name], says) {

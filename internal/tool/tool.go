@@ -24,6 +24,7 @@ import (
 // Tool is one tool a model may call.
 type Tool struct {
 	Name        string
+	Origin      policy.Origin // who brought it
 	Description string
 	Schema      json.RawMessage
 	Timeout     time.Duration // zero: the config's default

@@ -74,7 +74,7 @@ func (a *anomalies) apply(ev td.Event) {
 		switch {
 		case slices.Contains(writers, b.Name):
 			a.writes = lastMinute(a.writes, ev.At)
-		case b.Name == "Bash":
+		case b.Name == "Bash", b.Boot != "": // under a shim, as the commands of skills
 			a.commands = lastMinute(a.commands, ev.At)
 		}
 		for _, place := range b.Reach {

@@ -12,6 +12,9 @@ func TestAnomalies(t *testing.T) {
 	step := func(tool string, reach ...string) td.Body {
 		return td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: tool, Reach: reach}}
 	}
+	shim := func(tool string) td.Body {
+		return td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: tool, Boot: "b"}}
+	}
 	ended := func(memory int64, cpu time.Duration) td.Body {
 		return td.StepEnded{Outcome: td.Outcome{Key: "t1.0", Tool: &td.ToolResult{Memory: memory, CPU: cpu}}}
 	}
@@ -25,6 +28,7 @@ func TestAnomalies(t *testing.T) {
 		{"writes", []td.Body{step("Write"), step("Edit"), step("MultiEdit")}, time.Second, td.WriteRate},
 		{"writes far apart", []td.Body{step("Write"), step("Edit"), step("MultiEdit")}, 31 * time.Second, ""},
 		{"commands", []td.Body{step("Bash"), step("Bash"), step("Bash")}, time.Second, td.CommandRate},
+		{"commands of a skill", []td.Body{shim("tea__boil"), shim("tea__boil"), shim("tea__boil")}, time.Second, td.CommandRate},
 		{"looking", []td.Body{step("Read"), step("Read"), step("Read")}, time.Second, ""},
 		{"a path", []td.Body{step("Bash", "/etc")}, 0, td.OddPath},
 		{"a host", []td.Body{step("WebFetch", td.ReachHost+"example.org")}, 0, td.NewHost},

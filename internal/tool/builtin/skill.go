@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/skill"
 	"taskdaemon/internal/td"
@@ -25,7 +26,7 @@ func SkillTools(skills []skill.Skill) []tool.Tool {
 	tools := []tool.Tool{skillTool(skills)}
 	for _, s := range skills {
 		for _, t := range s.Tools {
-			tools = append(tools, skillCommand(t))
+			tools = append(tools, skillCommand(s.Level, t))
 		}
 	}
 	return tools
@@ -59,10 +60,18 @@ func skillTool(skills []skill.Skill) tool.Tool {
 	}, nil)
 }
 
+// SkillOrigin is whose the tools of a skill are.
+func SkillOrigin(l skill.Level) policy.Origin {
+	if l == skill.User {
+		return policy.UserSkill
+	}
+	return policy.ProjectSkill
+}
+
 // skillCommand is a tool that a skill brings: its command runs under the shim, as those of Bash do.
-func skillCommand(t skill.Tool) tool.Tool {
+func skillCommand(l skill.Level, t skill.Tool) tool.Tool {
 	return tool.Tool{
-		Name: t.Name, Description: t.Description, Schema: t.Schema, Timeout: t.Timeout,
+		Name: t.Name, Origin: SkillOrigin(l), Description: t.Description, Schema: t.Schema, Timeout: t.Timeout,
 		Prepare: func(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Call, error) {
 			return prepareSkillCommand(t, env, input)
 		},
@@ -108,7 +117,7 @@ func prepareSkillCommand(t skill.Tool, env *tool.Env, input json.RawMessage) (to
 // cannot be called, but one that was in flight is still found.
 func GoneCommand(name string) tool.Tool {
 	return tool.Tool{
-		Name: name,
+		Name: name, Origin: policy.ProjectSkill,
 		Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
 			return tool.Call{}, td.Errorf(td.Unavailable, "the skill that brought %s is not there any more, or was changed so that it cannot be used", name)
 		},

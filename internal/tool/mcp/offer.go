@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/tool"
 )
 
@@ -95,7 +96,7 @@ func describe(s *Server, t *sdk.Tool) string {
 // apiNames are the names by which models call a server's tools, all different. A tool whose own name fits is
 // called by it; of others that would be called the same, and of long ones, a hash of the name tells them apart.
 func apiNames(server string, tools []string) []string {
-	prefix := "mcp__" + server + "__"
+	prefix := policy.ServerPrefix + server + "__"
 	fit := make([]string, len(tools))
 	users := map[string]int{}
 	for i, t := range tools {

@@ -17,6 +17,7 @@ import (
 
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/fence"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -43,7 +44,7 @@ func (p *Pool) Bind(offers []Offer) []tool.Tool {
 	for i, o := range offers {
 		check := sync.OnceValues(func() (*jsonschema.Resolved, error) { return compile(o.Schema) })
 		tools[i] = tool.Tool{
-			Name: o.Name, Description: o.Description, Schema: o.Schema,
+			Name: o.Name, Origin: policy.Server, Description: o.Description, Schema: o.Schema,
 			Prepare: func(_ context.Context, env *tool.Env, input json.RawMessage) (tool.Call, error) {
 				return p.prepare(o, check, env, input)
 			},
