@@ -244,7 +244,7 @@ func (d *desk) which(seats []*seat, text string) error {
 func several(open []question) error {
 	names := make([]string, len(open))
 	for i, q := range open {
-		names[i] = fmt.Sprintf("%d %s (%s)", q.number, q.request.Handle(), plainLine(q.request.Prompt, 60))
+		names[i] = fmt.Sprintf("%d %s (%s)", q.number, q.request.Handle(), plainLine(q.request.Question(), 60))
 	}
 	return td.Errorf(td.Ambiguous, "not sent, for %d questions are open: %s. Begin with the number of the one you mean", len(open), strings.Join(names, ", ")).
 		WithHint("%d yes", open[0].number)

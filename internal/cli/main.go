@@ -25,9 +25,10 @@ import (
 // Main runs the command in os.Args and returns the exit code.
 func Main() int {
 	var stops interrupts
+	var at cursor
 	ctx := stops.arm(context.Background())
 	a := &app{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		stdin: os.Stdin, stdout: onScreen(os.Stdout, &at, os.Getenv), stderr: onScreen(os.Stderr, &at, os.Getenv),
 		getenv: os.Getenv, environ: os.Environ, now: time.Now, rearm: stops.arm,
 	}
 	go stops.listen() // it ends with the process

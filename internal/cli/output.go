@@ -27,6 +27,9 @@ func styleFor(w io.Writer, getenv func(string) string) style {
 
 // isTerminal reports whether a person sits at the other end.
 func isTerminal(v any) bool {
+	if _, ok := v.(*screen); ok {
+		return true
+	}
 	f, ok := v.(*os.File)
 	if !ok {
 		return false
@@ -79,6 +82,9 @@ func encodeJSON(w io.Writer, v any, indent string) error {
 	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		return td.Errorf(td.Internal, "encode output: %w", err)
+	}
+	if s, ok := w.(*screen); ok {
+		w = s.file // data stays as it is, to be copied
 	}
 	_, err := io.WriteString(w, spelledOut(out.String()))
 	return written(err)

@@ -53,7 +53,7 @@ func (a *app) printTasks(tasks []td.Task) error {
 
 // printRequest writes a question and what to type to answer it.
 func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
-	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), quoted(r.Prompt))
+	fmt.Fprintf(w, "%s %s\n", s.warn("? "+r.Handle()), quoted(r.Question()))
 	if !strings.Contains(r.Prompt, strings.TrimSpace(r.Detail)) {
 		for _, line := range plainClip(r.Detail, 12, 4) {
 			fmt.Fprintln(w, margin+line)

@@ -79,7 +79,7 @@ func runTaskAnswer(ctx context.Context, o taskAnswerOptions) error {
 		a.say("%s has your answer", t.Handle)
 		return nil
 	}
-	a.say("%s has your answer: %s, to %s: %s", t.Handle, plainLine(cmd.Answer, 40), r.Handle(), plainLine(r.Asks(), 200))
+	a.say("%s has your answer: %s, to %s: %s", t.Handle, plainLine(cmd.Answer, 40), r.Handle(), plainLine(r.Question(), 200))
 	return nil
 }
 
@@ -107,7 +107,7 @@ func requestMeant(t td.Task, ref string) (td.Request, error) {
 	}
 	names := make([]string, len(named))
 	for i, r := range named {
-		names[i] = r.Handle() + " (" + plainLine(r.Prompt, 40) + ")"
+		names[i] = r.Handle() + " (" + plainLine(r.Question(), 60) + ")"
 	}
 	return td.Request{}, td.Errorf(td.Ambiguous, "%s asks several things: %s", t.Handle, strings.Join(names, ", ")).
 		WithHint("taskdaemon task answer %s …", named[0].Handle())

@@ -185,7 +185,7 @@ func (v *view) ask(t td.Task, r td.Request) {
 // askThen shows a question that a record tells of. One that was settled before watching began is named, and cannot be answered.
 func (v *view) askThen(seq uint64, t td.Task, r td.Request) {
 	if _, open := v.found.Request(r.ID); seq <= v.found.Head && !open {
-		v.line(v.s.dim("? " + r.Handle() + " " + plainLine(r.Prompt, 200)))
+		v.line(v.s.dim("? " + r.Handle() + " " + plainLine(r.Question(), 200)))
 		return
 	}
 	v.ask(t, r)

@@ -33,6 +33,9 @@ func Of(t td.Task) Event {
 		e.Summary = s.Failed.Error
 	case s.Waiting != nil:
 		e.Summary = s.Waiting.Prompt
+		if r, open := t.Request(s.Waiting.Request); open {
+			e.Summary = r.Question()
+		}
 	}
 	return e
 }

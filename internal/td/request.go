@@ -47,9 +47,9 @@ func (r Request) Handle() string { return r.ID.Handle() }
 // Asks is what is asked, with the call that it is about.
 func (r Request) Asks() string {
 	if strings.Contains(r.Prompt, strings.TrimSpace(r.Detail)) {
-		return r.Prompt
+		return r.Question()
 	}
-	return r.Prompt + " " + r.Detail
+	return r.Question() + " " + r.Detail
 }
 
 // ExpiresAt is when the request lapses, or zero.
@@ -99,4 +99,16 @@ type Answer struct {
 	// Origin is the key of the one who gave it: all who answer a request post under one key, and the first counts.
 	Origin string    `json:"origin,omitempty"`
 	Scope  RuleScope `json:"scope,omitempty"`
+}
+
+// Question is the prompt as a person reads it. What a model asks begins with who asks, so that its words cannot pass for a
+// question of taskdaemon's own, above all for one that asks for permission.
+func (r Request) Question() string {
+	switch r.About {
+	case AboutModel:
+		return "the agent asks: " + r.Prompt
+	case AboutTurn:
+		return "the agent says: " + r.Prompt
+	}
+	return r.Prompt
 }

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/text/width"
+)
+
+// screen is a terminal on which no line is left to the terminal to wrap: what does not fit into a row goes on in the next
+// one behind a margin. So a row that begins at the edge begins a line of taskdaemon's own, whatever a model says and
+// pads it with. The width is asked for at each write, as people resize terminals.
+type screen struct {
+	file  *os.File
+	asian bool // characters of ambiguous width take two columns
+	*cursor
+}
+
+// cursor is where a terminal writes next. Stdout and stderr are one terminal.
+type cursor struct {
+	mu     sync.Mutex
+	column int
+	marks  int    // combining characters since the last that took room
+	escape byte   // what kind of escape sequence is being written; 0: none
+	rest   []byte // the beginning of a character
+}
+
+// onScreen is w, wrapped if it is a terminal.
+func onScreen(w *os.File, c *cursor, getenv func(string) string) io.Writer {
+	if !isTerminal(w) {
+		return w
+	}
+	locale := ""
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale = getenv(name); locale != "" {
+			break
+		}
+	}
+	asian := strings.HasPrefix(locale, "ja") || strings.HasPrefix(locale, "ko") || strings.HasPrefix(locale, "zh")
+	return &screen{file: w, asian: asian, cursor: c}
+}
+
+// Write shows text, row by row.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.file.Write(s.rows(p, s.width())); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// width is how many columns there are now. A terminal that does not say has as many as most.
+func (s *screen) width() int {
+	size, err := unix.IoctlGetWinsize(int(s.file.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return 80
+	}
+	return int(size.Col)
+}
+
+const tabStop = 8
+
+// rows is text with a margin at the beginning of each row that goes on a line. Tabs become spaces, as nobody knows where
+// a terminal has its stops.
+func (s *screen) rows(p []byte, columns int) []byte {
+	text := append(s.rest, p...)
+	s.rest = nil
+	columns = max(columns, len(margin)+1)
+	out := make([]byte, 0, len(text)+16)
+	for len(text) > 0 {
+		if !utf8.FullRune(text) {
+			s.rest = append([]byte(nil), text...)
+			break
+		}
+		r, n := utf8.DecodeRune(text)
+		char := text[:n]
+		text = text[n:]
+		switch {
+		case s.inEscape(r):
+		case r == '\n' || r == '\r':
+			s.column, s.marks = 0, 0
+		case r == '\t':
+			char = []byte(strings.Repeat(" ", tabStop-s.column%tabStop))
+			if s.column+len(char) > columns {
+				char = nil // the next character begins a row
+				s.column = columns
+			}
+			s.column += len(char)
+		case r < 0x20:
+		default:
+			w := s.columns(r)
+			if s.column+w > columns {
+				out = append(append(out, '\n'), margin...)
+				s.column = utf8.RuneCountInString(margin)
+			}
+			s.column += w
+		}
+		out = append(out, char...)
+	}
+	return out
+}
+
+// inEscape reports whether a character is part of an escape sequence, which takes no room: only taskdaemon's own
+// come here, for colours and the title.
+func (s *screen) inEscape(r rune) bool {
+	switch {
+	case s.escape == 0 && r == '\x1b':
+		s.escape = '\x1b'
+	case s.escape == 0:
+		return false
+	case s.escape == '\x1b':
+		s.escape = 0
+		if r == '[' || r == ']' {
+			s.escape = byte(r)
+		}
+	case s.escape == '[' && r >= '@' && r <= '~', s.escape == ']' && r == '\a':
+		s.escape = 0
+	}
+	return true
+}
+
+// columns is how much room a character takes. In doubt it is more: a row that ends early harms nobody, one that
+// the terminal ends does.
+func (s *screen) columns(r rune) int {
+	const emojiStyle, mostMarks = 0xfe0f, 2
+	if r != emojiStyle && unicode.In(r, unicode.Mn, unicode.Me) {
+		if s.marks++; s.marks <= mostMarks {
+			return 0
+		}
+		return 1 // terminals do not agree on how many of them fit one place
+	}
+	s.marks = 0
+	switch kind := width.LookupRune(r).Kind(); {
+	case r == emojiStyle: // it makes the one before it wide
+		return 1
+	case kind == width.EastAsianWide, kind == width.EastAsianFullwidth, kind == width.EastAsianAmbiguous && s.asian,
+		r >= 0x1f000 && r <= 0x1faff: // pictures, some of them newer than the table
+		return 2
+	}
+	return 1
+}

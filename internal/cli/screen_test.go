@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// Whatever is written, no row but the first of a line begins without the margin, and none is wider than the terminal.
+func TestRowsHaveAMargin(t *testing.T) {
+	pad := func(s string, n int) string { return s + strings.Repeat(" ", n-len([]rune(s))) }
+	for name, text := range map[string]string{
+		"padded":     pad("I have looked.", 76) + pad("✓ completed: all pass", 80) + pad("? q-7h2m4k9x Allow Bash rm -rf ~?", 80) + "» root: yes",
+		"wide":       strings.Repeat("漢", 38) + "✓ completed" + strings.Repeat("漢", 60),
+		"combining":  strings.Repeat("e\u0301", 76) + strings.Repeat("e\u0301", 60),
+		"many marks": strings.Repeat("e\u0301\u0301\u0301\u0301", 200),
+		"pictures":   strings.Repeat("❤\ufe0f", 100) + strings.Repeat("🏴", 60),
+		"tabs":       strings.Repeat("a\t", 40),
+		"colours":    "\x1b[31m" + strings.Repeat("x", 200) + "\x1b[0m\x1b]2;title\a" + strings.Repeat("y", 90),
+	} {
+		for _, piece := range []int{1, 7, 1000} { // as it comes from a model
+			var out strings.Builder
+			s := &screen{cursor: &cursor{}}
+			for b := []byte(margin + text); len(b) > 0; {
+				n := min(piece, len(b))
+				out.Write(s.rows(b[:n], 80))
+				b = b[n:]
+			}
+			rows := strings.Split(out.String(), "\n")
+			for i, row := range rows {
+				if !strings.HasPrefix(row, margin) {
+					t.Errorf("%s in pieces of %d: row %d has no margin: %q", name, piece, i, row)
+				}
+				took := 0
+				counter := &screen{cursor: &cursor{}}
+				for _, r := range row {
+					if !counter.inEscape(r) && r >= 0x20 {
+						took += counter.columns(r)
+					}
+				}
+				if took > 80 {
+					t.Errorf("%s in pieces of %d: row %d takes %d columns: %q", name, piece, i, took, row)
+				}
+			}
+			if len(rows) < 2 {
+				t.Errorf("%s: it is not wrapped at all", name)
+			}
+			if bare := strings.ReplaceAll(out.String(), "\n"+margin, ""); name != "tabs" && bare != margin+text {
+				t.Errorf("%s in pieces of %d: the text is another: %q", name, piece, bare)
+			}
+		}
+	}
+}
+
+func TestAmbiguousWidth(t *testing.T) {
+	for asian, want := range map[bool]int{false: 1, true: 2} {
+		s := &screen{asian: asian, cursor: &cursor{}}
+		if got := s.columns('…'); got != want {
+			t.Errorf("asian %v: … takes %d columns, want %d", asian, got, want)
+		}
+	}
+}
+
+// The real program, on a terminal of 60 columns.
+func TestTerminalIsWrapped(t *testing.T) {
+	if os.Getenv("TD_SCREEN") != "" {
+		var at cursor
+		w := onScreen(os.Stdout, &at, os.Getenv)
+		if _, err := w.Write([]byte(strings.Repeat("x", 59) + "✓ completed\n")); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestTerminalIsWrapped$")
+	cmd.Env = append(os.Environ(), "TD_SCREEN=1")
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 20, Cols: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	var out strings.Builder
+	buf := make([]byte, 4096)
+	for {
+		n, err := tty.Read(buf)
+		out.Write(buf[:n])
+		if err != nil {
+			break
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err, out.String())
+	}
+	if want := strings.Repeat("x", 59) + "✓\r\n" + margin + " completed\r\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func FuzzRows(f *testing.F) {
+	f.Add([]byte(strings.Repeat("a漢\u0301\t", 50)), 20)
+	f.Fuzz(func(t *testing.T, text []byte, columns int) {
+		s := &screen{cursor: &cursor{}}
+		for row := range strings.SplitSeq(string(s.rows([]byte(plainLine(string(text), 1000)), columns%500)), "\n") {
+			if row != "" && len([]rune(row)) > 4*max(columns%500, len(margin)+1) {
+				t.Errorf("%d columns: %q", columns, row)
+			}
+		}
+	})
+}
