@@ -155,6 +155,7 @@ func (d *disarming) openFolder(dir string) (*os.File, error) {
 		return nil, err
 	}
 	defer folder.Close()
+	d.taken = append(d.taken, unpipe(folder, d.since)...)
 	return os.Open("/proc/self/fd/" + strconv.Itoa(int(folder.Fd())))
 }
 
