@@ -1,5 +1,7 @@
 package redact
 
+import "slices"
+
 // finder looks for known values in all their forms. A nil one finds nothing.
 type finder struct {
 	plain, coded []form
@@ -66,7 +68,11 @@ func (f *finder) find(b []byte, depth int) (found []span, open int) {
 	if depth == maxDepth {
 		return found, open
 	}
-	for _, e := range escapes {
+	undone := escapes
+	if depth < breaksDepth {
+		undone = slices.Concat(escapes, breaks)
+	}
+	for _, e := range undone {
 		v := e.undo(b)
 		if v == nil {
 			continue

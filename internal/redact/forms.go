@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"slices"
+	"unicode/utf8"
 )
 
 // needle is the longest beginning of a form that the automaton looks for; the rest is compared when it is found. It
@@ -55,6 +56,14 @@ func formsOf(v []byte) []form {
 		if bytes.IndexByte(v, '\'') >= 0 {
 			add(bytes.ReplaceAll(v, []byte("'"), []byte(quoted)), false) // in single quotes of a shell
 		}
+	}
+	if joined := bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' {
+			return -1
+		}
+		return r
+	}, v); len(joined) < len(v) && utf8.Valid(v) {
+		add(joined, false) // as it is found where lines are joined
 	}
 	digits := hexed(v)
 	for _, b := range slices.Concat(digits, based(v)) {

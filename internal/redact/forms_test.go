@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"strconv"
 	"strings"
@@ -68,6 +69,13 @@ var waysToWrite = map[string]func(v string) string{
 	"split by nothing to see":  func(v string) string { return wrap(v, 1, "\u200b") },
 	"split by several":         func(v string) string { return wrap(v, 2, "\u2060\ufeff\u00ad\U000e0061") },
 	"split and in base64":      func(v string) string { return wrap(b64(v), 3, "\u200d") },
+	"HTML":                     html.EscapeString,
+	"HTML by names":            func(v string) string { return strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;").Replace(v) },
+	"HTML by numbers":          func(v string) string { return byRune(v, "&#%d;") },
+	"HTML in hex":              func(v string) string { return byRune(v, "&#x%02x;") },
+	"HTML in JSON":             func(v string) string { b, _ := json.Marshal(html.EscapeString(v)); return string(b) },
+	"wrapped":                  func(v string) string { return "a " + wrap(v, 9, "\n") + " b" },
+	"wrapped and indented":     func(v string) string { return wrap(v, 7, "\r\n    ") },
 	"percent in JSON":          func(v string) string { b, _ := json.Marshal(percent(v, "%%%02X") + "\n"); return string(b) },
 }
 
@@ -77,6 +85,14 @@ func percent(v, format string) string {
 	var out strings.Builder
 	for _, c := range []byte(v) {
 		fmt.Fprintf(&out, format, c)
+	}
+	return out.String()
+}
+
+func byRune(v, format string) string {
+	var out strings.Builder
+	for _, r := range v {
+		fmt.Fprintf(&out, format, r)
 	}
 	return out.String()
 }

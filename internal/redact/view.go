@@ -47,7 +47,7 @@ type escape struct {
 }
 
 // escapes are undone one after the other, and what comes of one is read for the others again.
-var escapes = []escape{{begins('%'), readPercent}, {begins('\\'), readBackslash}, {begins(0x1b), readTerminal}, hidden}
+var escapes = []escape{{begins('%'), readPercent}, {begins('\\'), readBackslash}, {begins('&'), readEntity}, {begins(0x1b), readTerminal}, hidden}
 
 // hidden are the characters that nobody sees.
 var hidden = escape{nextUnseen, readUnseen}

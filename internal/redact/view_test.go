@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -9,8 +10,9 @@ import (
 func FuzzView(f *testing.F) {
 	f.Add(`a%41\u00e9\n\ud83d\ude00\`)
 	f.Add("%e2%82%ac 100% \\x4")
+	f.Add("&lt;a&#60;\r\n  b&#x3c;\n&am")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, e := range escapes {
+		for _, e := range slices.Concat(escapes, breaks) {
 			v := e.undo([]byte(text))
 			if v == nil {
 				continue
