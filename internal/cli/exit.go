@@ -33,8 +33,8 @@ const (
 
 // exitMeanings is the table in the help and in docs/cli.md.
 var exitMeanings = map[int]string{
-	exitOK:          "done; of a task that was waited for: completed",
-	exitFailed:      "it did not work; of a task that was waited for: failed or abandoned",
+	exitOK:          "success (with --wait: the task completed)",
+	exitFailed:      "failure (with --wait: the task failed or was abandoned)",
 	exitUsage:       "wrong flags, arguments or settings",
 	exitNotFound:    "no such task, or more than one matches",
 	exitCancelled:   "the task that was waited for was cancelled",

@@ -156,6 +156,9 @@ func (r *run) reach(d policy.Decision) (places []string) {
 		}
 	}
 	for _, path := range slices.Concat(d.Writes, d.Reads) {
+		if strings.HasPrefix(path, "/tmp/") && r.confined() {
+			continue // in the sandbox that is the task's own
+		}
 		if rel, err := filepath.Rel(r.root.Dir(), path); filepath.IsAbs(path) && (err != nil || !filepath.IsLocal(rel)) {
 			add(filepath.Dir(path))
 		}

@@ -50,7 +50,7 @@ func (p *place) advance(ctx context.Context, from, to string) error {
 	if err := p.readTree(ctx, from, to); err != nil {
 		switch said := err.Error(); { // it checks before it begins
 		case strings.Contains(said, "would be overwritten"), strings.Contains(said, "would lose untracked"), strings.Contains(said, "not uptodate"):
-			return errors.Join(&td.Error{Kind: td.Refused, Err: err}, p.forgo(ctx, from, to))
+			return errors.Join(td.Errorf(td.Refused, "uncommitted changes in %s would be overwritten by this work; commit or stash them (git said: %w)", p.top, err), p.forgo(ctx, from, to))
 		case td.IsKind(err, td.Locked):
 			return errors.Join(err, p.forgo(ctx, from, to))
 		}

@@ -209,7 +209,7 @@ func (p *place) free(ctx context.Context, from, to string) error {
 		return err
 	}
 	if len(inTheWay) > 0 {
-		return td.Errorf(td.Refused, "files that git does not know are in the way in %s: %s", p.top, someOf(inTheWay)).
+		return td.Errorf(td.Refused, "untracked files in %s would be overwritten by this work: %s", p.top, someOf(inTheWay)).
 			WithHint("move them away, or commit them")
 	}
 	foreign, err := p.foreign(ctx, from, differ)

@@ -111,7 +111,7 @@ func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, 
 	}
 	if m == could {
 		f.verdict = Ask
-		f.why = fmt.Sprintf("%s may stand for what is kept: %s", readable(path), f.why)
+		f.why = fmt.Sprintf("%s may match a protected file. %s", readable(path), f.why)
 	}
 	return f, m != no
 }

@@ -139,7 +139,7 @@ func (r *report) changing() string {
 	}
 	for _, c := range r.cmds {
 		if !c.looks && !c.plain {
-			return fmt.Sprintf("%q may change something.", shorten(readable(c.text())))
+			return fmt.Sprintf("%q is not on the list of commands that only read.", shorten(readable(c.text())))
 		}
 	}
 	if r.varied != "" {
@@ -150,7 +150,7 @@ func (r *report) changing() string {
 			return fmt.Sprintf("It writes %s.", readable(u.path))
 		}
 	}
-	return fmt.Sprintf("%s may change something.", r.tool)
+	return fmt.Sprintf("%s is not a tool that only reads.", r.tool)
 }
 
 // outside is the first use of a path that the mode alone does not allow.

@@ -422,7 +422,9 @@ func TestHides(t *testing.T) {
 // What is stored for a tool that a skill brings holds for what the tool was then.
 func TestBoundRules(t *testing.T) {
 	was, is := "sha256:"+strings.Repeat("a1", 20), "sha256:"+strings.Repeat("b2", 20)
-	call := func(bound string) Action { return Action{Tool: "tea__boil", Origin: UserSkill, Bound: bound, Mode: ModeAuto} }
+	call := func(bound string) Action {
+		return Action{Tool: "tea__boil", Origin: UserSkill, Bound: bound, Mode: ModeAuto}
+	}
 	offers := policyWith(t).Decide(call(was)).Offers
 	if len(offers) != 1 || offers[0].Rule != "tea__boil("+was+")" {
 		t.Fatalf("offered is %+v", offers)

@@ -104,7 +104,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: git may run or believe what the command left: %s\n", told(failed))
 	}
 	if len(removed) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: in .git a command may leave only what a commit needs, and nothing that names a program or the branch of others\n", told(removed))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: a command may leave in .git only what a commit needs: no hooks, no settings that run programs, no branches of other tasks\n", told(removed))
 	}
 	if len(left) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: left as they are, for they may be the person's, and may run programs: %s\n", told(left))
