@@ -109,7 +109,7 @@ func lenders(found []string, objects string, depth int) []string {
 		return found
 	}
 	for _, to := range Alternates(Text(filepath.Join(objects, "info", "alternates"))) {
-		if to = Beside(objects, to); !slices.Contains(found, to) && len(found) < mostLenders {
+		if to = LentBy(objects, to); !slices.Contains(found, to) && len(found) < mostLenders {
 			found = lenders(append(found, to), to, depth+1)
 		}
 	}
@@ -199,12 +199,4 @@ func Resembles(has func(name string) bool) bool {
 // ResemblesNearly is Resembles for whoever protects a folder: one that lacks only its references may be completed in a way that nobody sees.
 func ResemblesNearly(has func(name string) bool) bool {
 	return has("HEAD") && (has("commondir") || has("objects"))
-}
-
-// Beside is a path as a file in a folder names it.
-func Beside(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/beneath"
-	"taskdaemon/internal/gitfile"
 )
 
 // A command may make repositories in the workspace; tests do all the time. But their settings and hooks name programs, and a person's git
@@ -112,6 +112,8 @@ type disarming struct {
 
 	known, linked, absent, done map[string]bool
 
+	restored map[string]bool // the folders of git, from the workspace, that are put back as they were
+
 	opened int
 	taken  []string
 	left   []string // what may be the person's and names a program
@@ -135,14 +137,20 @@ func (p Profile) disarm(had before, since int64, named []naming, e *effort) (tak
 		return nil, []string{unseen(p.Workspace, err)}
 	}
 	defer top.Close()
-	d := &disarming{p: p, had: had, since: since, top: top, e: e, known: setOf(had.Known), linked: setOf(had.Linked), absent: setOf(had.Absent), done: map[string]bool{}}
+	d := &disarming{p: p, had: had, since: since, top: top, e: e, known: setOf(had.Known), linked: setOf(had.Linked), absent: setOf(had.Absent), done: map[string]bool{}, restored: map[string]bool{}}
+	for _, g := range had.Guarded {
+		d.restored[g.Git] = g.Git != ""
+	}
 	d.visit(p.Workspace, 0)
 	for _, n := range named {
 		d.follow(n.dir, n.links, since, 0)
 	}
-	repos, _ := searchWith(p.Workspace, p.Seal, lookedFolders, d.openFolder)
-	for _, dir := range repos {
+	repos, _ := search{workspace: p.Workspace, skip: p.Seal, most: lookedFolders, since: since, e: e, open: d.openFolder, link: d.unlinkOwn}.run()
+	for _, dir := range slices.Concat(repos, had.Known, slices.Sorted(maps.Keys(had.Guarded))) {
 		d.visit(dir, 0)
+	}
+	if e.enough() != nil {
+		d.left = append(d.left, unseen(p.Workspace, errEnough))
 	}
 	return d.taken, d.left
 }
@@ -236,7 +244,7 @@ func (d *disarming) look(dir string, depth int) bool {
 		}
 	}
 	if d.known[dir] {
-		return true
+		return d.judgeKnown(around, dir, depth)
 	}
 	if g, is := d.had.Guarded[dir]; is {
 		d.taken = append(d.taken, g.restore(d.top, around, d.since)...)
@@ -250,15 +258,14 @@ func (d *disarming) look(dir string, depth int) bool {
 			d.goOn(git, dir, d.since, depth)
 			_ = git.Close()
 		}
-		return true
+		return d.judgeKnown(around, dir, depth)
 	}
 	return d.disarmAround(around, dir, depth) || d.linked[dir]
 }
 
 // isNew reports whether a repository was not there before: then it is where it was looked, or it was born since. How old it is is told by names that git makes with it and then leaves.
 func (d *disarming) isNew(folder *beneath.Folder, dir string, names ...string) bool {
-	deep := strings.Count(from(d.top, dir), "/") + 1
-	return d.had.Whole && deep <= nestedDepth || dir == d.p.Workspace || d.absent[dir] ||
+	return d.had.Whole || dir == d.p.Workspace || d.absent[dir] ||
 		slices.ContainsFunc(names, func(name string) bool { return bornSince(folder, name, d.since) })
 }
 
@@ -331,46 +338,7 @@ func (d *disarming) disarmAround(around *beneath.Folder, dir string, depth int) 
 		return true
 	}
 	d.opened++
-	raw, _, more, err := around.Head(".git", gitFile)
-	if err != nil { // a link, or worse
-		return d.removeDot(around, dir)
-	}
-	// It says that the repository is elsewhere.
-	to := gitfile.ParseGitdir(string(raw))
-	at := resolved(gitfile.Beside(dir, to))
-	if to == "" && !more || slices.Contains(d.had.Sealed, at) {
-		return true // git takes it for none, and goes nowhere; or what it leads to is sealed
-	}
-	if _, is := d.had.Guarded[at]; is || d.known[at] {
-		return true
-	}
-	if more || covered(at, d.had.Sealed) {
-		return d.removeDot(around, dir)
-	}
-	git, err = d.top.Unlocked(from(d.top, at))
-	if err != nil { // nowhere, or to a folder that is none of this workspace's: the command's own temporary one, or another repository
-		return d.removeDot(around, dir)
-	}
-	defer git.Close()
-	by := "refs" // which git makes with the folder and then leaves
-	if ownIn(git) {
-		// A linked worktree: its repository has the settings and hooks.
-		by = "commondir"
-		if !d.visit(strings.TrimSuffix(filepath.Dir(filepath.Dir(at)), "/.git"), depth+1) {
-			return d.removeDot(around, dir)
-		}
-	}
-	return d.disarmNew(git, d.isNew(git, at, by), dir, depth) || d.removeDot(around, dir)
-}
-
-// removeDot removes a .git that is no folder, if it is new.
-func (d *disarming) removeDot(around *beneath.Folder, dir string) bool {
-	if !d.isNew(around, dir, ".git") {
-		d.left = append(d.left, filepath.Join(dir, ".git"))
-		return false
-	}
-	d.taken = append(d.taken, remove(around, ".git")...)
-	return true
+	return d.judgeDot(around, dir, depth)
 }
 
 // bornSince reports whether something was made since then. When it was made nobody can set, nor move; where a file system does not tell it is not known to be new.
@@ -408,9 +376,10 @@ func asGitDir(git *beneath.Folder) gitDir {
 // gitFile is how much is read of a .git file, more than a path can have.
 const gitFile = 16 << 10
 
-// gitFolders are the folders of git of repositories, which are sealed as they must be.
+// gitFolders are the folders of git of repositories, which are sealed as they must be, and what is sealed as a whole.
 func gitFolders(repos []repository) (paths []string) {
 	for _, repo := range repos {
+		paths = append(paths, repo.plan.sealed...)
 		for _, dir := range repo.plan.dirs {
 			paths = append(paths, dir.path)
 		}

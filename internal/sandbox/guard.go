@@ -110,7 +110,7 @@ func (p Profile) gitOf(top, around *beneath.Folder, sealed []string) (*beneath.F
 	if err != nil {
 		return nil, err
 	}
-	at := resolved(gitfile.Beside(around.Name(), gitfile.ParseGitdir(string(raw))))
+	at := resolved(gitfile.Literal(around.Name(), gitfile.ParseGitdir(string(raw))))
 	if at == "" || !covered(at, []string{p.Workspace}) || covered(at, sealed) {
 		return nil, errElsewhere
 	}

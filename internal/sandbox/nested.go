@@ -8,75 +8,127 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"taskdaemon/internal/gitfile"
 )
 
-// What a search for repositories looks at, at most: it is made before every command. The rules on calls keep those
-// that it does not reach.
+// What a search for repositories looks at, at most, of what no command has just changed: it is made before every command. How deep something lies does not count. The
+// rules on calls keep those that it does not reach.
 const (
-	nestedDepth   = 16
 	nestedFolders = 150
 	nestedEntries = 1000 // of one folder
 )
 
-// nestedRepos are the folders below a workspace that hold a .git or are a folder of git themselves, the nearest first. It does not look into those of skip, and into
-// so many at most.
+// search looks for repositories below a workspace: the folders that hold a .git or are a folder of git themselves, the nearest first. Links are followed as far as they stay in the
+// workspace: what they lead to is as near as they are.
+type search struct {
+	workspace string
+	skip      []string // folders that it does not look into
+	most      int      // how many folders and links it looks at
+	// since is when a command began. What has changed since then is looked at in any case, for as long as e lasts: a command can make any number of folders. Zero: nothing has.
+	since int64
+	e     *effort
+	open  func(dir string) (*os.File, error)
+	link  func(at string, leads gitfile.Way) // is told of links
+}
+
+// nestedRepos are the repositories that are found before a command among so many folders.
 func nestedRepos(workspace string, skip []string, most int) []string {
 	repos, _ := searchRepos(workspace, skip, most)
 	return repos
 }
 
-// searchRepos is nestedRepos, and says whether it saw every folder that is not too deep.
+// searchRepos is nestedRepos, and says whether it saw every folder.
 func searchRepos(workspace string, skip []string, most int) (repos []string, whole bool) {
-	return searchWith(workspace, skip, most, os.Open)
+	return search{workspace: workspace, skip: skip, most: most, open: os.Open, link: func(string, gitfile.Way) {}}.run()
 }
 
-// searchWith is searchRepos by a way to open folders.
-func searchWith(workspace string, skip []string, most int, open func(dir string) (*os.File, error)) (repos []string, whole bool) {
-	level, looked := []string{workspace}, 0
+// run is the search; whole says that it saw every folder.
+func (s search) run() (repos []string, whole bool) {
+	looked, seen := 0, map[string]bool{}
+	// counts reports whether something is to be looked at.
+	counts := func(path string) bool {
+		if s.changed(path) {
+			return s.e.enough() == nil
+		}
+		looked++
+		return looked <= s.most
+	}
 	whole = true
-	for depth := 0; depth <= nestedDepth; depth++ {
+	for level := []string{s.workspace}; len(level) > 0; {
 		var below []string
 		for _, dir := range level {
-			if slices.Contains(skip, dir) {
+			if seen[dir] || covered(dir, s.skip) {
 				continue
 			}
-			if looked++; looked > most {
-				return repos, false
+			if seen[dir] = true; !counts(dir) {
+				whole = false
+				continue
 			}
-			folders, repo, all := foldersOf(dir, open)
-			if depth > 0 && repo {
+			in := s.foldersOf(dir)
+			if in.repo && dir != s.workspace {
 				repos = append(repos, dir)
 			}
-			below, whole = append(below, folders...), whole && all
+			below, whole = append(below, in.folders...), whole && in.whole
+			for _, link := range in.links {
+				if !counts(link) {
+					whole = false
+					continue
+				}
+				leads := gitfile.WayOf(link)
+				s.link(link, leads)
+				if leads.There && isDir(leads.End) && covered(leads.End, []string{s.workspace}) {
+					below = append(below, leads.End)
+				}
+			}
 		}
 		level = below
 	}
 	return repos, whole
 }
 
-// foldersOf are the folders in a folder, links left out: what they lead to is found where it is. Repo says that it
-// holds a .git, and whole that all of it was read.
-func foldersOf(dir string, open func(dir string) (*os.File, error)) (out []string, repo, whole bool) {
-	f, err := open(dir)
+// changed reports whether the command made or changed something: nobody can set back when the kernel says that it was.
+func (s search) changed(path string) bool {
+	var st unix.Stat_t
+	return s.since != 0 && unix.Lstat(path, &st) == nil && st.Ctim.Nano() >= s.since
+}
+
+// found is what a search finds in a folder.
+type found struct {
+	folders, links []string
+	repo           bool // it is a repository, or has one
+	whole          bool // all of it was read
+}
+
+func (s search) foldersOf(dir string) (in found) {
+	f, err := s.open(dir)
 	if err != nil {
-		return nil, exists(dir, ".git"), errors.Is(err, fs.ErrNotExist)
+		return found{repo: exists(dir, ".git"), whole: errors.Is(err, fs.ErrNotExist)}
 	}
 	defer f.Close()
-	entries, err := f.ReadDir(nestedEntries) // what can be read is better than nothing
 	head := false
-	for _, e := range entries {
-		switch {
-		case e.Name() == ".git":
-			repo = true
-		case e.Name() == "HEAD":
-			head = true
-		case e.IsDir():
-			out = append(out, filepath.Join(dir, e.Name()))
+	for {
+		entries, err := f.ReadDir(nestedEntries) // what can be read is better than nothing
+		for _, e := range entries {
+			switch {
+			case e.Name() == ".git":
+				in.repo = true
+			case e.Name() == "HEAD":
+				head = true
+			case e.IsDir():
+				in.folders = append(in.folders, filepath.Join(dir, e.Name()))
+			case e.Type()&fs.ModeSymlink != 0:
+				in.links = append(in.links, filepath.Join(dir, e.Name()))
+			}
+		}
+		in.whole = errors.Is(err, io.EOF) || err == nil && len(entries) < nestedEntries
+		if err != nil || in.whole || !s.changed(dir) || s.e.enough() != nil {
+			break
 		}
 	}
-	whole = len(entries) < nestedEntries && (err == nil || errors.Is(err, io.EOF))
-	return out, repo || (head || !whole) && isGitFolder(dir) || !whole && exists(dir, ".git"), whole
+	in.repo = in.repo || (head || !in.whole) && isGitFolder(dir) || !in.whole && exists(dir, ".git")
+	return in
 }
 
 // isGitFolder reports whether git would take a folder for a repository without a checkout.

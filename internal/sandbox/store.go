@@ -64,7 +64,7 @@ func newStore(spool, temp, seen string, d gitDir) (s *store, err error) {
 	lenders := gitfile.QuoteAlternate(s.lent) + "\n"
 	if raw, _, err := d.folder.Read("info/alternates", maxGitSettings); err == nil {
 		for _, lender := range gitfile.Alternates(string(raw)) {
-			s.others = append(s.others, gitfile.QuoteAlternate(gitfile.Beside(d.path, lender)))
+			s.others = append(s.others, gitfile.QuoteAlternate(gitfile.LentBy(d.path, lender)))
 			lenders += s.others[len(s.others)-1] + "\n"
 		}
 	}
