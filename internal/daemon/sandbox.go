@@ -77,9 +77,8 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		if top, ok := td.WorktreeAround(workspace); ok {
 			p.Close = []string{filepath.Dir(filepath.Dir(top))} // the person's checkout, with what they keep in it besides what is committed
 		}
-		if in := steering(workspace, base.Write); len(in.Hooks)+len(in.Settings) > 0 {
-			p.Hooks, p.Seal = in.Hooks, append(p.Seal, in.Settings...)
-		}
+		in := steering(workspace, base.Write)
+		p.Hooks, p.Settings, p.Seal = in.Hooks, in.Settings, append(p.Seal, in.Links...)
 		if top, ok := td.WorktreeAround(workspace); ok && top == workspace { // below it nothing of .git can be written
 			p.Refs = []string{runRefs + filepath.Base(top)}
 			p.See = slices.Clone(base.See)
@@ -103,22 +102,25 @@ func Steering(o Options) func(workspace string) []string {
 	}
 }
 
-// steering is what they are, but for what the person lets commands write. In a task's own worktree no git of theirs runs.
+// steering is what they are, but for what the person lets commands write. In a task's own worktree a hook of theirs runs git, or they themselves do; there what they let be written
+// in their checkout may be, too.
 func steering(workspace string, write []string) git.Steering {
-	if _, ok := td.WorktreeAround(workspace); ok {
-		return git.Steering{}
-	}
 	found, err := git.SteeringOf(context.Background(), workspace)
 	if err != nil {
 		return git.Steering{} // of settings that cannot be read git obeys none either
 	}
+	top, own := td.WorktreeAround(workspace)
 	opened := func(path string) bool {
 		return slices.ContainsFunc(write, func(dir string) bool {
-			rel, err := filepath.Rel(dir, path)
-			return err == nil && filepath.IsLocal(rel)
+			if rel, err := filepath.Rel(top, path); own && err == nil && filepath.IsLocal(rel) && within(filepath.Join(filepath.Dir(filepath.Dir(top)), rel), dir) {
+				return true
+			}
+			return within(path, dir)
 		})
 	}
-	return git.Steering{Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened), Links: slices.DeleteFunc(found.Links, opened)}
+	return git.Steering{
+		Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened), Links: slices.DeleteFunc(found.Links, opened),
+	}
 }
 
 // Enforced reports whether this machine can enforce the whole sandbox. It is tried once, when somebody asks.

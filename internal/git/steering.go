@@ -13,11 +13,12 @@ import (
 )
 
 // Steering is what in the checkout around dir a person's git runs or obeys, by settings that it reads there: the folders of hooks that core.hooksPath names,
-// and files of settings that others include, be they there or not. What is outside of the checkout, or is what git keeps of it, is not in it.
+// and files of settings that others include, whether they are there or not, and the links on the way to all of these: whoever exchanges one of them leads git elsewhere. What is outside of the
+// checkout, or is what git keeps of it, is not in it.
 type Steering struct {
 	Hooks    []string
 	Settings []string
-	Links    []string // symbolic links on the way to one of those: who changes such a link leads git elsewhere
+	Links    []string
 }
 
 // SteeringOf finds it without running anything but to read files that have changed. Where there is no repository there is none.
@@ -42,13 +43,12 @@ func (at site) steering(ctx context.Context) (Steering, error) {
 		}
 	}
 	follow := func(list *[]string, path string) string {
-		path = gitfile.Beside(at.top, inHome(path))
-		for _, link := range wayTo(path) {
+		way := gitfile.WayOf(gitfile.Literal(at.top, inHome(path)))
+		add(list, way.End)
+		for _, link := range way.Links {
 			add(&found.Links, link)
 		}
-		path = real(path)
-		add(list, path)
-		return path
+		return way.End
 	}
 	for _, one := range slices.Concat(said.person, said.local, said.included) {
 		if one.key != "core.hookspath" || one.value == "" {
@@ -75,32 +75,6 @@ var hookNames = []string{
 
 // mostLinks is how many symbolic links are followed on the way to a file, as many as the kernel follows.
 const mostLinks = 40
-
-// wayTo are the symbolic links on the way to a path, itself included, each by a path that has no other link in it.
-func wayTo(path string) (links []string) {
-	at, rest := "/", strings.Split(filepath.Clean(path), "/")
-	for len(rest) > 0 {
-		name := rest[0]
-		rest = rest[1:]
-		if name == "" || name == "." {
-			continue
-		}
-		next := filepath.Join(at, name)
-		target, err := os.Readlink(next)
-		if err != nil {
-			at = next
-			continue
-		}
-		if links = append(links, next); len(links) > mostLinks {
-			return links
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
-	}
-	return links
-}
 
 // steered are those of the differences up to a commit that touch what a person's git runs or obeys in any checkout of the repository, or would once that commit is checked out. A
 // file in place of a folder on the way counts, and a name that differs in case only: there are file systems that find it.

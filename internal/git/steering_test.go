@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,5 +86,44 @@ func shell(t *testing.T, dir, line string) {
 	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=Ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=a@b")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+}
+
+// Every link on the way to what steers git is named, and what is not there yet, in a checkout and in a worktree of it.
+func TestSteeringOf(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	user(t, dir, "init", "-q", "-b", "main")
+	user(t, dir, "commit", "-q", "--allow-empty", "-m", "first")
+	if err := os.MkdirAll(dir+"/tools/a/b", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"tools/l": "a", "li": "tools/inc"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user(t, dir, "config", "core.hooksPath", "tools/l/b")
+	user(t, dir, "config", "--add", "include.path", "../li")
+	user(t, dir, "config", "--add", "includeIf.onbranch:z*.path", "../later/one")
+	got, err := SteeringOf(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ got, want []string }{
+		{got.Hooks, []string{dir + "/tools/a/b"}},
+		{got.Settings, []string{dir + "/tools/inc", dir + "/later/one"}},
+		{got.Links, []string{dir + "/tools/l", dir + "/li"}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%q, not %q", c.got, c.want)
+		}
+	}
+	user(t, dir, "worktree", "add", "-q", "-b", "one", dir+"-one")
+	t.Cleanup(func() { _ = os.RemoveAll(dir + "-one") })
+	if got, err = SteeringOf(t.Context(), dir+"-one"); err != nil || !slices.Equal(got.Hooks, []string{dir + "-one/tools/l/b"}) || len(got.Settings) > 0 {
+		t.Errorf("in a worktree: %+v, %v", got, err)
 	}
 }

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,10 +166,13 @@ func (p Profile) sealOwn() error {
 		return nil
 	}
 	open := append(slices.Clone(p.Write), p.Workspace)
-	p.makeHooks()
-	for _, path := range expand(slices.Concat(p.Seal, p.Hooks)) {
-		if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink != 0 || !covered(path, open) {
-			continue // where a link leads is in the list, too
+	if err := p.makeSteering(); err != nil {
+		return err
+	}
+	for _, path := range expand(slices.Concat(p.Seal, p.Hooks, p.Settings)) {
+		info, err := os.Lstat(path)
+		if err != nil || !covered(path, open) {
+			continue
 		}
 		var above []string
 		for up := filepath.Dir(path); covered(up, open) && !slices.Contains(open, up); up = filepath.Dir(up) {
@@ -179,27 +184,54 @@ func (p Profile) sealOwn() error {
 				return err
 			}
 		}
-		if err := seal(path); err != nil {
+		keep := seal
+		if info.Mode()&os.ModeSymlink != 0 {
+			keep = pinLink // where it leads is in the list, too
+		}
+		if err := keep(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// makeHooks makes the folders of hooks that are not there, where no link is on the way.
-func (p Profile) makeHooks() {
+// makeSteering makes the folders of hooks and the files of settings that are not there: what is not there cannot be sealed. No link is followed, and where something else is in the way the
+// command does not run.
+func (p Profile) makeSteering() error {
 	top, err := beneath.Open(p.Workspace)
 	if err != nil {
-		return
+		return nil //nolint:nilerr // there is nothing to be sealed
 	}
 	defer top.Close()
-	for _, path := range p.Hooks {
-		if rel, err := filepath.Rel(p.Workspace, path); err == nil && filepath.IsLocal(rel) {
-			if made, err := top.Make(rel); err == nil {
-				_ = made.Close()
+	for _, path := range slices.Concat(p.Hooks, p.Settings) {
+		rel := from(top, path)
+		if _, err := os.Lstat(path); err == nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		dir, file := rel, ""
+		if slices.Contains(p.Settings, path) {
+			dir, file = filepath.Split(rel)
+		}
+		made, err := top.Make(filepath.Clean(dir))
+		if err == nil && file != "" {
+			var f *os.File
+			if f, err = made.Create(file, 0o644); err == nil {
+				err = f.Close()
 			}
 		}
+		if made != nil {
+			_ = made.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make %s, which git obeys by its settings: %w", path, err)
+		}
 	}
+	return nil
+}
+
+// pinLink keeps a link where it is and what it is.
+func pinLink(path string) error {
+	return overAs("pin", path, unix.O_NOFOLLOW, 0, unix.MountAttr{})
 }
 
 // pin keeps a folder where it is.
@@ -220,7 +252,12 @@ func reopen(path string) error {
 // over mounts what is at a path over itself, with other attributes of the outermost mount. No part of the path may be a symbolic link:
 // a command of the same task could put one there meanwhile, and have something else opened.
 func over(what, path string, flags int, attr unix.MountAttr) error {
-	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	return overAs(what, path, 0, flags, attr)
+}
+
+// overAs is over with more flags to open what is there.
+func overAs(what, path string, open, flags int, attr unix.MountAttr) error {
+	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | open), Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, path, err)
 	}

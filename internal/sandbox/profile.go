@@ -51,6 +51,8 @@ type Profile struct {
 	Seal   []string `json:"seal,omitempty"`   // may be read, and not changed, even where they lie in the workspace
 	// Hooks are folders of the workspace in which git looks for hooks. They are sealed, and made where there is none, so that no command makes one.
 	Hooks []string `json:"hooks,omitempty"`
+	// Settings are files of the workspace that settings of git include. They are sealed, and made where there is none, empty.
+	Settings []string `json:"settings,omitempty"`
 	// GitWrite lets commands change the repository of a workspace that is the person's own checkout: what git itself writes there. Without it the whole
 	// .git is read-only. A linked worktree of the task's own (Refs), and repositories below the workspace, are not concerned.
 	GitWrite bool `json:"git_write,omitempty"`
@@ -93,7 +95,7 @@ func (p Profile) check() error {
 	if p.Files == WorkspaceWrite && p.Workspace == "" {
 		return fmt.Errorf("a sandbox of files needs a workspace")
 	}
-	for _, path := range slices.Concat(p.Write, p.Others, p.See, p.Close, p.Cache, p.Blank, p.Hide, p.Seal, p.Hooks, []string{p.Workspace, p.Temp, p.Layers}) {
+	for _, path := range slices.Concat(p.Write, p.Others, p.See, p.Close, p.Cache, p.Blank, p.Hide, p.Seal, p.Hooks, p.Settings, []string{p.Workspace, p.Temp, p.Layers}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
 		}
