@@ -93,6 +93,7 @@ type Daemon struct {
 	audience  audience
 	shelf     *knowledge.Shelf
 	trees     *worktree.Trees
+	witnesses witnesses
 	trunks    *trunks
 	forecasts *forecasts
 	projects  *projects

@@ -27,7 +27,7 @@ import (
 func (d *Daemon) Doctor(ctx context.Context, in api.DoctorRequest) (api.Diagnosis, error) {
 	var out api.Diagnosis
 	checks := []func(context.Context, bool) (api.Check, error){
-		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkCheckouts, d.checkConversations, d.checkGraphs, d.checkSnapshots, d.checkWorktrees, d.checkDisk,
+		d.checkJournal, d.checkClaims, d.checkProcesses, d.checkCheckouts, d.checkConversations, d.checkGraphs, d.checkSnapshots, d.checkSteps, d.checkWorktrees, d.checkDisk,
 	}
 	found := make([]api.Check, len(checks))
 	const journal = 0

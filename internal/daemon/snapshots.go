@@ -44,13 +44,15 @@ func (d *Daemon) albums(ctx context.Context, t td.Task) (engine.Album, error) {
 type album struct {
 	steps *git.Steps
 	task  td.Task
+	last  td.StepKey // that the workspace was taken after
 }
 
 // Take writes down what the workspace holds.
 func (a *album) Take(ctx context.Context, step td.StepKey, unseen bool) (td.Snapshotted, error) {
+	a.last = step
 	ctx, cancel := context.WithTimeoutCause(ctx, snapshotLimit, td.Errorf(td.Timeout, "the snapshot took longer than %s", snapshotLimit))
 	defer cancel()
-	tree, err := a.steps.Take(ctx, fmt.Sprintf("%s %s: %s", a.task.Handle, step, a.task.Title), unseen)
+	tree, err := a.steps.Take(ctx, snapshotMessage(a.task, step), unseen)
 	return td.Snapshotted{Step: step, Tree: tree.Hash, Commit: tree.Commit, Base: tree.Base, LeftOut: tree.LeftOut}, err
 }
 
@@ -59,7 +61,11 @@ func (a *album) Close() { a.steps.Close() }
 
 // Restore makes the workspace hold a tree.
 func (a *album) Restore(ctx context.Context, tree string) error {
-	_, err := a.steps.Restore(ctx, tree, fmt.Sprintf("%s before it was rewound: %s", a.task.Handle, a.task.Title))
+	message := fmt.Sprintf("%s before it was put back: %s", a.task.Handle, a.task.Title)
+	if a.last != "" {
+		message = snapshotMessage(a.task, a.last)
+	}
+	_, err := a.steps.Restore(ctx, tree, message)
 	return err
 }
 
@@ -151,8 +157,8 @@ func (d *Daemon) checkSnapshots(ctx context.Context, fix bool) (api.Check, error
 			fixed = false
 			continue
 		}
-		for name, at := range refs {
-			if known[name] || time.Since(at) < d.o.Config.Retention.Snapshots {
+		for name, ref := range refs {
+			if known[name] || time.Since(ref.At) < d.o.Config.Retention.Snapshots {
 				continue
 			}
 			c.Findings = append(c.Findings, fmt.Sprintf("%s keeps snapshots of %s, which is no task", dir, name))

@@ -45,6 +45,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Extract:       engine.Extract(c.Knowledge.Extract),
 		Worktrees:     d.trees,
 		Albums:        d.albums,
+		Newest:        func(ctx context.Context, t td.Task) td.Snapshotted { return d.witnesses.newest(ctx, d.o.Log, t) },
 		Checkouts:     checkouts{CheckoutsDir(d.o.StateDir)},
 		Spawn:         d.spawn,
 		CancelChild:   d.cancelChild,

@@ -87,6 +87,9 @@ type Options struct {
 	Worktrees Worktrees
 	// Albums keep what workspaces held, step by step; nil: nobody does.
 	Albums Albums
+	// Newest is the newest snapshot of a task's workspace that its repository had when it was first asked about the task since the start; nil, or no
+	// commit: there is none, or the repository is not there.
+	Newest func(ctx context.Context, t td.Task) td.Snapshotted
 	// Checkouts are where verifiers work.
 	Checkouts Checkouts
 	// Spawn creates a subtask, or finds the one that was created, and lets it run.
@@ -324,6 +327,9 @@ func (r *run) work(ctx context.Context) error {
 		}
 	}()
 	if err := r.obey(ctx); err != nil || r.log.Look().Status.State != td.Queued {
+		return err
+	}
+	if behind, err := r.behind(ctx); err != nil || behind {
 		return err
 	}
 	err := r.log.Damaged()

@@ -70,6 +70,29 @@ func (r *run) keeps(ctx context.Context) Album {
 	return r.shots.album
 }
 
+// behind pauses a task whose repository has a snapshot of a step that the journal knows nothing of: an older copy of the state folder was put back, and
+// what was done since would be done again. The snapshot is recorded together with that, so that a person who resumes the task has settled it.
+func (r *run) behind(ctx context.Context) (bool, error) {
+	if r.Newest == nil {
+		return false, nil
+	}
+	task, t := r.log.Task(), r.log.Transcript()
+	found := r.Newest(ctx, task)
+	if found.Commit == "" || t.Intended(found.Step, task.Turns) {
+		return false, nil
+	}
+	if last := t.Snapshot(); last != nil && last.Commit == found.Commit {
+		return false, nil
+	}
+	return true, r.pause(ctx, "taskdaemon", Behind(task, found.Step), found)
+}
+
+// Behind says what is wrong with a task whose repository has a snapshot of a step that the journal knows nothing of, and what to do.
+func Behind(t td.Task, step td.StepKey) string {
+	return fmt.Sprintf("the state folder is an older copy: the repository has step %s, the journal ends at turn %d. "+
+		"Put the newer copy back, or do again what was done since: taskdaemon resume %s; or end it: taskdaemon task cancel %s", step, t.Turns, t.Handle, t.Handle)
+}
+
 // snapStart takes what an earlier life did not get to, or what the workspace holds before the next answer: people edit
 // between runs. Nothing is taken while a step is in flight, whose files those would be.
 func (r *run) snapStart(ctx context.Context) {

@@ -42,3 +42,15 @@ func FuzzTips(f *testing.F) {
 		}
 	})
 }
+
+func FuzzStepRefs(f *testing.F) {
+	f.Add("1700000000 0123 4567 refs/taskdaemon/steps/t-1 t-1 t6.0: sing\n")
+	f.Add("1700000000 0123 4567 refs/taskdaemon/steps/t-1 \n")
+	f.Add("0123   refs/taskdaemon/steps/t-1 a tag\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		refs, err := parseStepRefs(s)
+		if err == nil && len(refs) > strings.Count(s, "\n")+1 {
+			t.Errorf("%d refs out of %q", len(refs), s)
+		}
+	})
+}

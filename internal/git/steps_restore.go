@@ -161,20 +161,37 @@ func parseChanges(out []byte) (list []Change) {
 	return list
 }
 
-// StepRefs are the names of the tasks whose trees the repository around dir keeps, and when each was last added to.
-func StepRefs(ctx context.Context, dir string) (map[string]time.Time, error) {
-	out, err := run(ctx, call{dir: dir, args: []string{"for-each-ref", "--format=%(committerdate:unix) %(refname)", StepsPrefix}})
+// StepRef is what was last added to the trees of a task.
+type StepRef struct {
+	At      time.Time
+	Commit  string
+	Tree    string
+	Subject string // the first line of the message that it was taken with
+}
+
+// StepRefs are the newest trees of all tasks that the repository around dir keeps some of, by the names of the tasks.
+func StepRefs(ctx context.Context, dir string) (map[string]StepRef, error) {
+	out, err := run(ctx, call{dir: dir, args: []string{
+		"for-each-ref", "--format=%(committerdate:unix) %(objectname) %(tree) %(refname) %(contents:subject)", StepsPrefix,
+	}})
 	if err != nil {
 		return nil, err
 	}
-	refs := map[string]time.Time{}
-	for l := range strings.Lines(string(out)) {
-		at, ref, _ := strings.Cut(strings.TrimSpace(l), " ")
-		seconds, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			return nil, td.Errorf(td.Corrupt, "read the age of %s: %w", ref, err)
+	return parseStepRefs(string(out))
+}
+
+func parseStepRefs(out string) (map[string]StepRef, error) {
+	refs := map[string]StepRef{}
+	for l := range strings.Lines(out) {
+		words := strings.SplitN(strings.TrimSuffix(l, "\n"), " ", 5)
+		if len(words) != 5 {
+			return nil, td.Errorf(td.Corrupt, "read snapshots: git said %q", l)
 		}
-		refs[strings.TrimPrefix(ref, StepsPrefix)] = time.Unix(seconds, 0)
+		seconds, err := strconv.ParseInt(words[0], 10, 64)
+		if err != nil {
+			return nil, td.Errorf(td.Corrupt, "read the age of %s: %w", words[3], err)
+		}
+		refs[strings.TrimPrefix(words[3], StepsPrefix)] = StepRef{At: time.Unix(seconds, 0), Commit: words[1], Tree: words[2], Subject: words[4]}
 	}
 	return refs, nil
 }

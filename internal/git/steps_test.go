@@ -300,7 +300,7 @@ func TestDifferences(t *testing.T) {
 func TestStepRefs(t *testing.T) {
 	dir := checkout(t)
 	take(t, openSteps(t, dir, t.TempDir()))
-	if refs, err := StepRefs(t.Context(), dir); err != nil || len(refs) != 1 || time.Since(refs["t-1"]) > time.Hour {
+	if refs, err := StepRefs(t.Context(), dir); err != nil || len(refs) != 1 || time.Since(refs["t-1"].At) > time.Hour || refs["t-1"].Tree == "" || refs["t-1"].Subject == "" {
 		t.Errorf("refs %v (%v)", refs, err)
 	}
 	for range 2 {

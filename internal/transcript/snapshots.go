@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,35 @@ const startSuffix = ".start"
 // StartKey names what the workspace holds before the next answer.
 func (t *Transcript) StartKey() td.StepKey {
 	return td.StepKey(fmt.Sprintf("t%d%s", t.Turn+1, startSuffix))
+}
+
+// Intended reports whether the records tell that a step of a turn may have begun, or what a snapshot was taken of before it: the answer that wants it is
+// among them, and its own intent, if it has one. turns are the answers that were recorded, also where retention has let
+// them go. Of a step that is of no turn it cannot be told, and counts as begun.
+func (t *Transcript) Intended(key td.StepKey, turns int) bool {
+	n, rest, ok := turnOf(key)
+	switch {
+	case !ok || n < turns:
+		return true
+	case n > turns:
+		return n == turns+1 && rest == startSuffix
+	}
+	for _, c := range t.Calls {
+		if c.Key == key.Base() {
+			return c.Intent != nil || c.Outcome != nil
+		}
+	}
+	return true
+}
+
+// turnOf is the turn that a step is of, and what names the step within it.
+func turnOf(key td.StepKey) (turn int, rest string, ok bool) {
+	number, is := strings.CutPrefix(string(key.Base()), "t")
+	if at := strings.IndexByte(number, '.'); is && at > 0 {
+		n, err := strconv.Atoi(number[:at])
+		return n, number[at:], err == nil && n > 0
+	}
+	return 0, "", false
 }
 
 // touches reports whether a step may change the files of the workspace.

@@ -141,3 +141,22 @@ func TestUnsnapped(t *testing.T) {
 		t.Errorf("unsnapped %q", tr.Unsnapped())
 	}
 }
+
+// What a repository has a snapshot of, the journal knows of: in every order in which a crash can leave them.
+func TestIntended(t *testing.T) {
+	open := &Transcript{Calls: []Call{
+		{Key: "t3.0", Intent: &td.Intent{Key: "t3.0"}}, {Key: "t3.1", Outcome: &td.Outcome{Key: "t3.1"}}, {Key: "t3.2"},
+	}}
+	for key, want := range map[td.StepKey]bool{
+		"t2.7": true, "t3.0": true, "t3.0~2": true, "t3.1": true, "t3.start": true, "t4.start": true, "t3.0.validate": true,
+		"rewind.01890000": true, "": true, "t": true, "t.0": true, "tx.0": true, "t-1.0": true,
+		"t3.2": false, "t4.0": false, "t5.start": false, "t4.0.validate": false, "t99999999.0": false,
+	} {
+		if got := open.Intended(key, 3); got != want {
+			t.Errorf("%s: %v, want %v", key, got, want)
+		}
+	}
+	if !(&Transcript{}).Intended("t3.2", 3) {
+		t.Error("a turn that has ended counts as one that never was")
+	}
+}
