@@ -189,7 +189,13 @@ func (c *child) verdict(rest []byte) (ProcessResult, error) {
 		return load(c.dir, resultFile, decodeResult)
 	}
 	if len(rest) > 0 && rest[0] == tellResult {
-		return decodeResult(rest[1:])
+		res, err := decodeResult(rest[1:])
+		if err == nil {
+			c.spool.mu.Lock()
+			c.spool.told[c.name] = c
+			c.spool.mu.Unlock()
+		}
+		return res, err
 	}
 	if !exists(c.dir, startedFile) {
 		return ProcessResult{}, td.Errorf(td.Unavailable, "run %s: the shim ended before it began", c.name)

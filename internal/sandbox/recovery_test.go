@@ -178,6 +178,37 @@ func reboot(t *testing.T, dir string) {
 	}
 }
 
+// TestResultThatNoDiskTook: what the shim could only tell is found for as long as the daemon lives, until it is removed.
+func TestResultThatNoDiskTook(t *testing.T) {
+	s := open(t)
+	begin := filepath.Join(t.TempDir(), "go")
+	p := start(t, s, "cmd", command(t, "while ! test -e "+begin+"; do sleep 0.01; done; echo said; exit 3"))
+	if err := os.Mkdir(filepath.Join(s.Dir, "cmd", resultFile+".tmp"), 0o700); err != nil { // as a full disk does, it takes no result
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(begin, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := wait(t, p); res.Exit != 3 {
+		t.Fatalf("got %+v", res)
+	}
+	for range 2 { // whoever could not record it asks again
+		again, state, err := s.Find("cmd")
+		if err != nil || state != Finished {
+			t.Fatalf("it is %v: %v", state, err)
+		}
+		if res := wait(t, again); res.Exit != 3 || string(res.Head) != "said\n" {
+			t.Errorf("got %+v", res)
+		}
+	}
+	if err := s.Remove("cmd"); err != nil {
+		t.Fatal(err)
+	}
+	if _, state, _ := s.Find("cmd"); state != Lost {
+		t.Errorf("after it was removed it is %v", state)
+	}
+}
+
 func TestTornFilesAreLost(t *testing.T) {
 	for _, name := range []string{specFile, resultFile} {
 		for _, content := range []string{"", "{", "null", `{"exit":-1}`, "\x00\x00\x00\x00", `{"exit":0,"omitted":-5}`, `[]`} {

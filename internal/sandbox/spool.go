@@ -67,6 +67,7 @@ type Spool struct {
 
 	mu      sync.Mutex
 	live    map[string]*child      // commands that this spool started and that have not ended
+	told    map[string]*child      // those that have, whose results no disk took: they are known here until they are removed
 	warm    map[bool][]*carrier    // fresh ones; those that are nested in a namespace of their own, and others
 	idle    map[td.TaskID]*carrier // those that served a task
 	warming map[bool]int           // shims on their way to warm
@@ -82,7 +83,7 @@ var _ Process = (*child)(nil)
 // prepare makes the folder at the first use and clears what a dead daemon left half-done in it.
 func (s *Spool) prepare() error {
 	s.once.Do(func() {
-		s.live, s.idle, s.alone = map[string]*child{}, map[td.TaskID]*carrier{}, map[string]string{}
+		s.live, s.told, s.idle, s.alone = map[string]*child{}, map[string]*child{}, map[td.TaskID]*carrier{}, map[string]string{}
 		s.starting = make(chan struct{}, mostStarting)
 		if !filepath.IsAbs(s.Dir) || !filepath.IsAbs(s.Self) {
 			s.err = td.Errorf(td.Invalid, "open spool %q of %q: both paths must be absolute", s.Dir, s.Self)
@@ -338,6 +339,12 @@ func (s *Spool) Find(name string) (Process, ProcessState, error) {
 	case Finished:
 		return adopted{dir}, state, nil
 	case Lost:
+		s.mu.Lock()
+		c := s.told[name]
+		s.mu.Unlock()
+		if c != nil {
+			return c, Finished, nil
+		}
 		if !disk.Trouble(err) { // else it may run, and can be looked at later
 			killStrays(s.Dir, dir)
 		}
@@ -358,6 +365,9 @@ func (s *Spool) Remove(name string) error {
 	case Lost:
 		killStrays(s.Dir, dir)
 	}
+	s.mu.Lock()
+	delete(s.told, name)
+	s.mu.Unlock()
 	fpBeforeRemove.Hit()
 	if err := s.discard(dir); err != nil {
 		return td.Errorf(td.Storage, "remove %s: %w", name, err)
