@@ -238,6 +238,27 @@ func (r *run) wrote(ctx context.Context, n nomination, ev td.Evidence) (*td.Evid
 	return nil, false, r.runValidator(ctx, n.call.Validation, true) // what it finds is looked at next
 }
 
+// unwrite puts back what a validator that did not pass wrote in the worktree of the task, and reports whether it did. It stays in a snapshot.
+func (r *run) unwrite(ctx context.Context, tree string) bool {
+	task := r.log.Task()
+	album := r.keeps(ctx)
+	if task.Worktree == nil || album == nil || tree == "" {
+		return false
+	}
+	now, err := r.Tree(ctx, task.Dir)
+	if err == nil && now == tree {
+		return false
+	}
+	if err == nil {
+		err = album.Restore(ctx, tree)
+		fpUnwritten.Hit()
+	}
+	if err != nil {
+		r.Log.Warn("put back what the validator wrote", "task", task.Handle, "err", err)
+	}
+	return err == nil
+}
+
 // outdated reports whether what the validator found was found of other files than there are now: people edit while the
 // daemon is down. Where nobody can tell, it counts as outdated. The verifier has a look of its own at that.
 func (r *run) outdated(ctx context.Context, v transcript.Check) (bool, error) {
@@ -413,14 +434,18 @@ func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Ou
 		}
 		return toolError(fmt.Sprintf("the validator's result is lost: %v", err)), nil
 	}
-	if res.Exit != 0 {
-		return toolError(fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))), nil
-	}
 	var began td.Validation
 	if len(in.Evidence) > 0 { // earlier versions wrote none
 		if err := json.Unmarshal(in.Evidence, &began); err != nil {
 			return td.Outcome{}, td.Errorf(td.Corrupt, "read what the validator looked at: %w", err)
 		}
+	}
+	if res.Exit != 0 {
+		said := fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))
+		if r.unwrite(ctx, began.Tree) {
+			said += "\nWhat the validator itself wrote was put back: only your work counts."
+		}
+		return toolError(said), context.Cause(ctx)
 	}
 	ev := td.Evidence{Tree: began.Tree, Clean: began.Clean, Command: task.Validator, Exit: res.Exit}
 	switch tree, err := r.Tree(ctx, task.Dir); {
