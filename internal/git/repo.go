@@ -41,7 +41,7 @@ func OpenBare(ctx context.Context, path string) (*Repo, error) {
 		return nil, td.Errorf(td.Storage, "open repository: %w", err)
 	}
 	err = r.sound(ctx)
-	if td.IsKind(err, td.NotFound) {
+	if td.IsKind(err, td.NotFound) || td.IsKind(err, td.Internal) {
 		err = r.mend(ctx)
 	}
 	if !td.IsKind(err, td.NotFound) {
@@ -77,6 +77,13 @@ func (r *Repo) mend(ctx context.Context) error {
 	// git init keeps what it finds, so a HEAD that says nothing has to go first.
 	if err := os.Remove(filepath.Join(r.path, "HEAD")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return td.Errorf(td.Storage, "mend repository: %w", err)
+	}
+	// The same goes for a config that git cannot read. It holds nothing but what git init writes.
+	settings := filepath.Join(r.path, "config")
+	if _, err := run(ctx, call{dir: filepath.Dir(r.path), own: true, args: []string{"config", "--file", settings, "--list"}}); td.IsKind(err, td.Internal) {
+		if err := os.Remove(settings); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return td.Errorf(td.Storage, "mend repository: %w", err)
+		}
 	}
 	if err := r.init(ctx, r.path); err != nil {
 		return err

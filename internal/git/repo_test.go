@@ -50,6 +50,8 @@ func TestOpenBare(t *testing.T) {
 	kept("a draft lies about")
 	write(t, path+"/HEAD", "")
 	kept("HEAD is empty")
+	write(t, path+"/config", "[[[\n")
+	kept("the config cannot be read")
 	_ = os.Remove(path + "/config")
 	kept("no config")
 
