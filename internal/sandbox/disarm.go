@@ -237,7 +237,7 @@ func (d *disarming) look(dir string, depth int) bool {
 	}
 	defer around.Close()
 	// A folder that has become one of git itself is that for git as soon as its .git is none.
-	if bareIn(around) && !slices.Contains(d.had.Bare, dir) {
+	if bareIn(around) && !slices.Contains(d.had.Bare, dir) && !slices.Contains(d.had.Sealed, dir) {
 		d.opened++
 		if !d.disarmNew(around, d.isNew(around, dir, "refs", "objects", "commondir"), dir, depth) {
 			return d.linked[dir]
@@ -265,8 +265,13 @@ func (d *disarming) look(dir string, depth int) bool {
 
 // isNew reports whether a repository was not there before: then it is where it was looked, or it was born since. How old it is is told by names that git makes with it and then leaves.
 func (d *disarming) isNew(folder *beneath.Folder, dir string, names ...string) bool {
-	return d.had.Whole || dir == d.p.Workspace || d.absent[dir] ||
+	return d.had.Whole && searched(from(d.top, dir)) || dir == d.p.Workspace || d.absent[dir] ||
 		slices.ContainsFunc(names, func(name string) bool { return bornSince(folder, name, d.since) })
+}
+
+// searched reports whether a search comes to a path of the workspace by itself: it does not look into what git keeps, but a link may lead there.
+func searched(rel string) bool {
+	return !slices.Contains(strings.Split(strings.TrimSuffix(rel, "/.git"), "/"), ".git")
 }
 
 // disarmNew disarms the folder of git of a checkout and goes where its index leads. One that may have been there before is left; it is false if that would run programs. What is

@@ -76,15 +76,22 @@ func sameInode(t *testing.T, a, b string) bool {
 	return x.Ino == y.Ino
 }
 
-// A .git file that leads to the person's repository takes nothing from that, though commands cannot write it.
+// A .git file or a link that leads to the person's repository takes nothing from that, though commands cannot write it.
 func TestDotFileToShut(t *testing.T) {
 	y := gitYard(t)
 	y.p.GitWrite = false
-	y.git("config", "core.pager", "mine")
-	y.put(y.work+"/.git/hooks/pre-push", "#!/bin/sh\n")
-	y.works("mkdir src; echo 'gitdir: ../.git' > src/.git")
-	if got := y.git("config", "core.pager"); got != "mine" || !fileExists(y.work+"/.git/hooks/pre-push") {
-		t.Errorf("the person's settings are %q", got)
+	y.git("clone", "-q", y.work, y.home+"/upstream")
+	y.git("submodule", "add", "-q", y.home+"/upstream", "sub")
+	for _, git := range []string{".git", ".git/modules/sub"} {
+		y.git("--git-dir="+git, "config", "core.pager", "mine")
+		y.put(filepath.Join(y.work, git, "hooks/pre-push"), "#!/bin/sh\n")
+		y.works("rm -rf src lnk mod; mkdir src; echo 'gitdir: ../" + git + "' > src/.git; ln -s $PWD/" + git + " lnk; ln -s .git/modules mod")
+		if got := y.git("--git-dir="+git, "config", "core.pager"); got != "mine" || !fileExists(filepath.Join(y.work, git, "hooks/pre-push")) {
+			t.Errorf("the person's settings in %s are %q", git, got)
+		}
+		if err := os.RemoveAll(y.work + "/src"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
