@@ -208,9 +208,8 @@ func (s *shim) standBy(c *cell) error {
 		return err
 	}
 	defer held.release()
-	if c != nil {
-		removed, left := s.tidy(c)
-		s.removed, s.left = append(s.removed, removed...), append(s.left, left...)
+	if err := s.tidyHeld(c, held); err != nil {
+		return err
 	}
 	fpShimHeld.Hit()
 	for wait := pollFirst; ; wait = min(2*wait, pollMost) {
@@ -231,6 +230,24 @@ func (s *shim) standBy(c *cell) error {
 			return errTold
 		case <-s.asked:
 		case <-time.After(wait):
+		}
+	}
+}
+
+// tidyHeld takes away what a command that is held must not leave. If a part of it dies meanwhile, what was judged may have been changed by that, and is judged again.
+func (s *shim) tidyHeld(c *cell, held *stillness) error {
+	if c == nil {
+		return nil
+	}
+	for {
+		before, err := held.settle()
+		if err != nil {
+			return err
+		}
+		removed, left := s.tidy(c)
+		s.removed, s.left = append(s.removed, removed...), append(s.left, left...)
+		if now, err := held.settle(); err != nil || now == before { // they only become fewer
+			return err
 		}
 	}
 }

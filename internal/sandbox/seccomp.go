@@ -12,10 +12,10 @@ import (
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 
 // forbidden are the calls that nothing else stands in the way of: kernel keyrings hold a session's secrets,
-// io_uring opens sockets past a filter, secret memory is counted nowhere, and the rest are doors into the kernel that no build needs.
+// io_uring opens sockets past a filter, and like the older io_setup it writes while its thread is held; secret memory is counted nowhere, and the rest are doors into the kernel that no build needs.
 var forbidden = []uint32{
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+	unix.SYS_IO_SETUP, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_MEMFD_SECRET,
 }
 

@@ -22,27 +22,49 @@ const stillPasses = 3
 
 // stillness keeps all that runs below this process from running on. It is traced, not stopped: a stopped process goes on at the
 // next SIGCONT, which a timer of its own can send it. It goes on when the thread that traces it ends, however that ends.
+//
+// It can die meanwhile, by a SIGKILL of its own timer, and the kernel writes into its memory then, which may be that of a file: so whoever judges files asks afterwards how many are left.
 type stillness struct {
-	let  chan struct{}
-	gone chan struct{}
+	let   chan struct{}
+	gone  chan struct{}
+	again chan chan holding
+}
+
+// holding is how many threads are held, when none moves.
+type holding struct {
+	threads int
+	err     error
 }
 
 // stillTree holds the tree below this process, and returns when nothing of it moves.
 func stillTree() (*stillness, error) {
-	s := &stillness{let: make(chan struct{}), gone: make(chan struct{})}
-	ready := make(chan error)
+	s := &stillness{let: make(chan struct{}), gone: make(chan struct{}), again: make(chan chan holding)}
 	go func() {
 		defer close(s.gone)
 		runtime.LockOSThread() // and never unlocked: the end of the thread lets go
-		ready <- traceTree(os.Getpid())
-		<-s.let
+		for traced := map[int]bool{}; ; {
+			select {
+			case <-s.let:
+				return
+			case to := <-s.again:
+				threads, err := traceTree(os.Getpid(), traced)
+				to <- holding{threads, err}
+			}
+		}
 	}()
-	err := <-ready
-	if err != nil {
+	if _, err := s.settle(); err != nil {
 		s.release()
 		return nil, err
 	}
 	return s, nil
+}
+
+// settle returns how many threads are held, when none of them moves, nor dies.
+func (s *stillness) settle() (threads int, err error) {
+	to := make(chan holding)
+	s.again <- to
+	now := <-to
+	return now.threads, now.err
 }
 
 // release lets the tree go on.
@@ -51,11 +73,11 @@ func (s *stillness) release() {
 	<-s.gone
 }
 
-// traceTree has this thread trace all threads below root, until none of them moves.
-func traceTree(root int) error {
-	traced := map[int]bool{}
+// traceTree has this thread trace all threads below root, until none of them moves, and says how many there are.
+func traceTree(root int, traced map[int]bool) (threads int, err error) {
 	for begin, clean := time.Now(), 0; clean < stillPasses; {
 		moves := ""
+		threads = 0
 		for _, st := range descendants(root) {
 			tids, _ := os.ReadDir(filepath.Join("/proc", strconv.Itoa(st.pid), "task"))
 			for _, t := range tids {
@@ -63,9 +85,12 @@ func traceTree(root int) error {
 				if err != nil {
 					continue
 				}
-				still, err := holdThread(st.pid, tid, traced)
+				still, gone, err := holdThread(st.pid, tid, traced)
 				if err != nil {
-					return fmt.Errorf("hold process %d: %w", st.pid, err)
+					return 0, fmt.Errorf("hold process %d: %w", st.pid, err)
+				}
+				if !gone {
+					threads++
 				}
 				if !still {
 					moves = strconv.Itoa(st.pid)
@@ -75,47 +100,47 @@ func traceTree(root int) error {
 		switch clean++; {
 		case moves == "":
 		case time.Since(begin) > stillWithin:
-			return fmt.Errorf("hold process %s: it goes on", moves)
+			return 0, fmt.Errorf("hold process %s: it goes on", moves)
 		default:
 			clean = 0
 			time.Sleep(200 * time.Microsecond)
 		}
 	}
-	return nil
+	return threads, nil
 }
 
-// holdThread traces and interrupts a thread, and reports whether it does not move any more.
-func holdThread(pid, tid int, traced map[int]bool) (still bool, err error) {
+// holdThread traces and interrupts a thread, and reports whether it does not move any more, and whether it is gone.
+func holdThread(pid, tid int, traced map[int]bool) (still, gone bool, err error) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid), "task", strconv.Itoa(tid))
 	raw, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return true, nil //nolint:nilerr // it is gone
+		return true, true, nil //nolint:nilerr // it is gone
 	}
 	st, err := parseStat(raw)
 	if err != nil || st.zombie() {
-		return true, nil //nolint:nilerr // the kernel writes the line
+		return true, true, nil //nolint:nilerr // the kernel writes the line
 	}
 	if traced[tid] && (st.state == 't' || st.state == 'D' && forking(dir)) {
-		return true, nil
+		return true, false, nil
 	}
 	// A child of a thread that is traced is traced, too, and so is not new to the kernel.
 	if traced[tid] = unix.PtraceInterrupt(tid) == nil; traced[tid] {
-		return false, nil
+		return false, false, nil
 	}
 	switch err := seize(tid); {
 	case err == nil:
 		traced[tid] = true
 		_ = unix.PtraceInterrupt(tid)
-		return false, nil
+		return false, false, nil
 	case errors.Is(err, unix.ESRCH):
-		return true, nil
+		return true, true, nil
 	default:
 		if raw, rerr := os.ReadFile(filepath.Join(dir, "stat")); rerr != nil {
-			return true, nil //nolint:nilerr // it ended meanwhile
+			return true, true, nil //nolint:nilerr // it ended meanwhile
 		} else if st, perr := parseStat(raw); perr == nil && st.zombie() {
-			return true, nil
+			return true, true, nil
 		}
-		return false, err
+		return false, false, err
 	}
 }
 
