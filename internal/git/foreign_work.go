@@ -33,13 +33,9 @@ func borrowed(ctx context.Context, repo, commit, handle string, not []string, wa
 	if err != nil || len(out) == 0 {
 		return "", "", err
 	}
-	mine, err := run(ctx, call{dir: repo, args: append([]string{"rev-list", commit, "--ignore-missing"}, not...)})
+	own, err := commitsOf(ctx, repo, commit, not)
 	if err != nil {
 		return "", "", err
-	}
-	own := map[string]bool{}
-	for id := range strings.Lines(string(mine)) {
-		own[strings.TrimSpace(id)] = true
 	}
 	looked := 0
 	for rec := range strings.Lines(string(out)) {
@@ -72,6 +68,92 @@ func borrowed(ctx context.Context, repo, commit, handle string, not []string, wa
 		return id, other, nil
 	}
 	return "", "", nil
+}
+
+// Emptied finds a commit of a branch or tag of the person's in the history of a commit that lacks what it changed: one that is in none of the refs known. Merged so, git would
+// take the person's work for merged, and delete its branch without a warning. of is the ref that has it, and lost is what is missing. Empty: there is none.
+//
+// Only where the task's own commits join the person's is looked at, so that the cost does not grow with the number of refs.
+func Emptied(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, lost []string, err error) {
+	not := append([]string{"--not", BegunRefs + handle}, known...)
+	own, err := commitsOf(ctx, repo, commit, not)
+	if err != nil || len(own) == 0 {
+		return "", "", nil, err
+	}
+	out, err := run(ctx, call{dir: repo, args: slices.Concat([]string{"rev-list", "--boundary", commit, "--ignore-missing"}, not, personsRefs)})
+	if err != nil {
+		return "", "", nil, err
+	}
+	looked := 0
+	for rec := range strings.Lines(string(out)) {
+		join, is := strings.CutPrefix(strings.TrimSpace(rec), "-")
+		if !is || !own[join] {
+			continue
+		}
+		if looked++; looked > mostKept {
+			of, err = personsRefOf(ctx, repo, join)
+			return join, of, nil, err
+		}
+		from, err := forkPoint(ctx, repo, join, append([]string{BegunRefs + handle}, known...))
+		if err != nil {
+			return "", "", nil, err
+		}
+		if lost, err = Undone(ctx, repo, from, join, commit); err != nil {
+			return "", "", nil, err
+		} else if len(lost) > 0 {
+			of, err = personsRefOf(ctx, repo, join)
+			return join, of, lost, err
+		}
+	}
+	return "", "", nil, nil
+}
+
+// commitsOf are the commits in the history of one that others do not have.
+func commitsOf(ctx context.Context, repo, commit string, not []string) (map[string]bool, error) {
+	out, err := run(ctx, call{dir: repo, args: append([]string{"rev-list", commit, "--ignore-missing"}, not...)})
+	if err != nil {
+		return nil, err
+	}
+	own := map[string]bool{}
+	for id := range strings.Lines(string(out)) {
+		own[strings.TrimSpace(id)] = true
+	}
+	return own, nil
+}
+
+// forkPoint is where the history of a commit leaves that of some refs; the empty tree if they have nothing in common.
+func forkPoint(ctx context.Context, repo, commit string, refs []string) (string, error) {
+	args := []string{"merge-base", commit}
+	for _, ref := range refs {
+		at, err := RefAt(ctx, repo, ref)
+		if err != nil {
+			return "", err
+		}
+		if at != "" {
+			args = append(args, at)
+		}
+	}
+	if len(args) > 2 {
+		at, err := line(ctx, call{dir: repo, args: args})
+		if exitCode(err) != 1 {
+			return at, err
+		}
+	}
+	return line(ctx, call{dir: repo, args: []string{"hash-object", "-t", "tree", "--stdin"}, stdin: strings.NewReader("")})
+}
+
+// personsRefOf is the short name of a ref of the person's that has a commit.
+func personsRefOf(ctx context.Context, repo, commit string) (string, error) {
+	out, err := run(ctx, call{dir: repo, args: []string{"for-each-ref", "--format=%(refname:short)", "--contains=" + commit, "refs/heads/", "refs/remotes/", "refs/tags/"}})
+	if err != nil {
+		return "", err
+	}
+	for name := range strings.Lines(string(out)) {
+		if name = strings.TrimSpace(name); name != "" && !strings.HasPrefix(name, ours) {
+			return name, nil
+		}
+	}
+	return "another branch", nil // it was deleted meanwhile
 }
 
 // Undone are the files that a later commit has as they were before the changes from one commit to another: a merge may have a commit as a parent and nothing of its content.

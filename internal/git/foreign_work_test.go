@@ -110,6 +110,65 @@ func TestBorrowed(t *testing.T) {
 	}
 }
 
+func TestEmptied(t *testing.T) {
+	t.Parallel()
+	one := BranchName("t-1", "x")
+	ours := []string{"merge", "-q", "-s", "ours", "-m", "tidy"}
+	for name, tc := range map[string]struct {
+		do   func(t *testing.T, dir, theirs string)
+		of   string
+		lost []string
+	}{
+		"nothing":          {do: func(*testing.T, string, string) {}},
+		"with its content": {do: func(t *testing.T, dir, _ string) { user(t, dir, "merge", "-q", "-m", "join", "theirs") }},
+		"begun anew on":    {do: func(t *testing.T, dir, theirs string) { user(t, dir, "reset", "-q", "--hard", theirs) }},
+		"picked":           {do: func(t *testing.T, dir, theirs string) { user(t, dir, "cherry-pick", theirs) }},
+		"a branch":         {func(t *testing.T, dir, _ string) { user(t, dir, append(ours, "theirs")...) }, "theirs", []string{"next.txt", "side.txt"}},
+		"a part of it":     {func(t *testing.T, dir, _ string) { user(t, dir, append(ours, "theirs~1")...) }, "theirs", []string{"side.txt"}},
+		"a part of it, then the rest": {func(t *testing.T, dir, _ string) {
+			user(t, dir, append(ours, "theirs~1")...)
+			user(t, dir, "merge", "-q", "-m", "join", "theirs")
+		}, "theirs", []string{"side.txt"}},
+		"removed afterwards": {func(t *testing.T, dir, _ string) {
+			user(t, dir, "merge", "-q", "-m", "join", "theirs")
+			user(t, dir, "rm", "-q", "side.txt")
+			user(t, dir, "commit", "-qm", "tidy")
+		}, "theirs", []string{"side.txt"}},
+		"a branch of a remote": {func(t *testing.T, dir, theirs string) {
+			user(t, dir, "update-ref", "refs/remotes/origin/x", theirs)
+			user(t, dir, "branch", "-D", "theirs")
+			user(t, dir, append(ours, theirs)...)
+		}, "origin/x", []string{"next.txt", "side.txt"}},
+		"of another beginning": {func(t *testing.T, dir, _ string) {
+			root := user(t, dir, "commit-tree", "-m", "root", "theirs^{tree}")
+			user(t, dir, "branch", "-f", "theirs", root)
+			user(t, dir, append(ours, "--allow-unrelated-histories", root)...)
+		}, "theirs", []string{"next.txt", "side.txt"}},
+		"what is merged": {do: func(t *testing.T, dir, _ string) {
+			user(t, dir, "branch", "-f", "main", "theirs")
+			user(t, dir, append(ours, "theirs")...)
+		}},
+		"a branch of no object": {func(t *testing.T, dir, _ string) {
+			user(t, dir, append(ours, "theirs")...)
+			write(t, dir+"/.git/refs/heads/zz", "1234567890123456789012345678901234567890\n")
+		}, "theirs", []string{"next.txt", "side.txt"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, commit := borrowing(t)
+			user(t, dir, "branch", "theirs", sideCommit(t, dir))
+			theirs := commit("theirs", "next.txt")
+			user(t, dir, "checkout", "-q", one)
+			tc.do(t, dir, theirs)
+			at := commit(one, "more.txt")
+			id, of, lost, err := Emptied(t.Context(), dir, at, "t-1", "refs/heads/main", "refs/heads/none")
+			if err != nil || of != tc.of || (id == "") != (tc.of == "") || !slices.Equal(lost, tc.lost) {
+				t.Errorf("%q of %q without %q, %v, want %q without %q", id, of, lost, err, tc.of, tc.lost)
+			}
+		})
+	}
+}
+
 func TestUndone(t *testing.T) {
 	t.Parallel()
 	dir, commit := borrowing(t)

@@ -151,6 +151,9 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"Borrowed": func(ctx context.Context, _ *testing.T, dir string) {
 		_, _, _ = Borrowed(ctx, dir, "side", "t-1", "refs/heads/main")
 	},
+	"Emptied": func(ctx context.Context, _ *testing.T, dir string) {
+		_, _, _, _ = Emptied(ctx, dir, "side", "t-1", "refs/heads/main")
+	},
 	"Undone":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = Undone(ctx, dir, "main", "side", "main") },
 	"Log":         func(ctx context.Context, _ *testing.T, dir string) { _, _ = Log(ctx, dir, "HEAD", 5) },
 	"Refs":        func(ctx context.Context, _ *testing.T, dir string) { _, _ = Refs(ctx, dir, "refs/heads/") },

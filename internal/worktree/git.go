@@ -44,6 +44,7 @@ type Commits interface {
 	Whole(ctx context.Context, repo, commit string, known ...string) error
 	Sound(ctx context.Context, repo, commit string, known ...string) error
 	Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error)
+	Emptied(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, lost []string, err error)
 	Undone(ctx context.Context, repo, from, to, later string) ([]string, error)
 }
 
@@ -179,6 +180,11 @@ func (Program) Sound(ctx context.Context, repo, commit string, known ...string) 
 // Borrowed is git.Borrowed.
 func (Program) Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error) {
 	return git.Borrowed(ctx, repo, commit, handle, known...)
+}
+
+// Emptied is git.Emptied.
+func (Program) Emptied(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, lost []string, err error) {
+	return git.Emptied(ctx, repo, commit, handle, known...)
 }
 
 // Undone is git.Undone.

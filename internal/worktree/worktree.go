@@ -230,14 +230,37 @@ func (t *Trees) sound(ctx context.Context, w td.Worktree, head string) error {
 	return td.Errorf(td.Conflict, "%w. Put it right, and make your commits anew: %s", err, t.anew(ctx, w))
 }
 
-// own fails if commits of another task are in the branch: merged, they would have git take that task's work for merged, whatever became of its content.
+// own fails if commits of another task are in the branch, or commits of a person's other branch without what they changed: merged, they would have git take that
+// work for merged, whatever became of its content.
 func (t *Trees) own(ctx context.Context, w td.Worktree, head string) error {
-	found, of, err := t.Git.Borrowed(ctx, w.Repo, head, filepath.Base(w.Path), "refs/heads/"+w.Into, "refs/heads/"+w.Trunk)
+	handle, known := filepath.Base(w.Path), []string{"refs/heads/" + w.Into, "refs/heads/" + w.Trunk}
+	found, of, err := t.Git.Borrowed(ctx, w.Repo, head, handle, known...)
+	if err != nil {
+		return err
+	}
+	if found != "" {
+		return td.Errorf(td.Conflict, "your branch contains %.12s, a commit of %s, whose work is not merged yet. Make your commits anew: %s. To take changes of another task, use git cherry-pick or git merge --squash",
+			found, of, t.anew(ctx, w))
+	}
+	found, of, lost, err := t.Git.Emptied(ctx, w.Repo, head, handle, known...)
 	if err != nil || found == "" {
 		return err
 	}
-	return td.Errorf(td.Conflict, "your branch contains %.12s, a commit of %s, whose work is not merged yet. Make your commits anew: %s. To take changes of another task, use git cherry-pick or git merge --squash",
-		found, of, t.anew(ctx, w))
+	what := "all that it changed"
+	if len(lost) > 0 {
+		what = "what it changed in " + some(lost)
+	}
+	return td.Errorf(td.Conflict, "your branch contains %.12s, a commit of %s, but not %s: git would take that branch for merged. Make your commits anew: %s. To take only some of its changes, use git cherry-pick or git merge --squash",
+		found, of, what, t.anew(ctx, w))
+}
+
+// some lists the first of some files.
+func some(files []string) string {
+	const few = 20
+	if len(files) > few {
+		return strings.Join(files[:few], ", ") + fmt.Sprintf(" and %d more", len(files)-few)
+	}
+	return strings.Join(files, ", ")
 }
 
 // anew is how an agent makes one commit of all that it did.
@@ -279,13 +302,8 @@ func (t *Trees) kept(ctx context.Context, w td.Worktree, commit, base string) er
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	const few = 20
-	more := ""
-	if len(lost) > few {
-		more, lost = fmt.Sprintf(" and %d more", len(lost)-few), lost[:few]
-	}
-	return td.Errorf(td.Conflict, "%s has your commit %.12s, but not what it changed in %s%s. If it is still wanted: `git reset --hard %.12s && git checkout %.12s -- <file>`; if not, the first of the two alone",
-		w.Into, commit, strings.Join(lost, ", "), more, base, commit)
+	return td.Errorf(td.Conflict, "%s has your commit %.12s, but not what it changed in %s. If it is still wanted: `git reset --hard %.12s && git checkout %.12s -- <file>`; if not, the first of the two alone",
+		w.Into, commit, some(lost), base, commit)
 }
 
 // mostInProgress bounds how many commits of work in progress become part of another.

@@ -264,6 +264,11 @@ func (h Hands) Borrowed(context.Context, string, string, string, ...string) (fou
 	return "", "", nil
 }
 
+// Emptied: nor a person's.
+func (h Hands) Emptied(context.Context, string, string, string, ...string) (found, of string, lost []string, err error) {
+	return "", "", nil, nil
+}
+
 // Undone: nor does a merge of the model's leave out content.
 func (h Hands) Undone(context.Context, string, string, string, string) ([]string, error) {
 	return nil, nil
