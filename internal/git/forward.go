@@ -143,7 +143,7 @@ func (r listing) returnsTo(own, ref string) error {
 	} {
 		for line := range strings.Lines(gitfile.Text(filepath.Join(own, u.file))) {
 			if line = strings.TrimSpace(line); line == ref || line == shortRef(ref) {
-				return td.Errorf(td.Refused, "%s is in the midst of "+u.what, r.path, shortRef(ref)).WithHint(u.hint, r.path)
+				return td.Errorf(td.Refused, "%s is in the midst of "+u.what, r.path, shortRef(ref)).WithHint("%s", adviceAt(r.path, u.hint, r.path))
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (p *place) clean(ctx context.Context, from, to string) error {
 	}
 	if len(changed) > 0 {
 		return td.Errorf(td.Refused, "%s has uncommitted changes: %s", p.top, someOf(changed)).
-			WithHint("git -C %s commit, or stash", p.top)
+			WithHint("%s", p.advice("git -C %s commit, or stash", p.top))
 	}
 	return p.free(ctx, from, to)
 }
@@ -218,7 +218,7 @@ func (p *place) free(ctx context.Context, from, to string) error {
 	}
 	if len(foreign) > 0 {
 		return td.Errorf(td.Refused, "files would come into folders of %s that git knows nothing of: %s", p.top, someOf(foreign)).
-			WithHint("look at what comes with: git -C %s diff --stat HEAD %.12s; if it is meant to, move those folders away", p.top, to)
+			WithHint("%s", p.advice("look at what comes with: git -C %s diff --stat HEAD %.12s; if it is meant to, move those folders away", p.top, to))
 	}
 	return nil
 }

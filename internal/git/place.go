@@ -141,9 +141,13 @@ func taskAt(path string) string {
 	return ""
 }
 
-// advice is what to type about a checkout. No git is to be run by hand in the worktree of a task: it would go on with what the task wrote there, and move whatever branch that names.
-func (p *place) advice(format string, args ...any) td.Words {
-	if task := taskAt(p.top); task != "" {
+// advice is what to type about a checkout.
+func (p *place) advice(format string, args ...any) td.Words { return adviceAt(p.top, format, args...) }
+
+// adviceAt is what to type about a folder. No git is to be run by hand in the worktree of a task: it would go on with what the task wrote there, and move whatever branch that names.
+func adviceAt(folder, format string, args ...any) td.Words {
+	if top, is := td.WorktreeAround(folder); is {
+		task := filepath.Base(top)
 		return td.Words(td.Typed("taskdaemon task show %s; for the task to put it right: taskdaemon task send %s '<what to do>'", task, task))
 	}
 	return td.Words(td.Typed(format, args...))

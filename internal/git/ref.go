@@ -100,7 +100,7 @@ func notCheckedOut(ctx context.Context, repo, ref string) error {
 		}
 		if _, err := os.Lstat(c.path); !gone(err) {
 			return td.Errorf(td.Unavailable, "%s is checked out in %s, and only nobody's branch can be merged into", shortRef(ref), c.path).
-				WithHint("git -C %s switch <another branch>", c.path)
+				WithHint("%s", adviceAt(c.path, "git -C %s switch <another branch>", c.path))
 		}
 	}
 	return nil

@@ -105,7 +105,7 @@ func runIn(ctx context.Context, c call, at site) ([]byte, error) {
 	}
 	if out.over != "" && ctx.Err() == nil {
 		return nil, td.Errorf(td.Refused, "git %s: it lists more than %s, which is more than taskdaemon reads", c.args[0], out.over).
-			WithHint("git -C %s ls-tree -r HEAD | wc -l counts the files of a commit", c.dir)
+			WithHint("%s", adviceAt(c.dir, "git -C %s ls-tree -r HEAD | wc -l counts the files of a commit", c.dir))
 	}
 	return out.kept.Bytes(), err
 }
@@ -152,7 +152,7 @@ func pipeIn(ctx context.Context, c call, at site, out io.Writer) error {
 		return nil
 	case computedTooLong(err) && ctx.Err() == nil:
 		return td.Errorf(td.Refused, "git %s: it computed for %s without coming to an end, and was stopped", c.args[0], mayCompute(c)).
-			WithHint("git -C %s log --graph --oneline shows the history that it has to go through", c.dir)
+			WithHint("%s", adviceAt(c.dir, "git -C %s log --graph --oneline shows the history that it has to go through", c.dir))
 	case errors.Is(err, sandbox.ErrIdle):
 		return td.Errorf(td.Unavailable, "git %s: %w after %s", c.args[0], err, mayIdle).
 			WithHint("find %s -type p lists named pipes, on which git waits for ever: remove them", c.dir)

@@ -85,7 +85,8 @@ func siteOf(c call) site {
 		s.refuse = s.waits()
 	}
 	if index := filepath.Join(s.git, "index"); s.refuse == nil && s.ofTask() && isLink(index) {
-		s.refuse = td.Errorf(td.Conflict, "%s is a symbolic link: git would write to where it leads", index).WithHint("rm %s, then git -C %s reset", index, s.top)
+		s.refuse = td.Errorf(td.Conflict, "%s is a symbolic link: git would write to where it leads", index).
+			WithHint("%s", adviceAt(s.top, "rm %s, then git -C %s reset", index, s.top))
 	}
 	s.read = append(s.read, real(c.dir))
 	if c.own && s.common == "" {
@@ -115,7 +116,7 @@ func (s *site) discover(dir string) {
 			// What it leads to is another folder's repository, and whoever can write here can have made it.
 			s.top = at
 			s.refuse = td.Errorf(td.Refused, "%s is a symbolic link: it may lead to the repository of another folder", dot).
-				WithHint("git -C %s worktree add <folder>, and work there; or move the repository to %s", at, dot)
+				WithHint("%s", adviceAt(at, "git -C %s worktree add <folder>, and work there; or move the repository to %s", at, dot))
 			return
 		case err == nil && info.IsDir():
 			s.top, s.git = at, real(dot)
@@ -219,10 +220,11 @@ func misfit(dir string) error {
 			return nil
 		}
 		return td.Errorf(td.Refused, "the .git file of %s leads to %s, which does not say that it belongs to that folder", s.top, git).
-			WithHint("git -C %s config core.worktree %s, if it does", s.top, s.top)
+			WithHint("%s", adviceAt(s.top, "git -C %s config core.worktree %s, if it does", s.top, s.top))
 	}
 	if _, err := os.Lstat(filepath.Join(git, "HEAD")); err == nil {
-		return td.Errorf(td.Refused, "git does not take %s for a repository", git).WithHint("git -C %s status says why", s.top)
+		return td.Errorf(td.Refused, "git does not take %s for a repository", git).
+			WithHint("%s", adviceAt(s.top, "git -C %s status says why", s.top))
 	}
 	return nil
 }
