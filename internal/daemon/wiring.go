@@ -37,6 +37,7 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Prices:        d.prices,
 		Escalate:      c.Limits.Escalate,
 		Budgets:       budgets(c),
+		MayWorkIn:     d.o.mayWorkIn,
 		Environment:   d.environment,
 		Recent:        d.recent,
 		More:          d.more,

@@ -64,6 +64,8 @@ type Options struct {
 	// Escalate is how many failed attempts it takes until the next tier does the work; zero: off.
 	Escalate int
 
+	// MayWorkIn says why no task may work in a folder; nil: tasks may work anywhere. It is asked whenever a task goes on, because folders are refused by now that were not when it was begun.
+	MayWorkIn func(dir string) error
 	// Environment describes a workspace for the model: branch, dirt, recent commits.
 	Environment func(ctx context.Context, dir string) string
 	// Recent names the files that were changed lately in a workspace, as far as that can be told.
@@ -168,6 +170,9 @@ func New(o Options) *Engine {
 	}
 	if o.Live == nil {
 		o.Live = func(api.Live) {}
+	}
+	if o.MayWorkIn == nil {
+		o.MayWorkIn = func(string) error { return nil }
 	}
 	return &Engine{Options: o, opening: make(chan struct{}, 4), kits: newKits(),
 		calibration: &calibration{journal: o.Journal, log: o.Log, rates: map[string][]float64{}}}
@@ -297,12 +302,12 @@ func (e *Engine) freed(ctx context.Context, t td.Task) (string, error) {
 		return e.room(ctx, t)
 	}
 	if b := t.Status.Blocked; t.Worktree != nil && b != nil && (b.Resource == t.Worktree.Repo || b.Resource == t.Dir) {
-		if !available(t.Worktree.Repo) {
+		if !available(t.Worktree.Repo) || e.MayWorkIn(t.Dir) != nil {
 			return "", nil
 		}
 		return "it is tried again", nil
 	}
-	if !available(t.Dir) {
+	if !available(t.Dir) || e.MayWorkIn(t.Dir) != nil {
 		return "", nil
 	}
 	return "it is tried again", nil
@@ -333,6 +338,9 @@ func (r *run) work(ctx context.Context) error {
 		return err
 	}
 	err := r.log.Damaged()
+	if err == nil {
+		err = r.MayWorkIn(r.log.Look().Dir)
+	}
 	if err == nil && r.log.Look().Worktree == nil {
 		r.root, err = tool.OpenWorkspace(r.log.Look().Dir)
 	}
@@ -502,10 +510,19 @@ func (r *run) safePoint(ctx context.Context) error {
 	return nil
 }
 
+// block blocks a task on its workspace.
 func (r *run) block(ctx context.Context, why error) error {
 	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-		return td.BlockOn(t, td.BlockedData{Cause: why.Error(), Resource: t.Dir}, at)
+		return td.BlockOn(t, td.BlockedData{Cause: causeOf(why), Resource: t.Dir}, at)
 	})
+}
+
+// causeOf is why a task is blocked, and what to type.
+func causeOf(why error) string {
+	if hint := td.HintOf(why); hint != "" {
+		return why.Error() + "; next: " + hint
+	}
+	return why.Error()
 }
 
 // fail ends the task. What with holds is recorded together with the end: what comes before it is done anew

@@ -151,12 +151,8 @@ func (r *run) notPlaced(ctx context.Context, err error) error {
 
 // stuck blocks a task that the repository keeps from going on. It is tried again from time to time.
 func (r *run) stuck(ctx context.Context, why error) error {
-	cause := why.Error()
-	if hint := td.HintOf(why); hint != "" {
-		cause += "; next: " + hint
-	}
 	return r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) {
-		return td.BlockOn(t, td.BlockedData{Cause: cause, Resource: t.Worktree.Repo}, at)
+		return td.BlockOn(t, td.BlockedData{Cause: causeOf(why), Resource: t.Worktree.Repo}, at)
 	})
 }
 
