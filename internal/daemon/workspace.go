@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"path/filepath"
 
+	"taskdaemon/internal/git"
 	"taskdaemon/internal/td"
 )
 
@@ -19,13 +20,13 @@ func (d *Daemon) create(ctx context.Context, spec td.Spec, key string) (td.Task,
 }
 
 // mayWorkIn refuses a workspace that is, or holds, a folder whose files run or steer what a person starts: a sandbox opens the whole workspace, and a command would
-// change .bashrc and .gitconfig unasked.
+// change .bashrc and .gitconfig unasked. It also refuses one in a repository of a format that taskdaemon cannot guard.
 func (o Options) mayWorkIn(dir string) error {
 	if why := o.touches(dir); why != "" {
 		return td.Errorf(td.Invalid, "no task works in %s: %s, and a command could change what you run", dir, why).
 			WithHint("make a folder for the work: mkdir -p ~/work && taskdaemon task add --dir ~/work; in a git repository, without --in-place, a task has a worktree of its own")
 	}
-	return nil
+	return git.KnownFormat(dir)
 }
 
 // touches says which of those folders a folder is or holds; empty: none.

@@ -78,7 +78,9 @@ func siteOf(c call) site {
 	} else {
 		s.discover(real(c.dir))
 		if s.refuse == nil && s.common != "" {
-			s.refuse = elsewhere(s.common, s.top)
+			if s.refuse = elsewhere(s.common, s.top); s.refuse == nil {
+				s.refuse = unknownFormat(s.common, s.top)
+			}
 		}
 	}
 	if s.refuse == nil {

@@ -119,14 +119,22 @@ func readUpTo(path string, most int64) string {
 }
 
 // GitSetting is the last value of a setting without a subsection in the text of a file of them; empty when there is none.
-func GitSetting(text, section, variable string) (value string) {
+func GitSetting(text, section, variable string) string { return GitSection(text, section)[variable] }
+
+// GitSection are the settings of a section in the text of a file of them, each with its last value. Names are in lower case, and begin with the subsection if there is one.
+func GitSection(text, section string) map[string]string {
 	settings, _ := parseGitSettings(text)
+	found := map[string]string{}
 	for _, s := range settings {
-		if s.section == section && s.variable == variable && s.subsection == "" {
-			value = s.value
+		switch {
+		case s.section != section:
+		case s.subsection != "":
+			found[s.subsection+"."+s.variable] = s.value
+		default:
+			found[s.variable] = s.value
 		}
 	}
-	return value
+	return found
 }
 
 // parseGitSettings reads a file of settings as git does, up to the first thing that git would not understand; complete says that there is none. What git would understand in a way that
