@@ -507,6 +507,21 @@ turns:
 `,
 	},
 	{
+		name: "hook beside a job", yes: true, points: []string{"sandbox.alone.asked", "sandbox.alone.held", "sandbox.shim.held"},
+		config: `
+hooks:
+  - {point: PostToolUse, name: look, matcher: Write, command: "echo looked >> COUNTER"}
+`,
+		script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo job >> COUNTER; sleep 60", background: true}}]
+  - tools: [{name: Bash, input: {command: "until grep -qs job COUNTER; do sleep 0.01; done; echo seen >> COUNTER"}}]
+  - tools: [{name: Write, input: {path: new.txt, content: "new\n"}}]
+  - tools: [{name: BashKill, input: {job: job-1.0}}]
+  - tools: [{name: Complete, input: {summary: looked beside a job}}]
+`,
+	},
+	{
 		name: "logged by a hook", yes: true, points: []string{"hook.log.before_write", "hook.log.written"},
 		config: `hooks:
   - {point: TaskCreated, name: created, func: log}
