@@ -99,6 +99,11 @@ func (s *shim) execute(c *cell) ProcessResult {
 			_, _ = fmt.Fprintf(s.rec, "taskdaemon: refused: %s\n", why)
 		}
 	}
+	var said ProcessResult
+	s.rec.result(&said)
+	if sealed := s.spec.Profile.sealedIn(said.Head, said.Tail); len(sealed) > 0 {
+		_, _ = fmt.Fprint(s.rec, howToOpen(sealed))
+	}
 	removed, failed := failures(removed)
 	if len(failed) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: git may run or believe what the command left: %s\n", told(failed))
