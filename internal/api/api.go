@@ -233,6 +233,7 @@ type Check struct {
 	OK       bool     `json:"ok"`
 	Detail   string   `json:"detail,omitempty"`
 	Findings []string `json:"findings,omitempty"`
+	Open     []string `json:"open,omitempty" doc:"What waits for a person, though nothing is damaged."`
 	Fix      string   `json:"fix,omitempty"`
 	Fixed    bool     `json:"fixed,omitempty"`
 }

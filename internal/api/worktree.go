@@ -14,7 +14,7 @@ type Forester interface {
 	PruneWorktrees(ctx context.Context, in PruneWorktrees) ([]PrunedWorktree, error)
 	// RestoreWorktree brings the worktree of a task back that was removed.
 	RestoreWorktree(ctx context.Context, ref string) (Worktree, error)
-	// ResumeTrunk lets everything go on that was paused because a trunk was deleted or lost history.
+	// ResumeTrunk brings merged work that a trunk never had onto the trunk as it is now, and lets everything go on that was paused because it was deleted or lost history.
 	ResumeTrunk(ctx context.Context, in ResumeTrunk) (ResumedTrunk, error)
 }
 
@@ -29,6 +29,8 @@ type ResumeTrunk struct {
 type ResumedTrunk struct {
 	Tasks []td.Task `json:"tasks"`
 	Runs  []string  `json:"runs,omitempty"`
+	// Work was merged before the trunk was rewritten, and has been brought onto it.
+	Work []td.Unlanded `json:"work,omitempty" doc:"Merged work that was brought onto the branch after it was rewritten; reason says why the branch was not updated with it."`
 }
 
 // WorktreeQuery chooses worktrees: that of a task, those of a repository, or those of all that tasks were added in.

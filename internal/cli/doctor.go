@@ -65,7 +65,7 @@ const fixCommand = "taskdaemon doctor --fix"
 const mostFindings = 10
 
 func (a *app) printDiagnosis(d api.Diagnosis) error {
-	fixable := false
+	fixable, open := false, 0
 	for _, c := range d.Checks {
 		mark := a.style.green("ok   ")
 		switch {
@@ -88,11 +88,17 @@ func (a *app) printDiagnosis(d api.Diagnosis) error {
 		if more := len(c.Findings) - mostFindings; more > 0 {
 			fmt.Fprintf(a.stdout, "        … and %d more: %s\n", more, a.typeable("taskdaemon doctor --json"))
 		}
+		for _, o := range c.Open {
+			fmt.Fprintf(a.stdout, "        %s\n", plainLine(o, 600))
+		}
+		open += len(c.Open)
 		if !c.OK && !c.Fixed && c.Fix != "" {
 			fmt.Fprintf(a.stdout, "      %s %s\n", a.style.dim("→"), a.typeable(plainText(c.Fix)))
 		}
 	}
 	switch {
+	case d.Problems == 0 && open > 0:
+		a.say("nothing is damaged; work that waits for you is named above")
 	case d.Problems == 0:
 		a.say("all is well")
 	case fixable:

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,8 @@ func newResumeCmd(a *app) *cobra.Command {
 	cmd.Long += `
 
 A branch that tasks work for and that loses commits (reset, amended, rebased) or is deleted pauses all of them and the runs that
-would start more. With --trunk all of it goes on: each task's own work is brought onto what the branch is now.`
+would start more. With --trunk all of it goes on: each task's own work is brought onto what the branch is now. So is work that was merged
+before and that the branch never had; its validators run again. If it conflicts, the files are named and nothing changes.`
 	cmd.Example += "\n  taskdaemon resume --trunk main"
 	cmd.Args = func(cmd *cobra.Command, given []string) error {
 		if o.trunk != "" {
@@ -38,7 +40,7 @@ would start more. With --trunk all of it goes on: each task's own work is brough
 		}
 		return runResumeTrunk(cmd.Context(), o)
 	}
-	cmd.Flags().StringVar(&o.trunk, "trunk", "", "everything that was paused because this branch lost commits or was deleted")
+	cmd.Flags().StringVar(&o.trunk, "trunk", "", "everything that was paused or left behind because this branch lost commits or was deleted")
 	cmd.Flags().StringVarP(&o.dir, "dir", "C", "", "a folder of the branch's repository; the present one when not given")
 	return cmd
 }
@@ -60,13 +62,23 @@ func runResumeTrunk(ctx context.Context, o resumeOptions) error {
 	if a.json {
 		return a.printJSON(out)
 	}
+	for _, u := range out.Work {
+		if u.Reason == "" {
+			a.say("%s updated with the work of %s", u.Trunk, strings.Join(u.Tasks, ", "))
+			continue
+		}
+		a.say("%s not updated with the work of %s: %s", u.Trunk, strings.Join(u.Tasks, ", "), u.Reason)
+		if u.Hint != "" {
+			a.say("%s", a.typeable(u.Hint))
+		}
+	}
 	for _, t := range out.Tasks {
 		a.say("%s goes on: %s", t.Handle, plainLine(t.Title, 80))
 	}
 	for _, run := range out.Runs {
 		a.say("run %s goes on", run)
 	}
-	if len(out.Tasks)+len(out.Runs) == 0 {
+	if len(out.Tasks)+len(out.Runs)+len(out.Work) == 0 {
 		fmt.Fprintf(a.stderr, "nothing is paused because of %s\n", o.trunk)
 	}
 	return nil

@@ -135,7 +135,7 @@ func (i *inspection) index(ctx context.Context, t td.Task) {
 	}
 }
 
-// behind adds what trunks lack. That is no fault: a person has changes of their own there, or wants it so.
+// behind adds what trunks lack. Nothing is damaged: a person has changes of their own there, which they have to be told of, or wants it so.
 func (i *inspection) behind(ctx context.Context, repo string, tasks []td.Task) {
 	unlanded, err := i.trees.Unlanded(ctx, repo)
 	if err != nil {
@@ -144,10 +144,11 @@ func (i *inspection) behind(ctx context.Context, repo string, tasks []td.Task) {
 	named := map[string]bool{}
 	for _, u := range unlanded {
 		named[u.Into] = true
-		i.check.Detail += fmt.Sprintf("; %s of %s lacks the work of %s", u.Trunk, repo, strings.Join(u.Tasks, ", "))
+		line := fmt.Sprintf("%s of %s lacks the work of %s", u.Trunk, repo, strings.Join(u.Tasks, ", "))
 		if u.Reason != "" {
-			i.check.Detail += fmt.Sprintf(" (%s; %s)", u.Reason, u.Hint)
+			line += fmt.Sprintf(" (%s; %s)", u.Reason, u.Hint)
 		}
+		i.check.Open = append(i.check.Open, line)
 	}
 	for _, t := range tasks {
 		w := t.Worktree

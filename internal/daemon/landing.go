@@ -90,13 +90,22 @@ func (l *landing) knows(repo string) {
 	l.known[repo] = true
 }
 
-// unlanded is what trunks lack, as of the last look.
-func (l *landing) unlanded() []td.Unlanded {
+// unlanded is what trunks lack: as of the last look, and where a task could not update its trunk since then, as of now.
+func (l *landing) unlanded(ctx context.Context) []td.Unlanded {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	lacks := maps.Clone(l.lacks)
+	l.mu.Unlock()
+	for _, w := range l.trees.Hindered() {
+		if slices.ContainsFunc(lacks[w.Repo], func(u td.Unlanded) bool { return u.Into == w.Into }) {
+			continue
+		}
+		if now, err := l.trees.Unlanded(ctx, w.Repo); err == nil { // else the next look tells
+			lacks[w.Repo] = now
+		}
+	}
 	var all []td.Unlanded
-	for _, repo := range slices.Sorted(maps.Keys(l.lacks)) {
-		all = append(all, l.lacks[repo]...)
+	for _, repo := range slices.Sorted(maps.Keys(lacks)) {
+		all = append(all, lacks[repo]...)
 	}
 	return all
 }
@@ -166,14 +175,21 @@ func (l *landing) lookAt(ctx context.Context, repo string) ([]td.Unlanded, error
 	return lacks, nil
 }
 
-// land tries to update one trunk. The update is a step of the daemon's own stream: the tasks have ended.
+// land tries to update one trunk.
 func (l *landing) land(ctx context.Context, u td.Unlanded) (td.Obstacle, error) {
 	works, err := l.worksOf(ctx, u)
 	if err != nil {
 		return td.Obstacle{}, err
 	}
+	return l.step(ctx, u, u.Trunk+" updated", func(before func() error) (td.Obstacle, error) {
+		return l.trees.Land(ctx, u, works, l.check(u), before)
+	})
+}
+
+// step does something that changes a trunk or its integration branch. From when it calls before, it is a step of the daemon's own stream: the tasks have ended.
+func (l *landing) step(ctx context.Context, u td.Unlanded, done string, do func(before func() error) (td.Obstacle, error)) (td.Obstacle, error) {
 	var key td.StepKey
-	in, err := l.trees.Land(ctx, u, works, l.check(u), func() error {
+	in, err := do(func() error {
 		if key != "" {
 			return nil // the trunk went on meanwhile: it is the same step still
 		}
@@ -189,14 +205,14 @@ func (l *landing) land(ctx context.Context, u td.Unlanded) (td.Obstacle, error) 
 		return in, err
 	}
 	fpLanded.Hit()
-	res := td.ToolResult{Content: fmt.Sprintf("%s updated with the work of %s", u.Trunk, strings.Join(u.Tasks, ", "))}
+	res := td.ToolResult{Content: fmt.Sprintf("%s with the work of %s", done, strings.Join(u.Tasks, ", "))}
 	switch {
 	case err != nil:
 		res = td.ToolResult{Content: err.Error(), IsError: true}
 	case in.Reason != "":
 		res.Content = fmt.Sprintf("%s not updated: %s", u.Trunk, in.Reason)
 	default:
-		l.o.Log.Info("trunk updated", "repo", u.Repo, "trunk", u.Trunk, "tasks", u.Tasks)
+		l.o.Log.Info(done, "repo", u.Repo, "trunk", u.Trunk, "tasks", u.Tasks)
 	}
 	if rerr := l.own.append(context.WithoutCancel(ctx), td.StepEnded{Outcome: td.Outcome{Key: key, Via: td.Ran, Tool: &res}}); rerr != nil {
 		return in, rerr

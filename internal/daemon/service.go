@@ -45,7 +45,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 	st := api.Status{
 		Version: d.o.Version, Pid: os.Getpid(), StartedAt: d.started, State: d.o.StateDir,
 		Provider: d.model.Provider(), Rehearsal: d.model.Provider() == config.RehearsalProvider,
-		Models: models(d.o), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()), Clashes: d.forecasts.clashes(), Unlanded: d.trunks.landing.unlanded(),
+		Models: models(d.o), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()), Clashes: d.forecasts.clashes(), Unlanded: d.trunks.landing.unlanded(ctx),
 	}
 	if err := d.keeper.Failing(); err != nil {
 		st.Degraded = "nothing can be recorded: " + err.Error()

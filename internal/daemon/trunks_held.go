@@ -83,7 +83,7 @@ func (w *trunks) hold(ctx context.Context, t trunk, why string) error {
 	return nil
 }
 
-// ResumeTrunk lets everything go on that was paused because a trunk was deleted or lost history.
+// ResumeTrunk brings merged work that a trunk never had onto the trunk as it is now, and lets everything go on that was paused because it was deleted or lost history.
 func (d *Daemon) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.ResumedTrunk, error) {
 	if err := d.accepting(); err != nil {
 		return api.ResumedTrunk{}, err
@@ -92,7 +92,14 @@ func (d *Daemon) ResumeTrunk(ctx context.Context, in api.ResumeTrunk) (api.Resum
 	if err != nil {
 		return api.ResumedTrunk{}, err
 	}
-	return d.trunks.resume(ctx, trunk{repo, in.Trunk}, in.By)
+	at := trunk{repo, in.Trunk}
+	work, err := d.trunks.landing.replant(ctx, at) // first: the tasks go on on top of it
+	if err != nil {
+		return api.ResumedTrunk{}, err
+	}
+	out, err := d.trunks.resume(ctx, at, in.By)
+	out.Work = work
+	return out, err
 }
 
 // resume lets the tasks of a trunk go on first, then the runs that would start others. Who asks again after a crash in between finds the rest.

@@ -150,7 +150,7 @@ func FuzzRecommit(f *testing.F) {
 	f.Add("tree a\nparent b\nauthor A <a> 1 +0000\ncommitter B <b> 2 +0000\ngpgsig x\n y\nencoding latin1\n\nmessage\n\nmore")
 	f.Add("tree a\n\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		again, ok := recommit(s, "T", "P", "C")
+		again, ok := recommit(s, "T", "C", "P")
 		if !ok {
 			return
 		}

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ type Rebased struct {
 // as it was, and a crash as it was or with files on their way, which the next call to the worktree brings to one end or the
 // other. A branch that has merges of its own gets a merge with onto on top instead: what was decided in them is kept.
 //
-// What without has, a former tip of a trunk that was rewritten, is not the branch's own, and goes; empty: nothing does.
+// What without has, a former tip of a trunk that was rewritten, is not the branch's own, and goes; empty: nothing does. Then merges are made anew, as Replay does.
 //
 // Refused when there are changes that are not committed, or ignored files where onto has others; Conflict when the
 // worktree is in the midst of something, or the two have no history in common.
@@ -70,39 +71,23 @@ func (w Worktree) Rebase(ctx context.Context, onto, without string) (Rebased, er
 
 // onto makes commits of what head has and neither onto nor without, on top of onto.
 func (p *place) onto(ctx context.Context, head, onto, without string) (to string, conflicts []string, err error) {
-	list := []string{"rev-list", "--reverse", "--topo-order", "--parents", head, "^" + onto}
-	if without != "" {
-		list = append(list, "^"+without)
-	} else if common, err := MergeBase(ctx, p.repo, head, onto); err != nil {
-		return "", nil, err
-	} else if common == "" {
-		return "", nil, td.Errorf(td.Conflict, "%.12s and %.12s have no history in common", head, onto)
+	if without == "" {
+		common, err := MergeBase(ctx, p.repo, head, onto)
+		if err != nil {
+			return "", nil, err
+		}
+		if common == "" {
+			return "", nil, td.Errorf(td.Conflict, "%.12s and %.12s have no history in common", head, onto)
+		}
 	}
-	out, err := p.line(ctx, list...)
+	own, err := ownCommits(ctx, p.call(true), head, onto, without)
 	if err != nil {
 		return "", nil, err
 	}
-	own := strings.Split(out, "\n")
-	if out == "" {
-		own = nil
-	}
-	for _, l := range own {
-		if len(strings.Fields(l)) == 2 {
-			continue
-		}
-		if without != "" {
-			return "", nil, td.Errorf(td.Conflict, "the branch has merges, and commits that were taken from its trunk")
-		}
+	if without == "" && slices.ContainsFunc(own, func(c []string) bool { return len(c) != 2 }) {
 		return p.mergeWith(ctx, head, onto)
 	}
-	to = onto
-	for _, l := range own {
-		f := strings.Fields(l)
-		if to, conflicts, err = p.replay(ctx, f[0], f[1], to); err != nil || len(conflicts) > 0 {
-			return "", conflicts, err
-		}
-	}
-	return to, nil, nil
+	return replayAll(ctx, p.call(true), p.repo, own, onto)
 }
 
 // mergeWith merges onto into head.
@@ -116,49 +101,9 @@ func (p *place) mergeWith(ctx context.Context, head, onto string) (to string, co
 	return to, nil, err
 }
 
-// replay does on top of at what a commit did to its parent.
-func (p *place) replay(ctx context.Context, commit, parent, at string) (to string, conflicts []string, err error) {
-	tree, err := treeOf(ctx, p.repo, at)
-	if err != nil {
-		return "", nil, err
-	}
-	// git merges two commits by what they have in common. This one has just the parent in common with the commit.
-	stand, err := p.line(ctx, "commit-tree", "--no-gpg-sign", tree, "-p", parent, "-m", "stand-in")
-	if err != nil {
-		return "", nil, err
-	}
-	m, err := mergeTree(ctx, p.call(true), stand, commit)
-	if err != nil || len(m.Conflicts) > 0 {
-		return "", m.Conflicts, err
-	}
-	if m.Tree == tree {
-		was, err := treeOf(ctx, p.repo, parent)
-		if err != nil {
-			return "", nil, err
-		}
-		did, err := treeOf(ctx, p.repo, commit)
-		if err != nil {
-			return "", nil, err
-		}
-		if was != did {
-			return at, nil, nil // all it does is there already
-		}
-	}
-	raw, err := p.run(ctx, "cat-file", "commit", commit)
-	if err != nil {
-		return "", nil, err
-	}
-	again, ok := recommit(string(raw), m.Tree, at, committer(identity(ctx, p.repo), time.Now()))
-	if !ok {
-		return "", nil, td.Errorf(td.Corrupt, "read commit %.12s: it is none", commit)
-	}
-	to, err = p.fed(ctx, again, "hash-object", "-t", "commit", "-w", "--stdin")
-	return to, nil, err
-}
-
-// recommit is a commit with another tree, parent and committer. Author, encoding and message stay byte by byte; signatures
+// recommit is a commit with another tree, other parents and another committer. Author, encoding and message stay byte by byte; signatures
 // would no longer hold, and go.
-func recommit(raw, tree, parent, committer string) (string, bool) {
+func recommit(raw, tree, committer string, parents ...string) (string, bool) {
 	head, message, ok := strings.Cut(raw, "\n\n")
 	if !ok {
 		return "", false
@@ -172,7 +117,7 @@ func recommit(raw, tree, parent, committer string) (string, bool) {
 			encoding = l + "\n"
 		}
 	}
-	return "tree " + tree + "\nparent " + parent + "\n" + author + "committer " + committer + "\n" + encoding + "\n" + message, author != ""
+	return "tree " + tree + "\nparent " + strings.Join(parents, "\nparent ") + "\n" + author + "committer " + committer + "\n" + encoding + "\n" + message, author != ""
 }
 
 // committer is a line that names who made a commit, of the variables that would tell git.

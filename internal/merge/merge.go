@@ -201,6 +201,32 @@ func catchUp(ctx context.Context, repo Repo, works []Work, check Check) (Result,
 	if err != nil || len(conflicts) > 0 {
 		return Result{Conflicts: conflicts, With: "the trunk", Trunk: true}, err
 	}
+	return moveChecked(ctx, repo, to, from, works, check)
+}
+
+// Replayer is a repository in which commits can be made anew.
+type Replayer interface {
+	Repo
+	// Replay makes the commits that head has, and neither onto nor without, anew on top of onto, or names the files that conflict. No branch moves.
+	Replay(ctx context.Context, head, onto, without string) (commit string, conflicts []string, err error)
+}
+
+// Replant brings what the integration branch has beyond had, where it and the trunk were last the same, onto a trunk that was rewritten and lacks had: the work of tasks,
+// and nothing that a person took away. The checks of works have to pass there. Conflict if the branch moved meanwhile.
+func Replant(ctx context.Context, repo Replayer, had string, works []Work, check Check) (Result, error) {
+	from, trunk, err := repo.Heads(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	to, conflicts, err := repo.Replay(ctx, from, trunk, had)
+	if err != nil || len(conflicts) > 0 {
+		return Result{Conflicts: conflicts, With: "the trunk", Trunk: true}, err
+	}
+	return moveChecked(ctx, repo, to, from, works, check)
+}
+
+// moveChecked moves the branch to a commit that nobody has seen yet, if it passes the checks of works.
+func moveChecked(ctx context.Context, repo Repo, to, from string, works []Work, check Check) (Result, error) {
 	var chain []joined
 	for _, w := range works {
 		w.Seen = "" // the trunk's news have been seen by none

@@ -53,7 +53,7 @@ const (
 // first and the check of own has to pass. What keeps the trunk from being updated is returned; unless the config wants it so, the work is recorded as unlanded.
 func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (td.Obstacle, error) {
 	if t.Config(w.Repo).Trunk == config.TrunkBranch {
-		return t.leftToPerson(ctx, w)
+		return t.LeftToPerson(ctx, w)
 	}
 	in, err := t.land(ctx, w, []merge.Work{own}, check, nil)
 	if td.IsKind(err, td.Conflict) || td.IsKind(err, td.Refused) {
@@ -70,11 +70,12 @@ func (t *Trees) NotFollowed(ctx context.Context, w td.Worktree, handle string) e
 	if t.Config(w.Repo).Trunk == config.TrunkBranch {
 		return nil
 	}
+	t.noted(w, notYet(w))
 	return t.markUnlanded(ctx, w, handle)
 }
 
-// leftToPerson is Follow where a person merges everything.
-func (t *Trees) leftToPerson(ctx context.Context, w td.Worktree) (td.Obstacle, error) {
+// LeftToPerson is Follow where a person merges everything.
+func (t *Trees) LeftToPerson(ctx context.Context, w td.Worktree) (td.Obstacle, error) {
 	into, trunk, err := t.line(w).Heads(ctx)
 	if err != nil || into == "" {
 		return td.Obstacle{}, err
@@ -144,7 +145,11 @@ func (t *Trees) advance(ctx context.Context, g Git, w td.Worktree, to, trunk str
 	if taken, err := taken(ctx, g, w, had, to, trunk); err != nil {
 		return td.Obstacle{}, false, err
 	} else if taken {
-		return td.Obstacle{Reason: fmt.Sprintf("%s was rewritten; the work is on %s", w.Trunk, w.Into), Hint: mergeByHand(w)}, false, nil
+		return td.Obstacle{Reason: fmt.Sprintf("%s was rewritten; the work is on %s", w.Trunk, w.Into), Hint: resumeTrunk(w)}, false, nil
+	}
+	// A merge may have brought in newer commits of the trunk: they are the person's to take away, too.
+	if had, err = share(ctx, g, w, to, trunk, had); err != nil {
+		return td.Obstacle{}, false, err
 	}
 	if in, err := t.theirs(ctx, g, w); err != nil || in.Reason != "" {
 		return in, false, err

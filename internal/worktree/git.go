@@ -36,6 +36,7 @@ type Commits interface {
 	TreeOf(ctx context.Context, repo, commit string) (string, error)
 	CommitTree(ctx context.Context, repo, tree, message string, parents ...string) (string, error)
 	MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error)
+	Replay(ctx context.Context, repo, head, onto, without string) (to string, conflicts []string, err error)
 	Log(ctx context.Context, repo, head string, n int) ([]git.Past, error)
 	Changed(ctx context.Context, repo, from, to string) ([]string, error)
 	Differing(ctx context.Context, repo, from, to, name string) (git.Notable, error)
@@ -143,6 +144,11 @@ func (Program) CommitTree(ctx context.Context, repo, tree, message string, paren
 
 func (Program) MergeTree(ctx context.Context, repo, ours, theirs string) (git.Merged, error) {
 	return git.MergeTree(ctx, repo, ours, theirs)
+}
+
+// Replay is git.Replay.
+func (Program) Replay(ctx context.Context, repo, head, onto, without string) (to string, conflicts []string, err error) {
+	return git.Replay(ctx, repo, head, onto, without)
 }
 
 func (Program) Log(ctx context.Context, repo, head string, n int) ([]git.Past, error) {

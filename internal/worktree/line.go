@@ -50,6 +50,11 @@ func (l line) Join(ctx context.Context, ours, theirs, message string) (string, [
 	return commit, nil, err
 }
 
+// Replay makes commits anew on top of another one.
+func (l line) Replay(ctx context.Context, head, onto, without string) (string, []string, error) {
+	return l.git.Replay(ctx, l.w.Repo, head, onto, without)
+}
+
 // Reserved names what differs between two commits and does not come with the work of a task: files with rules of the project, in whatever folder, since a task is
 // bound by those of the one that it was added in; what the person's git runs or obeys by its settings; folders that git takes for repositories, and commits of others; files that the trunk's checkout cannot take now, which would keep everybody's work from it;
 // and the removal of files that the validator still saw.

@@ -50,16 +50,24 @@ func (t *Trees) renew(ctx context.Context, g Git, w td.Worktree) error {
 	case err != nil:
 		return err
 	case !taken:
-		shared, err := g.MergeBase(ctx, w.Repo, into, trunk)
-		if err != nil || shared == "" {
-			return err
-		}
-		return set(ctx, g, w.Repo, sharedRef(w), shared, had)
+		_, err := share(ctx, g, w, into, trunk, had)
+		return err
 	case into != had:
-		return td.Errorf(td.Unavailable, "%s was rewritten and has %.12s no more, on which %s has work that was never in %s", w.Trunk, had, w.Into, w.Trunk).
-			WithHint("git -C %s rebase --onto %s %.12s %s, or bring it back: git merge %.12s", w.Repo, w.Trunk, had, w.Into, had)
+		return td.Errorf(td.Unavailable, "%s was rewritten and no longer contains %.12s, on which %s has work that was never in %s", w.Trunk, had, w.Into, w.Trunk).
+			WithHint("%s", td.Words(resumeTrunk(w)))
 	}
 	t.Log.Warn("the integration branch is begun anew: the trunk has its work no more", "repo", w.Repo, "branch", w.Into, "was", into, "trunk", trunk)
+	if err := keepLost(ctx, g, w, into); err != nil {
+		return err
+	}
+	if err := g.MoveRefUnless(ctx, w.Repo, "refs/heads/"+w.Into, trunk, into); err != nil {
+		return fmt.Errorf("begin %s anew: %w", w.Into, err)
+	}
+	return set(ctx, g, w.Repo, sharedRef(w), trunk, had)
+}
+
+// keepLost keeps an integration branch as it was before it is begun anew.
+func keepLost(ctx context.Context, g Git, w td.Worktree, into string) error {
 	kept, err := g.RefAt(ctx, w.Repo, lostRef(w, into))
 	if err == nil && kept == "" {
 		err = g.MoveRef(ctx, w.Repo, lostRef(w, into), into, "")
@@ -67,10 +75,16 @@ func (t *Trees) renew(ctx context.Context, g Git, w td.Worktree) error {
 	if err != nil {
 		return fmt.Errorf("keep what %s was: %w", w.Into, err)
 	}
-	if err := g.MoveRefUnless(ctx, w.Repo, "refs/heads/"+w.Into, trunk, into); err != nil {
-		return fmt.Errorf("begin %s anew: %w", w.Into, err)
+	return nil
+}
+
+// share remembers the newest commit that the integration branch and the trunk have both, and says which it is.
+func share(ctx context.Context, g Git, w td.Worktree, into, trunk, had string) (string, error) {
+	shared, err := g.MergeBase(ctx, w.Repo, into, trunk)
+	if err != nil || shared == "" {
+		return had, err
 	}
-	return set(ctx, g, w.Repo, sharedRef(w), trunk, had)
+	return shared, set(ctx, g, w.Repo, sharedRef(w), shared, had)
 }
 
 // set moves a ref that only remembers something: if another has moved it, that counts.

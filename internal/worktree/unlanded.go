@@ -52,11 +52,14 @@ func (t *Trees) Unlanded(ctx context.Context, repo string) ([]td.Unlanded, error
 		if err != nil || trunk == "" {
 			continue // not ours
 		}
-		at := refs[ref]
+		at, err := t.stillOn(ctx, repo, into, refs[ref])
+		if err != nil {
+			return nil, err
+		}
 		if in, err := t.landed(ctx, repo, trunk, at); err != nil {
 			return nil, err
 		} else if in {
-			if err := set(ctx, t.Git, repo, ref, "", at); err != nil {
+			if err := set(ctx, t.Git, repo, ref, "", refs[ref]); err != nil {
 				return nil, err
 			}
 			continue
@@ -81,6 +84,18 @@ func (t *Trees) Unlanded(ctx context.Context, repo string) ([]td.Unlanded, error
 		all = append(all, *by[into])
 	}
 	return all, nil
+}
+
+// stillOn is a commit that was merged into an integration branch, or all of the branch if that was made anew since, by rebasing it.
+func (t *Trees) stillOn(ctx context.Context, repo, into, commit string) (string, error) {
+	head, err := t.Git.RefAt(ctx, repo, "refs/heads/"+into)
+	if err != nil || head == "" {
+		return commit, err
+	}
+	if in, err := t.Git.IsAncestor(ctx, repo, commit, head); err != nil || in {
+		return commit, err
+	}
+	return head, nil
 }
 
 // landed reports whether a trunk contains a commit. A trunk that was deleted lacks nothing.
@@ -143,7 +158,7 @@ func (t *Trees) obstacle(w, other td.Worktree) td.Obstacle {
 		return last.(td.Obstacle)
 	}
 	if t.Config(w.Repo).Trunk == config.TrunkAuto {
-		return td.Obstacle{Reason: "it could not be updated yet", Hint: hint}
+		return notYet(other)
 	}
 	return td.Obstacle{Reason: "your config leaves the merge to you", Hint: hint}
 }
@@ -158,7 +173,7 @@ func (t *Trees) Land(ctx context.Context, u td.Unlanded, works []merge.Work, che
 	}
 	switch set := t.Config(u.Repo).Trunk; {
 	case set == config.TrunkBranch:
-		return t.leftToPerson(ctx, w)
+		return t.LeftToPerson(ctx, w)
 	case set == config.TrunkAsk && into != u.Commit:
 		in, err := t.landAgreed(ctx, w, u.Commit, trunk, before)
 		return t.noted(w, in), err
@@ -188,6 +203,22 @@ func (t *Trees) landAgreed(ctx context.Context, w td.Worktree, to, trunk string,
 func (t *Trees) noted(w td.Worktree, in td.Obstacle) td.Obstacle {
 	t.obstacles.Store(w.Repo+"\x00"+w.Into, in)
 	return in
+}
+
+// notYet is what is in the way of a trunk when nobody has looked.
+func notYet(w td.Worktree) td.Obstacle {
+	return td.Obstacle{Reason: "it could not be updated yet", Hint: mergeByHand(w)}
+}
+
+// Hindered are the integration branches whose trunk could not be updated at the last attempt.
+func (t *Trees) Hindered() (all []td.Worktree) {
+	t.obstacles.Range(func(key, in any) bool {
+		if repo, into, _ := strings.Cut(key.(string), "\x00"); in.(td.Obstacle).Reason != "" {
+			all = append(all, td.Worktree{Repo: repo, Into: into, Trunk: git.TrunkFollowing(into)})
+		}
+		return true
+	})
+	return all
 }
 
 func mergeByHand(w td.Worktree) string { return td.Typed("git -C %s merge %s", w.Repo, w.Into) }

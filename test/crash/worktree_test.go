@@ -93,6 +93,16 @@ turns:
 `,
 	},
 	{
+		name: "replant", git: true, worktree: true, yes: true, valid: "test -f made.txt", person: amendAfterwards, points: []string{
+			"worktree.replant.kept", "worktree.replant.moved", "daemon.landing.intended", "merge.branch.before_move", "merge.branch.moved",
+		}, script: `
+turns:
+  - tools: [{name: Write, input: {path: made.txt, content: "in a worktree\n"}}]
+  - tools: [{name: Bash, input: {command: "echo once >> COUNTER; for i in $(seq 200); do grep -q changed COUNTER && break; sleep 0.05; done"}}]
+  - tools: [{name: Complete, input: {summary: made}}]
+`,
+	},
+	{
 		name: "removal", git: true, worktree: true, yes: true, person: leaveSomething, points: []string{
 			"git.worktree.before_kept", "git.worktree.kept", "git.worktree.before_away", "git.worktree.before_forget",
 			"git.worktree.before_unbranch", "git.worktree.before_remove", "git.worktree.removed",
@@ -144,6 +154,22 @@ func commitAfterwards(_ context.Context, p *person, t td.Task) error {
 	case t.Status.State == td.Completed && !p.done["committed"]:
 		p.done["committed"] = true
 		return git(dir, "commit", "-qam", "by-hand")
+	}
+	return nil
+}
+
+// amendAfterwards is a person who has changes in their checkout while the task ends, makes main's commit anew with them afterwards, and has the work brought onto that.
+func amendAfterwards(ctx context.Context, p *person, t td.Task) error {
+	dir := t.Worktree.Repo
+	switch {
+	case t.Status.State != td.Completed:
+		return commitAfterwards(ctx, p, t)
+	case !p.done["committed"]:
+		p.done["committed"] = true
+		return git(dir, "commit", "-qa", "--amend", "-m", "begun anew")
+	case unlanded(dir):
+		_, err := p.svc.ResumeTrunk(ctx, api.ResumeTrunk{Dir: dir, Trunk: "main"})
+		return err
 	}
 	return nil
 }

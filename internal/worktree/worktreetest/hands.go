@@ -203,6 +203,15 @@ func (h Hands) MergeTree(ctx context.Context, _, ours, theirs string) (m git.Mer
 	return m, err
 }
 
+// Replay is git.Replay.
+func (h Hands) Replay(ctx context.Context, _, head, onto, without string) (to string, conflicts []string, err error) {
+	err = h.apply(ctx, func() (err error) {
+		to, conflicts, err = h.replay(h.own(head, onto, without), onto)
+		return err
+	})
+	return to, conflicts, err
+}
+
 func (h Hands) Log(ctx context.Context, _, head string, n int) (log []git.Past, err error) {
 	err = h.look(ctx, func() error {
 		for id := head; id != "" && len(log) < n; {

@@ -141,40 +141,61 @@ func (p place) Rebase(ctx context.Context, onto, without string) (done git.Rebas
 	return done, err
 }
 
-// onto makes commits of what head has and neither onto nor without, on top of onto, or a merge where there are merges among them.
-func (r *Repo) onto(head, onto, without string) (string, []string, error) {
-	there := r.history(onto)
-	lost := map[string]bool{}
-	if without != "" {
-		lost = r.history(without)
-	}
-	var own []string
+// own are the commits that head has and neither onto nor without, parents first.
+func (r *Repo) own(head, onto, without string) (own []string) {
+	others := r.history(onto, without)
 	for id := range r.history(head) {
-		if !there[id] && !lost[id] {
+		if !others[id] {
 			own = append(own, id)
 		}
 	}
 	slices.SortFunc(own, func(a, b string) int { return r.order[a] - r.order[b] })
-	if slices.ContainsFunc(own, func(id string) bool { return len(r.commits[id].parents) != 1 }) {
-		if without != "" {
-			return "", nil, td.Errorf(td.Conflict, "the branch has merges, and commits that were taken from its trunk")
-		}
+	return own
+}
+
+// onto makes commits of what head has and neither onto nor without, on top of onto, or a merge where there are merges among them and nothing is to go.
+func (r *Repo) onto(head, onto, without string) (string, []string, error) {
+	own := r.own(head, onto, without)
+	if without == "" && slices.ContainsFunc(own, func(id string) bool { return len(r.commits[id].parents) != 1 }) {
 		files, conflicts := r.join(head, onto)
 		if len(conflicts) > 0 {
 			return "", conflicts, nil
 		}
 		return r.commit("merge of "+onto, r.tree(files), head, onto), nil, nil
 	}
-	to := onto
+	return r.replay(own, onto)
+}
+
+// replay is git.Replay.
+func (r *Repo) replay(own []string, onto string) (string, []string, error) {
+	made, to := map[string]string{}, onto
 	for _, id := range own {
 		c := r.commits[id]
-		files, conflicts := merge(r.files(c.parents[0]), r.files(to), r.files(id))
+		from, at := c.parents[0], onto
+		if i := slices.IndexFunc(c.parents, func(p string) bool { return made[p] == "" }); i >= 0 {
+			from = c.parents[i]
+		} else {
+			at = made[from]
+		}
+		var parents []string
+		for _, p := range c.parents {
+			if n := made[p]; n != "" && n != onto && !slices.Contains(parents, n) {
+				parents = append(parents, n)
+			}
+		}
+		if len(parents) == 0 {
+			parents = []string{onto}
+		}
+		files, conflicts := merge(r.files(from), r.files(at), r.files(id))
 		if len(conflicts) > 0 {
 			return "", conflicts, nil
 		}
-		if tree := r.tree(files); tree != r.commits[to].tree {
-			to = r.commit(c.message, tree, to)
+		if tree := r.tree(files); len(parents) == 1 && tree == r.commits[parents[0]].tree {
+			to = parents[0]
+		} else {
+			to = r.commit(c.message, tree, parents...)
 		}
+		made[id] = to
 	}
 	return to, nil, nil
 }
