@@ -26,17 +26,11 @@ var (
 // maxDepth is how deep subtasks may be nested.
 const maxDepth = 3
 
-// exploring are the tools of an agent that only looks.
-var exploring = []string{"Read", "Glob", "Grep", "Complete", "Fail"}
-
 // maxAnswer bounds what a subtask passes on that answers in words.
 const maxAnswer = 30_000
 
 // subtask reports whether a task is one that a call of Task or Explore made.
 func subtask(t td.Task) bool { return t.Depth > 0 && t.Source == "" }
-
-// explores reports whether a task is one that a call of Explore made: what it says at the end is its answer, for it can have left nothing half-done.
-func explores(t td.Task) bool { return subtask(t) && slices.Equal(t.Tools, exploring) }
 
 // child is the evidence of a subtask's call: its id is on disk before the subtask is, so that it is
 // created once however often that is tried. A td.Verification names a verifier in the same way.
@@ -163,7 +157,7 @@ func childSpec(parent td.Task, t tool.Tool, input json.RawMessage, id td.TaskID)
 		s.Tier, s.Model = in.Tier, ""
 	}
 	if t.Control == tool.ExploreControl {
-		s.Prompt, s.Tier, s.Model, s.Tools = fmt.Sprintf(exploreText, in.Question), td.Small, "", exploring
+		s.Prompt, s.Tier, s.Model, s.Tools = fmt.Sprintf(exploreText, in.Question), td.Small, "", td.Exploring()
 		s.Title = in.Question
 	}
 	if s.Title == "" {

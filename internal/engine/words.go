@@ -34,7 +34,7 @@ func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 			n.text = "the agent says that it cannot be done"
 		}
 		return true, r.conclude(ctx, n)
-	case subtask(t) && n.text != "" && (explores(t) || script.Reminded >= r.Reminders):
+	case subtask(t) && n.text != "" && (t.Explores() || script.Reminded >= r.Reminders):
 		n.text = clip(sigil.Rest(text), maxAnswer) // it is all that its parent waits for
 		return true, r.conclude(ctx, n)
 	}

@@ -268,7 +268,7 @@ func brief(t td.Task) td.Task {
 		status.Blocked = &td.BlockedData{Child: b.Child, Until: b.Until, Outage: b.Outage}
 	}
 	return td.Task{
-		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Dir: t.Dir, Project: projectOf(t), Priority: t.Priority, CreatedAt: t.CreatedAt},
+		Spec: td.Spec{ID: t.ID, Handle: t.Handle, Parent: t.Parent, Depth: t.Depth, Tools: t.Tools, Dir: t.Dir, Source: t.Source, Project: projectOf(t), Priority: t.Priority, CreatedAt: t.CreatedAt},
 		Live: td.Live{Status: status, Head: t.Head, Requests: t.Requests, Place: t.Place},
 	}
 }
@@ -346,7 +346,7 @@ func (s *Scheduler) dispatch(ctx context.Context) {
 			e.queued = false
 			continue
 		}
-		if s.dirs[e.task.Dir] != nil {
+		if s.dirs[e.task.Dir] != nil && !e.task.Explores() {
 			s.inDir.put(e.task.Dir, e)
 			continue
 		}
@@ -372,7 +372,9 @@ func (s *Scheduler) attend(ctx context.Context, e *entry) {
 func (s *Scheduler) start(ctx context.Context, e *entry) {
 	s.busy++
 	s.busyIn[e.task.Project]++
-	s.dirs[e.task.Dir] = e
+	if !e.task.Explores() { // those that only look share their parent's folder
+		s.dirs[e.task.Dir] = e
+	}
 	s.work(ctx, e, true, func(ctx context.Context, held *coord.Held, ctl *Control) (*td.Task, error) {
 		fpStart.Hit()
 		return s.Runner.Run(ctx, held, ctl)
@@ -439,11 +441,13 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 	e.ctl = nil
 	if d.ran {
 		s.busy--
-		delete(s.dirs, e.task.Dir)
+		if s.dirs[e.task.Dir] == e {
+			delete(s.dirs, e.task.Dir)
+			s.inDir.free(e.task.Dir, &s.ready)
+		}
 		if s.busyIn[e.task.Project]--; s.busyIn[e.task.Project] == 0 {
 			delete(s.busyIn, e.task.Project)
 		}
-		s.inDir.free(e.task.Dir, &s.ready)
 		s.inTurn.free(e.task.Project, &s.ready)
 	}
 	if d.err != nil {

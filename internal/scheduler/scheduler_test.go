@@ -193,6 +193,17 @@ func TestOneRunAFolder(t *testing.T) {
 	}
 }
 
+// Those that only look are at work together, beside one that may write.
+func TestExplorersShareAFolder(t *testing.T) {
+	specs := []td.Spec{{Title: "writes", Dir: "/a"}, {Title: "writes, too", Dir: "/a"}}
+	for i := range 3 {
+		specs = append(specs, td.Spec{Title: fmt.Sprint(i), Dir: "/a", Depth: 1, Parent: "p", Tools: td.Exploring()})
+	}
+	if r := schedule(t, 10, specs, nil); r.most != 4 {
+		t.Errorf("at most %d at once, want 4", r.most)
+	}
+}
+
 func TestNoMoreThanAllowed(t *testing.T) {
 	var specs []td.Spec
 	for i := range 20 {

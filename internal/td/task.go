@@ -187,6 +187,15 @@ func (s *Spent) Add(why Cause, amount Money, unpriced int) {
 	s.Unpriced += unpriced
 }
 
+// Exploring are the tools of a subtask that only looks: none of them changes a file.
+func Exploring() []string { return []string{"Read", "Glob", "Grep", "Complete", "Fail"} }
+
+// Explores reports whether a task is one that a call of Explore made. What it says at the end is its answer, for it can have left nothing half-done; and others may be at work in its
+// folder.
+func (s Spec) Explores() bool {
+	return s.Depth > 0 && s.Source == "" && slices.Equal(s.Tools, Exploring())
+}
+
 // TreeSpent is what the task and its subtasks have spent.
 func (t Task) TreeSpent() Spent {
 	return Spent{t.Cost + t.Subtasks.Cost, t.Lost + t.Subtasks.Lost, t.Unpriced + t.Subtasks.Unpriced}
