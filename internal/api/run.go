@@ -37,8 +37,8 @@ type Run struct {
 	Cursor uint64 `json:"cursor"`
 	// AtWork are tasks that were at work at that place, those of others that the run has to wait for among them.
 	AtWork []td.Task `json:"at_work,omitempty"`
-	// Later is why nothing more could be started in this call. The daemon tries again by itself.
-	Later string `json:"later,omitempty"`
+	// Later is why tasks that are ready could not be started at the last attempt. The daemon tries again by itself.
+	Later []td.Obstacle `json:"later,omitempty" doc:"Why tasks that are ready could not be started at the last attempt. The daemon tries again by itself."`
 	// Started are the tasks that it started since, in this call.
 	Started []td.Task `json:"started,omitempty"`
 

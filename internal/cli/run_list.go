@@ -56,6 +56,9 @@ func runRunList(ctx context.Context, o runListOptions) error {
 			what = "all of the graph"
 		}
 		fmt.Fprintf(a.stdout, "%s  %s  %s\n", run.Run, plainLine(what, 60), a.style.dim(runWords(run)))
+		for _, o := range run.Later {
+			fmt.Fprintln(a.stdout, a.obstacleLine(o))
+		}
 	}
 	return nil
 }

@@ -87,6 +87,8 @@ func onlyRun(ctx context.Context, svc api.Service, dir string) (string, error) {
 func runWords(run api.Run) string {
 	state := "under way"
 	switch {
+	case len(run.Later) > 0 && len(run.AtWork) == 0 && run.Held == nil && run.End == nil:
+		state = "starts later"
 	case run.Held != nil:
 		state = "paused, because " + run.Held.Why
 	case run.End != nil:

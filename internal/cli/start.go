@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/td"
 )
 
 func newStartCmd(a *app) *cobra.Command {
@@ -57,9 +58,23 @@ func runStart(ctx context.Context, o runOptions) error {
 
 // sayLater says why a run that is ordered has not started all that it could.
 func (a *app) sayLater(run api.Run) {
-	if run.Later != "" {
-		a.say("%s", a.talk.warn("run "+run.Run+" is ordered and starts later: "+plainLine(run.Later, 300))+a.typeable("; to take it back: taskdaemon run stop "+run.Run))
+	if len(run.Later) == 0 {
+		return
 	}
+	a.say("%s", a.talk.warn("run "+run.Run+" is ordered and starts later:"))
+	for _, o := range run.Later {
+		a.say("%s", a.obstacleLine(o))
+	}
+	a.say("%s", a.typeable("to take it back: taskdaemon run stop "+run.Run))
+}
+
+// obstacleLine is one reason why a run cannot start something, with what to type.
+func (a *app) obstacleLine(o td.Obstacle) string {
+	line := "  " + plainLine(o.Reason, 300)
+	if o.Hint != "" {
+		line += " → " + a.typeable(plainLine(o.Hint, 300))
+	}
+	return line
 }
 
 // printStarted says what a run began with, and what has to wait.

@@ -81,6 +81,9 @@ func (a *app) printPlanStatus(st standing) {
 	}
 	for _, run := range st.Runs {
 		fmt.Fprintf(a.stdout, "run %s: %s\n", run.Run, runWords(run))
+		for _, o := range run.Later {
+			fmt.Fprintln(a.stdout, a.obstacleLine(o))
+		}
 		if run.Held != nil {
 			fmt.Fprintln(a.stdout, a.typeable("  to go on: taskdaemon resume --trunk "+run.Held.Trunk))
 		}

@@ -48,7 +48,9 @@ func (r *runs) advance(ctx context.Context, name string) (api.Run, error) {
 	if g, err = r.named(ctx, name); err != nil {
 		return api.Run{GraphRun: g}, err
 	}
-	return r.step(ctx, g)
+	out, err := r.step(ctx, g)
+	r.noted(name, err)
+	return out, err
 }
 
 // step is what advance does while the project is held.
@@ -356,6 +358,7 @@ func (r *runs) end(ctx context.Context, g td.GraphRun, outcome td.RunOutcome, at
 	}
 	r.mu.Lock()
 	delete(r.tallies, g.Run)
+	delete(r.later, g.Run)
 	r.mu.Unlock()
 	r.trunks.forget(g.Run)
 	r.o.Log.Info("a run ended", "run", g.Run, "project", g.Project, "outcome", outcome)

@@ -67,10 +67,11 @@ func (r *runs) begin(ctx context.Context, s *graph.Store, scope td.TaskID, in ap
 		return api.Run{}, err
 	}
 	out, err := r.step(ctx, g)
+	r.noted(g.Run, err)
 	if err != nil {
 		// The order stands, and is carried out as soon as that can be: who is told that the run failed would start another.
 		r.o.Log.Warn("the first step of a run could not be taken; it is tried again", "run", g.Run, "err", err)
-		out.GraphRun, out.Later = g, err.Error()
+		out.GraphRun, out.Later = g, r.obstacles(g.Run)
 	}
 	out.Attached, out.Cursor = attached, from
 	return out, nil
@@ -239,7 +240,9 @@ func (r *runs) seen(ctx context.Context, g td.GraphRun) api.Run {
 	if err == nil {
 		var at standing
 		if at, err = r.stands(ctx, s, g); err == nil {
-			return at.describe()
+			out := at.describe()
+			out.Later = r.obstacles(g.Run)
+			return out
 		}
 	}
 	r.o.Log.Warn("look how a run stands", "run", g.Run, "err", err)

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ type runs struct {
 	mu      sync.Mutex
 	driven  map[string]*driven // by name
 	tallies map[string]*tally
+	later   map[string][]td.Obstacle // why runs could not start what is ready at the last attempt
 }
 
 // driven is a run that somebody looks after.
@@ -27,7 +30,7 @@ type driven struct {
 }
 
 func newRuns(d *Daemon) *runs {
-	return &runs{Daemon: d, fresh: make(chan struct{}, 1), driven: map[string]*driven{}, tallies: map[string]*tally{}}
+	return &runs{Daemon: d, fresh: make(chan struct{}, 1), driven: map[string]*driven{}, tallies: map[string]*tally{}, later: map[string][]td.Obstacle{}}
 }
 
 // run drives what is open, and what is ordered meanwhile, until ctx ends, and returns when all its goroutines have.
@@ -125,6 +128,48 @@ func (r *runs) drive(ctx context.Context, name string, d *driven) {
 			return
 		}
 	}
+}
+
+// noted remembers why a run could not be taken further, each reason once; nil: it was.
+func (r *runs) noted(run string, err error) {
+	var all []td.Obstacle
+	for _, one := range split(err) {
+		o := td.Obstacle{Reason: one.Error(), Hint: td.HintOf(one)}
+		var known *td.Error
+		if errors.As(one, &known) {
+			o.Reason = known.Error() // whichever task met it
+		}
+		if !slices.Contains(all, o) {
+			all = append(all, o)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.later[run] = all; len(all) == 0 {
+		delete(r.later, run)
+	}
+}
+
+// obstacles are why a run could not start what is ready at the last attempt.
+func (r *runs) obstacles(run string) []td.Obstacle {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.later[run]
+}
+
+// split takes apart what errors.Join brought together.
+func split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if many, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // it is the outermost alone
+		var all []error
+		for _, one := range many.Unwrap() {
+			all = append(all, split(one)...)
+		}
+		return all
+	}
+	return []error{err}
 }
 
 // tally is how many iterations a run began, as far as its records were read.

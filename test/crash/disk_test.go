@@ -239,7 +239,7 @@ func TestOrderedRunGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, err := s.startRun(oneStep, true)
-	if err != nil || run.Later == "" || !run.Open() || len(run.Started) > 0 {
+	if err != nil || len(run.Later) == 0 || !run.Open() || len(run.Started) > 0 {
 		t.Fatalf("a run on a full disk: %+v, %v", run, err)
 	}
 	if err := os.Remove(s.path("state/filler")); err != nil {
