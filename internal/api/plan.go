@@ -110,6 +110,8 @@ type PlanRef struct {
 	Handle string    `json:"handle"`
 	Title  string    `json:"title,omitempty"`
 	State  td.State  `json:"state,omitempty"`
+	// Deleted: nobody waits for it.
+	Deleted bool `json:"deleted,omitempty" doc:"It was deleted; nobody waits for it."`
 }
 
 // PlanQuery chooses tasks of a graph.

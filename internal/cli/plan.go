@@ -209,6 +209,9 @@ func planName(r api.PlanRef) string {
 
 // planNameState names another task with its state.
 func planNameState(r api.PlanRef) string {
+	if r.Deleted {
+		return planName(r) + ", deleted"
+	}
 	if r.State == "" {
 		return planName(r) + ", not in the graph"
 	}

@@ -117,7 +117,11 @@ func tieRows(p api.Planned) (rows [][]string) {
 		refs []api.PlanRef
 	}{{"waits for", p.Blockers}, {"blocks", p.Blocks}, {"related", p.Related}} {
 		for _, r := range kind.refs {
-			rows = append(rows, []string{kind.name, planNameState(r)})
+			name := kind.name
+			if r.Deleted && name == "waits for" {
+				name = "waited for"
+			}
+			rows = append(rows, []string{name, planNameState(r)})
 		}
 	}
 	return rows

@@ -275,7 +275,7 @@ func describe(s *graph.Store, t *graph.Task, g *workgraph.Graph) api.Planned {
 	ref := func(id td.TaskID) api.PlanRef {
 		st, _ := g.Standing(id)
 		n := s.Name(id)
-		return api.PlanRef{ID: id, Handle: n.Handle, Title: n.Title, State: st.State}
+		return api.PlanRef{ID: id, Handle: n.Handle, Title: n.Title, State: st.State, Deleted: g.Deleted(id)}
 	}
 	all := func(ids []td.TaskID) (out []api.PlanRef) {
 		for _, id := range ids {

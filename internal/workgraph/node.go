@@ -41,6 +41,12 @@ func (n *node) container() bool { return n.Holds || len(n.children) > 0 }
 // satisfied reports whether those that the node blocks need not wait for it.
 func (n *node) satisfied() bool { return n.deleted && !n.there || n.state == td.Completed }
 
+// Deleted reports whether a task was deleted: those that it blocked do not wait for it.
+func (g *Graph) Deleted(id td.TaskID) bool {
+	i, known := g.at[id]
+	return known && g.nodes[i].deleted && !g.nodes[i].there
+}
+
 // derive is the state that follows from what is recorded.
 func (n *node) derive() td.State {
 	all := len(n.children)
