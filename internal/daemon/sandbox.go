@@ -86,6 +86,7 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Dir(top)), name))
 			}
 		}
+		p.Person = sandbox.Person(git.PersonOf(context.Background(), workspace))
 		if root, ok := graph.Find(workspace); ok {
 			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 		}

@@ -184,27 +184,6 @@ func lstat(root *os.Root, name string) (fs.FileInfo, error) {
 	return root.Lstat(name)
 }
 
-// identity is the user's, as far as git would know it: by the environment of this process, else by their settings. Nil if it would know only a part.
-func identity(ctx context.Context, dir string) (env []string) {
-	said, err := configs.of(ctx, siteOf(call{dir: dir}))
-	if err != nil {
-		return nil
-	}
-	for _, v := range []struct{ name, key string }{
-		{"GIT_AUTHOR_NAME", "user.name"}, {"GIT_AUTHOR_EMAIL", "user.email"}, {"GIT_COMMITTER_NAME", "user.name"}, {"GIT_COMMITTER_EMAIL", "user.email"},
-	} {
-		value := os.Getenv(v.name)
-		if value == "" {
-			value, _ = said.get(v.key)
-		}
-		if strings.Trim(value, " .,:;<>\"\\'\n") == "" || strings.ContainsRune(value, 0) { // git would refuse it
-			return nil
-		}
-		env = append(env, v.name+"="+value)
-	}
-	return env
-}
-
 // commitTree makes a commit that no ref names yet.
 func (g *Graph) commitTree(ctx context.Context, tree, message string, env []string, parents ...string) (string, error) {
 	args := []string{"commit-tree", "--no-gpg-sign", tree}

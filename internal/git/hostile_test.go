@@ -164,6 +164,7 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"MergeBase":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = MergeBase(ctx, dir, "main", "side") },
 	"LineageOf":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = LineageOf(ctx, dir, "main", "side") },
 	"MergeTree":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = MergeTree(ctx, dir, "main", "side") },
+	"PersonOf":    func(ctx context.Context, _ *testing.T, dir string) { _ = PersonOf(ctx, dir) },
 	"Replay":      func(ctx context.Context, _ *testing.T, dir string) { _, _, _ = Replay(ctx, dir, "side", "main", "") },
 	"Between":     func(ctx context.Context, _ *testing.T, dir string) { _, _, _ = Between(ctx, dir, "main", "side") },
 	"Recent":      func(ctx context.Context, _ *testing.T, dir string) { _, _ = Recent(ctx, dir) },

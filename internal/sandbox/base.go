@@ -37,7 +37,7 @@ func (s *shim) baseFor(p Profile) (*base, error) {
 		}
 		layers = b.slot.dir
 	}
-	b.settings, b.settingsAt = toldSettings(os.Getenv), p.settingsPlace()
+	b.settings, b.settingsAt = toldSettings(os.Getenv, p.Person), p.settingsPlace()
 	err := onThread(func() (err error) {
 		if err := p.mountBase(layers, b.settingsAt); err != nil {
 			return err

@@ -92,7 +92,7 @@ func (s *shim) openCell(p Profile, is *island, missing []error, b *base) (*cell,
 		c.settings = b.settingsAt
 	} else if p.Files != Full {
 		var err error
-		if c.settings, err = tellGit(s.dir, os.Getenv); err != nil {
+		if c.settings, err = tellGit(s.dir, os.Getenv, p.Person); err != nil {
 			return nil, err
 		}
 	}

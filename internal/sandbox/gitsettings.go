@@ -65,23 +65,32 @@ func gitSettingsFiles(getenv func(string) string) []string {
 	return files
 }
 
-// toldSettings is the text of the file of settings that commands may see.
-func toldSettings(getenv func(string) string) string {
+// Person is who commits, as the person's own git would say in the workspace.
+type Person struct {
+	Name  string `json:"name,omitempty"`
+	Email string `json:"email,omitempty"`
+}
+
+// toldSettings is the text of the file of settings that commands may see. It says who the person is, whatever told git so: a variable, or a file that another one includes.
+func toldSettings(getenv func(string) string, person Person) string {
 	var settings []gitSetting
 	for _, path := range gitSettingsFiles(getenv) {
 		some, _ := parseGitSettings(readUpTo(path, maxGitSettings))
 		settings = append(settings, some...)
 	}
+	if person.Name != "" && person.Email != "" {
+		settings = append(settings, gitSetting{"user", "", "name", person.Name}, gitSetting{"user", "", "email", person.Email})
+	}
 	return formatGitSettings(settings, gitSetting.allowed)
 }
 
 // tellGit makes the folder of settings of a command that has no mounts, in its spool folder, and returns it. Landlock opens it to this command alone.
-func tellGit(spool string, getenv func(string) string) (dir string, err error) {
+func tellGit(spool string, getenv func(string) string, person Person) (dir string, err error) {
 	dir = filepath.Join(spool, gitSettingsDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make folder for git settings: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, gitSettingsFile), []byte(toldSettings(getenv)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, gitSettingsFile), []byte(toldSettings(getenv, person)), 0o600); err != nil {
 		return "", fmt.Errorf("write git settings: %w", err)
 	}
 	return dir, nil

@@ -58,6 +58,8 @@ type Profile struct {
 	GitWrite bool `json:"git_write,omitempty"`
 	// Refs are the folders of references, like refs/heads/mine, that a command in a linked worktree may change; none: all.
 	Refs []string `json:"refs,omitempty"`
+	// Person is who commits; zero: as the person's files of settings say.
+	Person Person `json:"person,omitzero"`
 	// Outside lets a command run only programs that no command can change: they lie outside of all that commands can write. See environment and bar.
 	Outside bool `json:"outside,omitempty"`
 	// Others are what other commands may change besides the workspace, and this one neither changes nor runs. Of these it sees sockets only.

@@ -1,0 +1,99 @@
+package git
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Person is who commits.
+type Person struct{ Name, Email string }
+
+// PersonOf is the user as git would know them in a folder: by the environment of this process, else by their settings. The zero value if it would not.
+func PersonOf(ctx context.Context, dir string) Person {
+	author, _ := people(ctx, dir)
+	return author
+}
+
+// identity is the user's, as variables that tell git. Nil if git would know only a part of it.
+func identity(ctx context.Context, dir string) []string {
+	author, committer := people(ctx, dir)
+	if author == (Person{}) || committer == (Person{}) {
+		return nil
+	}
+	return []string{
+		"GIT_AUTHOR_NAME=" + author.Name, "GIT_AUTHOR_EMAIL=" + author.Email, "GIT_COMMITTER_NAME=" + committer.Name, "GIT_COMMITTER_EMAIL=" + committer.Email,
+	}
+}
+
+// people are who a commit in a folder is by. Whoever gives one of the two names means both.
+func people(ctx context.Context, dir string) (author, committer Person) {
+	said, err := configs.of(ctx, siteOf(call{dir: dir}))
+	if err != nil {
+		return Person{}, Person{}
+	}
+	told := personal(ctx, said)
+	of := func(role, other string) Person {
+		env := func(role, part string) string {
+			return os.Getenv("GIT_" + strings.ToUpper(role) + "_" + strings.ToUpper(part))
+		}
+		p := Person{
+			Name:  cmp.Or(env(role, "name"), told(role+".name"), told("user.name"), env(other, "name")),
+			Email: cmp.Or(env(role, "email"), told(role+".email"), told("user.email"), os.Getenv("EMAIL"), env(other, "email")),
+		}
+		if !nameable(p.Name) || !nameable(p.Email) {
+			return Person{}
+		}
+		return p
+	}
+	return of("author", "committer"), of("committer", "author")
+}
+
+// personal looks a setting up as the person's own git would: first in the settings of the environment, then in the repository's, then in the file that GIT_CONFIG_GLOBAL names or in
+// those that git reads without it.
+func personal(ctx context.Context, said *settings) func(key string) string {
+	files := said.person
+	if file := os.Getenv("GIT_CONFIG_GLOBAL"); filepath.IsAbs(file) {
+		files, _ = fileSettings(ctx, file) // of one that cannot be read git would know nothing
+	}
+	all := append(append(append([]setting{}, files...), said.local...), environSettings()...)
+	return func(key string) (value string) {
+		for _, one := range all {
+			if one.key == key {
+				value = one.value
+			}
+		}
+		return value
+	}
+}
+
+// mostEnvironSettings bounds how many settings of the environment are looked at.
+const mostEnvironSettings = 1000
+
+// environSettings are those that GIT_CONFIG_COUNT and its companions tell.
+func environSettings() (out []setting) {
+	n, err := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT"))
+	if err != nil {
+		return nil
+	}
+	for i := range min(n, mostEnvironSettings) {
+		if key := os.Getenv(fmt.Sprintf("GIT_CONFIG_KEY_%d", i)); key != "" {
+			out = append(out, setting{strings.ToLower(key), os.Getenv(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i))})
+		}
+	}
+	return out
+}
+
+// mostOfAName bounds a name or an address.
+const mostOfAName = 256
+
+// nameable reports whether git takes a text for a name or an address, and whoever reads it can.
+func nameable(text string) bool {
+	return strings.Trim(text, " .,:;<>\"\\'") != "" && len(text) <= mostOfAName && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
