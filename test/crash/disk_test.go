@@ -225,7 +225,7 @@ func TestOrderedRunGoesOn(t *testing.T) {
 	s := graphed(t, "")
 	s.smallDisk()
 	s.start(nil)
-	added, err := s.person.svc.Plan(s.ctx, api.Plan{Dir: s.path("work"), Tasks: []api.PlanTask{{Title: "long", Text: strings.Repeat("long ", 150_000)}}})
+	added, err := s.person.svc.Plan(s.ctx, api.Plan{Dir: s.path("work"), Tasks: []api.PlanTask{{Title: "long", Text: strings.Repeat("long ", 100_000)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
