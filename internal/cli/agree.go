@@ -14,6 +14,7 @@ func (a *app) agrees(question string, think bool) bool {
 	}
 	fmt.Fprintf(a.stderr, "%s %s ", question, choices)
 	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	a.at.entered()
 	if err != nil {
 		return false
 	}

@@ -104,6 +104,7 @@ func (d *desk) read(ctx context.Context, tty *os.File) {
 			}
 			line.Reset()
 			line.WriteString(rest)
+			d.app.at.entered()
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}

@@ -28,7 +28,7 @@ func Main() int {
 	var at cursor
 	ctx := stops.arm(context.Background())
 	a := &app{
-		stdin: os.Stdin, stdout: onScreen(os.Stdout, &at, os.Getenv), stderr: onScreen(os.Stderr, &at, os.Getenv),
+		at: &at, stdin: os.Stdin, stdout: onScreen(os.Stdout, &at, os.Getenv), stderr: onScreen(os.Stderr, &at, os.Getenv),
 		getenv: os.Getenv, environ: os.Environ, now: time.Now, rearm: stops.arm,
 	}
 	go stops.listen() // it ends with the process
@@ -43,6 +43,7 @@ type app struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
+	at      *cursor // of the terminal that stdout and stderr write to; nil: none
 	getenv  func(string) string
 	environ func() []string
 	now     func() time.Time

@@ -49,7 +49,7 @@ func TestCreateAFeatureOnATerminal(t *testing.T) {
 		t.Helper()
 		cmd := p.cmd("prd", "create", "Remember me", "--rehearse", script)
 		cmd.Env = append(cmd.Env, "TERM=xterm", "NO_COLOR=1")
-		tty, err := pty.Start(cmd)
+		tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,5 +110,6 @@ func (r *runner) askWhich(ctx context.Context) (goOn bool, err error) {
 func (a *app) prompt(in *bufio.Reader, question string) (string, error) {
 	fmt.Fprint(a.stderr, question)
 	line, err := in.ReadString('\n')
+	a.at.entered()
 	return strings.TrimSpace(line), err
 }

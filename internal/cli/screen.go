@@ -14,7 +14,8 @@ import (
 
 // screen is a terminal on which no line is left to the terminal to wrap: what does not fit into a row goes on in the next
 // one behind a margin. So a row that begins at the edge begins a line of taskdaemon's own, whatever a model says and
-// pads it with. The width is asked for at each write, as people resize terminals.
+// pads it with. The width is asked for at each write, as people resize terminals. A line to type is left whole, for people copy it: it begins with a
+// mark of ours, and what it names is quoted.
 type screen struct {
 	file  *os.File
 	asian bool // characters of ambiguous width take two columns
@@ -25,6 +26,8 @@ type screen struct {
 type cursor struct {
 	mu     sync.Mutex
 	column int
+	begin  string // of the line, without what indents it, as long as it may turn out to be one to type
+	typed  bool   // it is one
 	marks  int    // combining characters since the last that took room
 	escape byte   // what kind of escape sequence is being written; 0: none
 	rest   []byte // the beginning of a character
@@ -43,6 +46,42 @@ func onScreen(w *os.File, c *cursor, getenv func(string) string) io.Writer {
 	}
 	asian := strings.HasPrefix(locale, "ja") || strings.HasPrefix(locale, "ko") || strings.HasPrefix(locale, "zh")
 	return &screen{file: w, asian: asian, cursor: c}
+}
+
+// entered takes note that the person has ended a line: the terminal shows what they type.
+func (c *cursor) entered() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newLine()
+}
+
+func (c *cursor) newLine() { c.column, c.marks, c.begin, c.typed = 0, 0, "", false }
+
+// typeMarks are what lines begin with that people type.
+var typeMarks = []string{"→ ", "next: "}
+
+// notBegun stands for the beginning of a line that is none of those.
+const notBegun = "\x00"
+
+// began takes note of the next character of a line.
+func (c *cursor) began(r rune) {
+	if c.typed || c.begin == notBegun || c.begin == "" && r == ' ' {
+		return
+	}
+	c.begin += string(r)
+	for _, mark := range typeMarks {
+		if c.begin == mark {
+			c.typed = true
+			return
+		}
+		if strings.HasPrefix(mark, c.begin) {
+			return
+		}
+	}
+	c.begin = notBegun
 }
 
 // Write shows text, row by row.
@@ -84,7 +123,7 @@ func (s *screen) rows(p []byte, columns int) []byte {
 		switch {
 		case s.inEscape(r):
 		case r == '\n' || r == '\r':
-			s.column, s.marks = 0, 0
+			s.newLine()
 		case r == '\t':
 			char = []byte(strings.Repeat(" ", tabStop-s.column%tabStop))
 			if s.column+len(char) > columns {
@@ -94,8 +133,12 @@ func (s *screen) rows(p []byte, columns int) []byte {
 			s.column += len(char)
 		case r < 0x20:
 		default:
+			s.began(r)
 			w := s.columns(r)
-			if s.column+w > columns {
+			switch over := s.column+w > columns; {
+			case over && s.typed: // the terminal wraps it
+				s.column = 0
+			case over:
 				out = append(append(out, '\n'), margin...)
 				s.column = utf8.RuneCountInString(margin)
 			}

@@ -55,6 +55,44 @@ func TestRowsHaveAMargin(t *testing.T) {
 	}
 }
 
+// A line to type can be copied, however long it is; no other line passes for one.
+func TestLinesToTypeAreWhole(t *testing.T) {
+	long := strings.Repeat("/folder", 30)
+	for line, whole := range map[string]bool{
+		"  → git -C " + long:        true,
+		"next:  taskdaemon " + long: true,
+		"\x1b[2m→\x1b[0m x " + long: true,
+		margin + "→ git " + long:    false,
+		"the model: → git " + long:  false,
+		"nextly " + long:            false,
+	} {
+		for _, piece := range []int{1, 5, 1000} {
+			var out strings.Builder
+			s := &screen{cursor: &cursor{}}
+			for b := []byte("first\n" + line); len(b) > 0; {
+				n := min(piece, len(b))
+				out.Write(s.rows(b[:n], 80))
+				b = b[n:]
+			}
+			if got := !strings.Contains(out.String(), "\n"+margin+""); line != "" && !strings.HasPrefix(line, margin) && got != whole {
+				t.Errorf("%q in pieces of %d: %q", line, piece, out.String())
+			} else if strings.HasPrefix(line, margin) && strings.Count(out.String(), margin) < 2 {
+				t.Errorf("%q in pieces of %d is not wrapped: %q", line, piece, out.String())
+			}
+		}
+	}
+}
+
+// What the person types moves on to the next line, as they see it.
+func TestEnteredLineEnds(t *testing.T) {
+	s := &screen{cursor: &cursor{}}
+	s.rows([]byte(strings.Repeat("a", 70)), 80)
+	s.entered()
+	if out := string(s.rows([]byte(strings.Repeat("b", 40)), 80)); strings.Contains(out, "\n") {
+		t.Errorf("%q", out)
+	}
+}
+
 func TestAmbiguousWidth(t *testing.T) {
 	for asian, want := range map[bool]int{false: 1, true: 2} {
 		s := &screen{asian: asian, cursor: &cursor{}}
