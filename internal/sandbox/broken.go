@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"taskdaemon/internal/beneath"
 	"taskdaemon/internal/gitfile"
@@ -71,6 +73,8 @@ func (s *shim) mendRefs(c *cell) (mended []string) {
 		switch {
 		case had && old == text:
 			delete(now, name)
+		case !namesRef(name):
+			broken[name] = true
 		case isHex(text, 40) || isHex(text, 64):
 			ids = append(ids, text)
 		case !strings.HasPrefix(text, "ref: "):
@@ -104,6 +108,22 @@ func (s *shim) mendRefs(c *cell) (mended []string) {
 		forgetLogs(own, common, slices.Collect(maps.Keys(broken)))
 	}
 	return mended
+}
+
+// namesRef reports whether git takes a name for that of a reference: it stops at a file with another.
+func namesRef(name string) bool {
+	if name == "HEAD" {
+		return true
+	}
+	if strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, ".") || !utf8.ValidString(name) {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || part == "@" || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) || strings.ContainsRune(`~^:?*[\`, r) })
 }
 
 // forgetLogs removes where git remembers what references stood at, and HEAD: it goes through that, too, when it packs.

@@ -118,7 +118,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: %d objects of git could not be stored, commits with them are broken: %v\n", len(lost), lost[0])
 	}
 	if len(mended) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, or one whose history refers to objects that are missing\n", told(mended))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, one whose history refers to objects that are missing, or a name that git does not take\n", told(mended))
 	}
 	if len(broken) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: it named objects that are missing; git reset makes it again\n", told(broken))
