@@ -211,6 +211,7 @@ func TestLandingIsHeldUpByItsOwnRepositoryAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	d := bare(t, t.TempDir(), newJournal())
+	d.spool = &sandbox.Spool{Dir: filepath.Join(t.TempDir(), "spool")}
 	hands := hanging{worktreetest.Hands{Repo: worktreetest.New(t.TempDir(), simTrunk), Do: func(_ context.Context, _ bool, deed func()) error { deed(); return nil }}, make(chan string, 10), make(chan string, 10)}
 	d.trees = &worktree.Trees{Git: hands, Config: func(string) config.Worktree { return config.Worktree{} }, Log: d.o.Log, Checkouts: t.TempDir()}
 	l := newLanding(d)
