@@ -48,7 +48,7 @@ func TestAlone(t *testing.T) {
 	job := y.job("job")
 	for _, name := range []string{"hook1", "hook2"} {
 		p, err := y.s.Start(context.Background(), name, Command{
-			Shell: `was=$(cat count); for i in 1 2 3 4 5 6 7 8 9; do git status >/dev/null; git -C sub status >/dev/null; done; echo $was $(cat count)`,
+			Shell: `was=$(cat count); for i in 1 2 3 4 5 6 7 8 9; do git status >/dev/null 2>&1; git -C sub status >/dev/null 2>&1; done; echo $was $(cat count)`,
 			Dir:   y.work, Timeout: time.Minute, Task: "task", Step: "hook", Alone: true,
 		})
 		if err != nil {
