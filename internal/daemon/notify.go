@@ -243,7 +243,7 @@ func (n *notifier) start(in td.Intent, told telling) error {
 		}
 	}
 	p, err := n.spool.Start(n.carry, tool.SpoolName(td.DaemonStream, in.Key), sandbox.Command{
-		Shell: n.o.Config.Notify.Command, Dir: dir, Env: env, Timeout: tellLimit, Task: td.DaemonStream, Step: in.Key,
+		Shell: n.o.Config.Notify.Command, Dir: dir, Env: env, Timeout: tellLimit, Task: td.DaemonStream, Step: in.Key, Own: true,
 	})
 	if err != nil {
 		if n.carry.Err() != nil {

@@ -199,7 +199,7 @@ func (a *asking) run(ctx context.Context) (td.Outcome, error) {
 	}
 	t := r.log.Task()
 	p, err := r.Spool.Start(ctx, a.spool(), sandbox.Command{
-		Shell: hook.Wrap(a.dir(), a.spec.Command), Dir: t.Dir, Timeout: a.spec.Timeout, Task: t.ID, Run: t.Run, Step: a.key, Alone: true,
+		Shell: hook.Wrap(a.dir(), a.spec.Command), Dir: t.Dir, Timeout: a.spec.Timeout, Task: t.ID, Run: t.Run, Step: a.key, Own: true, Alone: true,
 	})
 	switch {
 	case context.Cause(ctx) != nil && err != nil:

@@ -64,9 +64,34 @@ func (p *Profile) environment(base, added []string) []string {
 	return append(out, "HOME="+home, "PATH="+p.outsidePath(path))
 }
 
-// outsidePath are the folders of PATH in which no command can write, by their real names: a link on the way to one could be changed.
+// ownTold is what git is told under a program of the person's: no setting of a repository starts a program because git looks at its files.
+var ownTold = gitConfigured(append(slices.Clone(gitToldSettings), [2]string{"core.fsmonitor", "false"}))
+
+// ownEnvironment is what a program of the person's (Command.Own) starts with in a folder, which no sandbox holds: whatever PATH says, it
+// finds no program in what agents write there.
+func ownEnvironment(dir string, base, added []string) []string {
+	out := slices.Clone(ownTold)
+	path := standardPath
+	for _, kv := range scrub(base, added) {
+		name, value, _ := strings.Cut(kv, "=")
+		switch {
+		case strings.HasPrefix(name, "GIT_CONFIG_"):
+		case name == "PATH":
+			path = pathOutside(value, expand((&Profile{Workspace: dir}).reach()))
+		default:
+			out = append(out, kv)
+		}
+	}
+	return append(out, "PATH="+path)
+}
+
+// outsidePath are the folders of PATH in which no command can write.
 func (p *Profile) outsidePath(path string) string {
-	reach := expand(append(p.reach(), append(slices.Clone(tempFolders), os.TempDir())...))
+	return pathOutside(path, expand(append(p.reach(), append(slices.Clone(tempFolders), os.TempDir())...)))
+}
+
+// pathOutside are the folders of PATH that lie outside of reach, by their real names: a link on the way to one could be changed.
+func pathOutside(path string, reach []string) string {
 	for _, list := range []string{path, standardPath} {
 		var kept []string
 		for _, dir := range filepath.SplitList(list) {

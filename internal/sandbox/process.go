@@ -25,7 +25,9 @@ type Command struct {
 	Step       td.StepKey
 	// Room names whose temp folder and layers over caches the command gets (Spool.Room); empty: its task's.
 	Room string
-	// Alone is a person's program that is not confined: while it runs, no command does that could change what is in Dir.
+	// Own marks a program of the person's, which is not confined: it has no Profile.
+	Own bool
+	// Alone is one in a folder that agents write in: while it runs, no command does that could change what is in Dir.
 	Alone bool
 	// Profile is what the command may do; nil: whatever the user may.
 	Profile *Profile

@@ -243,6 +243,9 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 	}
 	id = rand.Text()
 	env := cmd.Profile.environment(os.Environ(), cmd.Env)
+	if cmd.Own {
+		env = ownEnvironment(cmd.Dir, os.Environ(), cmd.Env)
+	}
 	shell, err := s.shellFor(cmd.Profile, env)
 	if err != nil {
 		return "", "", err
