@@ -273,10 +273,10 @@ func commandIn(ctx context.Context, c call, at site) (*process, error) {
 }
 
 func binary() (string, error) {
-	path, err := exec.LookPath("git")
+	path, err := sandbox.Program("git")
 	if err != nil {
 		return "", td.Errorf(td.Unavailable, "find git: %w", err).
-			WithHint("install git and make sure it is on the PATH")
+			WithHint("install git and make sure that it is in a folder of PATH that lies outside of your projects")
 	}
 	return path, nil
 }

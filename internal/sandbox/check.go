@@ -61,7 +61,7 @@ func try(ctx context.Context, self string, nested bool) ([]byte, error) {
 	if nested {
 		args = append([]string{"exec"}, nestedArgs(checkArg)...)
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
+	cmd := exec.CommandContext(ctx, ownProgram(self), args...)
 	cmd.Env = shimEnv(os.Environ())
 	if nested {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -55,7 +55,7 @@ func (s *Spool) spawn(nested bool) (*carrier, error) {
 		nest(attr.Sys)
 		args = append(args, nestedArgs(nestArg)...)
 	}
-	c.proc, err = os.StartProcess(s.Self, args, attr)
+	c.proc, err = os.StartProcess(ownProgram(s.Self), args, attr)
 	if err != nil {
 		c.close()
 		return nil, fmt.Errorf("start shim: %w", err)

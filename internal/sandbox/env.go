@@ -65,10 +65,6 @@ func gitConfigured(settings [][2]string) []string {
 	return env
 }
 
-// Environ is what may pass of the environment base to a process that is not the daemon's own. Whatever holds a
-// secret, or may, stays behind.
-func Environ(base []string) []string { return scrub(base, nil) }
-
 // scrub is the environment of a command: what may pass of base, then what the command adds.
 func scrub(base, added []string) []string {
 	env := append([]string{"TERM=dumb"}, gitTold...)

@@ -64,41 +64,21 @@ func (p *Profile) environment(base, added []string) []string {
 	return append(out, "HOME="+home, "PATH="+p.outsidePath(path))
 }
 
-// ownTold is what git is told under a program of the person's: no setting of a repository starts a program because git looks at its files.
-var ownTold = gitConfigured(append(slices.Clone(gitToldSettings), [2]string{"core.fsmonitor", "false"}))
-
-// ownEnvironment is what a program of the person's (Command.Own) starts with in a folder, which no sandbox holds: whatever PATH says, it
-// finds no program in what agents write there.
-func ownEnvironment(dir string, base, added []string) []string {
-	out := slices.Clone(ownTold)
-	path := standardPath
-	for _, kv := range scrub(base, added) {
-		name, value, _ := strings.Cut(kv, "=")
-		switch {
-		case strings.HasPrefix(name, "GIT_CONFIG_"):
-		case name == "PATH":
-			path = pathOutside(value, expand((&Profile{Workspace: dir}).reach()))
-		default:
-			out = append(out, kv)
-		}
-	}
-	return append(out, "PATH="+path)
-}
-
 // outsidePath are the folders of PATH in which no command can write.
 func (p *Profile) outsidePath(path string) string {
-	return pathOutside(path, expand(append(p.reach(), append(slices.Clone(tempFolders), os.TempDir())...)))
+	reach := expand(append(p.reach(), append(slices.Clone(tempFolders), os.TempDir())...))
+	return pathOutside(path, func(dir string) bool { return covered(dir, reach) })
 }
 
-// pathOutside are the folders of PATH that lie outside of reach, by their real names: a link on the way to one could be changed.
-func pathOutside(path string, reach []string) string {
+// pathOutside are the folders of PATH that agents do not reach, by their real names: a link on the way to one could be changed.
+func pathOutside(path string, reached func(dir string) bool) string {
 	for _, list := range []string{path, standardPath} {
 		var kept []string
 		for _, dir := range filepath.SplitList(list) {
-			if !filepath.IsAbs(dir) || covered(filepath.Clean(dir), reach) {
+			if !filepath.IsAbs(dir) || reached(filepath.Clean(dir)) {
 				continue
 			}
-			if real := resolved(dir); real != "" && !covered(real, reach) && !slices.Contains(kept, real) {
+			if real := resolved(dir); real != "" && !reached(real) && !slices.Contains(kept, real) {
 				kept = append(kept, real)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -104,7 +103,7 @@ func (s *Spool) prepare() error {
 			}
 		}
 		for _, name := range []string{"bash", "sh"} {
-			if s.shell, err = exec.LookPath(name); err == nil {
+			if s.shell, err = Program(name); err == nil {
 				return
 			}
 		}
@@ -244,7 +243,7 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 	id = rand.Text()
 	env := cmd.Profile.environment(os.Environ(), cmd.Env)
 	if cmd.Own {
-		env = ownEnvironment(cmd.Dir, os.Environ(), cmd.Env)
+		env = environIn(cmd.Dir, os.Environ(), cmd.Env)
 	}
 	shell, err := s.shellFor(cmd.Profile, env)
 	if err != nil {

@@ -9,10 +9,10 @@
 package builtin
 
 import (
-	"os/exec"
 	"time"
 
 	"taskdaemon/internal/knowledge"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/webfetch"
 )
@@ -49,7 +49,7 @@ func Tools(opts Options) []tool.Tool {
 	}
 	switch opts.Ripgrep {
 	case "":
-		opts.Ripgrep, _ = exec.LookPath("rg") // not there: empty, and the built-in search is used
+		opts.Ripgrep, _ = sandbox.Program("rg") // not there: empty, and the built-in search is used
 	case NoRipgrep:
 		opts.Ripgrep = ""
 	}

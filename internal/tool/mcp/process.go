@@ -56,6 +56,13 @@ type process struct {
 
 // startProcess starts the program.
 func startProcess(s *Server, mark string, lim limits, say func(stream, line string)) (*process, error) {
+	program := s.Command
+	if !strings.ContainsRune(program, '/') {
+		var err error
+		if program, err = sandbox.Program(program); err != nil {
+			return nil, td.Errorf(td.Unavailable, "start it: %w", err)
+		}
+	}
 	p := &process{mark: mark, grace: lim.grace, say: say, exited: make(chan struct{})}
 	theirs := make([]*os.File, 3)
 	defer func() {
@@ -76,7 +83,7 @@ func startProcess(s *Server, mark string, lim limits, say func(stream, line stri
 			*ours, theirs[i] = w, r
 		}
 	}
-	p.cmd = exec.Command(s.Command, s.Args...)
+	p.cmd = exec.Command(program, s.Args...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
 	p.cmd.Dir = "/"
 	p.cmd.Env = environ(s, mark)
