@@ -43,7 +43,11 @@ func runDoctor(ctx context.Context, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
-	d, err := svc.Doctor(ctx, api.DoctorRequest{Fix: o.fix})
+	var d api.Diagnosis
+	err = a.saying("reading every record of the journal and every object of the conversations", patience, func() (err error) {
+		d, err = svc.Doctor(ctx, api.DoctorRequest{Fix: o.fix})
+		return err
+	})
 	if err != nil {
 		return err
 	}

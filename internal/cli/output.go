@@ -103,6 +103,25 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
+// patience is after how long a command says what it is at, and every how long again.
+const patience = 3 * time.Second
+
+// saying calls f, and says again and again what it is at while that takes long.
+func (a *app) saying(what string, every time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	begun := time.Now()
+	go func() { done <- f() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(every):
+			a.say("%s", a.talk.dim(fmt.Sprintf("%s: %s so far", what, time.Since(begun).Round(time.Second))))
+			every = min(2*every, time.Minute)
+		}
+	}
+}
+
 // printError says what went wrong and what to type next.
 func (a *app) printError(cmd *cobra.Command, err error) {
 	e := wire.ErrorOf(err)
