@@ -110,6 +110,27 @@ const (
 	ioIdle    = 3 << 13
 )
 
+// TestForbiddenCalls makes every call that no command may make.
+func TestForbiddenCalls(t *testing.T) {
+	y := newYard(t)
+	self := y.self()
+	for _, nr := range []uint32{
+		unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_IO_SETUP, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_MEMFD_SECRET,
+	} {
+		for _, files := range []Files{ReadOnly, WorkspaceWrite} {
+			y.p.Files = files
+			if res := y.run(fmt.Sprintf("./self call %d 1 x:0000000000000000 0 0 0 0", nr)); res.Exit != 1 || string(res.Head) != "EPERM\n" {
+				t.Errorf("call %d, %s: exit %d: %s", nr, files, res.Exit, res.Head)
+			}
+		}
+	}
+	// With the same arguments outside, one of them works.
+	if out, err := exec.Command(self, "call", strconv.Itoa(unix.SYS_IO_SETUP), "1", "x:0000000000000000").CombinedOutput(); err != nil {
+		t.Skipf("only refusals were seen: this kernel has no io_setup: %v: %s", err, out)
+	}
+}
+
 // hostileToStanding changes priority, processors, limits and memory of processes that are not the command's, by their number.
 func hostileToStanding(t *testing.T) {
 	y := newYard(t)
