@@ -11,7 +11,7 @@ type StartRun struct {
 	Run    string `json:"run,omitempty" doc:"Name of a run that was stopped, to go on with it; a new one gets its name when this is empty."`
 	By     string `json:"by,omitempty"`
 
-	Parallel int              `json:"parallel,omitempty" doc:"Tasks at work at once; 1 when not given."`
+	Parallel int              `json:"parallel,omitempty" doc:"Tasks at work at once. When not given as many as limits.loops and limits.loops_per_project allow, or 1 where tasks have no worktrees of their own."`
 	Limit    int              `json:"limit,omitempty" doc:"Iterations that may begin from now on; 0: any number."`
 	Strategy td.ModelStrategy `json:"strategy,omitempty" doc:"Which class of model iterations get: fixed, cost-optimized, escalate or plan-then-execute."`
 	Verify   bool             `json:"verify,omitempty" doc:"Another agent must find each task done."`

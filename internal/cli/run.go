@@ -57,17 +57,17 @@ tasks are open, and none may run), no plan (3: there are no tasks), interrupted 
 			return runRun(cmd.Context(), o)
 		},
 	}
-	o.wishes(cmd)
+	o.wishes(cmd, 1, "work on so many tasks at once")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "show only which task starts and how it ends")
 	cmd.AddCommand(newRunStopCmd(a), newRunListCmd(a))
 	return cmd
 }
 
-// wishes are the flags that say what is wanted of a run.
-func (o *runOptions) wishes(cmd *cobra.Command) {
+// wishes are the flags that say what is wanted of a run, of which parallel tasks are at work at once if nothing else is said.
+func (o *runOptions) wishes(cmd *cobra.Command, parallel int, words string) {
 	f := cmd.Flags()
 	f.StringVarP(&o.dir, "dir", "C", "", "a folder of the project; the present one when not given")
-	f.IntVarP(&o.in.Parallel, "parallel", "j", 1, "work on so many tasks at once")
+	f.IntVarP(&o.in.Parallel, "parallel", "j", parallel, words)
 	f.IntVar(&o.limit, "limit", 0, "begin at most so many iterations, also of a task found at work; 0: any number")
 	f.BoolVar(&o.once, "once", false, "the same as --limit 1")
 	f.BoolVar(&o.in.Verify, "verify", false, "have another agent find each task done before it counts")
@@ -122,7 +122,7 @@ func (o *runOptions) read() (err error) {
 	if o.limit < 0 {
 		return td.Errorf(td.Invalid, "--limit %d: it must not be negative", o.limit)
 	}
-	if o.in.Parallel < 1 {
+	if o.in.Parallel < 1 && slices.Contains(o.given, "--parallel") {
 		return td.Errorf(td.Invalid, "--parallel %d: it is at least 1", o.in.Parallel)
 	}
 	if o.in.Dir, err = folderOr(o.dir); err != nil {

@@ -17,15 +17,18 @@ func newStartCmd(a *app) *cobra.Command {
 		Use: "start [prd | task]", Short: "Work through a PRD in the background",
 		Long: `Have the daemon work through a PRD, or through all planned tasks of the project, and return at once: what is ready is
 started, and whatever becomes ready after it, until all have ended or none may run. It is the same as run, without
-watching; run shows it at any time, and run stop stops it.`,
-		Example: "  taskdaemon start login --parallel 3\n  taskdaemon status", Args: args(cobra.MaximumNArgs(1), "at most one PRD or task"),
+watching; run shows it at any time, and run stop stops it.
+
+It works on as many ready tasks at once as limits.loops and limits.loops_per_project allow, or on as many as --parallel
+says; on one at a time where tasks have no worktrees of their own.`,
+		Example: "  taskdaemon start login\n  taskdaemon start login --parallel 3", Args: args(cobra.MaximumNArgs(1), "at most one PRD or task"),
 		Annotations: runExits(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.take(cmd, args)
 			return runStart(cmd.Context(), o)
 		},
 	}
-	o.wishes(cmd)
+	o.wishes(cmd, 0, "work on so many tasks at once; as many as limits.loops allows when not given")
 	return cmd
 }
 

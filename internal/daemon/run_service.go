@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/config"
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/graph"
@@ -124,9 +125,12 @@ func (r *runs) order(ctx context.Context, s *graph.Store, scope td.TaskID, in ap
 		}
 	}
 	order := td.GraphOrder{
-		Run: in.Run, Key: cmp.Or(in.Key, string(td.NewRequestID())), Project: s.Root(), Target: scope, By: in.By, Parallel: max(1, in.Parallel),
+		Run: in.Run, Key: cmp.Or(in.Key, string(td.NewRequestID())), Project: s.Root(), Target: scope, By: in.By, Parallel: in.Parallel,
 		Limit: in.Limit, Strategy: cmp.Or(in.Strategy, td.CostOptimized), Verify: in.Verify, Model: in.Model, Yes: in.Yes,
 		Permissions: in.Permissions, Budget: in.Budget, TokenBudget: in.TokenBudget, Rehearsal: in.Rehearsal, InPlace: in.InPlace, Force: in.Force,
+	}
+	if order.Parallel == 0 {
+		order.Parallel = r.widest(ctx, s.Root(), in)
 	}
 	if in.Run == "" {
 		order.Run = td.NewGraphRunName()
@@ -140,6 +144,20 @@ func (r *runs) order(ctx context.Context, s *graph.Store, scope td.TaskID, in ap
 	fpRunOrdered.Hit()
 	g, err = r.named(ctx, order.Run)
 	return g, false, err
+}
+
+// widest is how many tasks of a run are at work at once if nobody said how many: as many as the config lets run, and one
+// where they all work in the same folder.
+func (r *runs) widest(ctx context.Context, project string, in api.StartRun) int {
+	c := r.o.Config.In(project)
+	if info, err := git.Describe(ctx, project); err != nil || !info.Repo || in.InPlace || c.Worktree.Use == config.WorktreeOff {
+		return 1
+	}
+	n := c.Limits.Loops
+	if c.Limits.LoopsPerProject > 0 {
+		n = min(n, c.Limits.LoopsPerProject)
+	}
+	return min(n, maxParallel)
 }
 
 // limited is a run that is under way, held to another limit if one is given.

@@ -27,7 +27,7 @@ turns:
   - tools: [{name: Bash, input: {command: "echo planned >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: as planned}}]
 `},
-	{name: "run", yes: true, plan: true, run: &api.StartRun{Limit: 1, Yes: true, Strategy: td.Escalate}, points: []string{
+	{name: "run", yes: true, plan: true, run: &api.StartRun{Parallel: 1, Limit: 1, Yes: true, Strategy: td.Escalate}, points: []string{
 		"daemon.runs.before_order", "daemon.runs.ordered", "daemon.runs.before_end", "daemon.run.claimed", "daemon.run.before_start", "daemon.run.started", "engine.iteration.before_over", "engine.iteration.over", "engine.iteration.limit",
 		"daemon.graph.before_close", "daemon.command.posted", "engine.finish.nominated",
 	}, script: `
@@ -46,7 +46,7 @@ turns:
   - text: I do not know.
     repeat: 2
 `},
-	{name: "run stopped", plan: true, run: &api.StartRun{}, person: stopRunOnce, points: []string{
+	{name: "run stopped", plan: true, run: &api.StartRun{Parallel: 1}, person: stopRunOnce, points: []string{
 		"daemon.runs.stop_recorded", "daemon.runs.tasks_let_go", "daemon.runs.before_end", "daemon.runs.ordered", "daemon.command.posted",
 		"scheduler.attend.claimed",
 	}, script: `
@@ -56,7 +56,7 @@ turns:
 `},
 	{
 		// The trunk loses its commit while the run's task asks something. The person lets all of it go on, then answers.
-		name: "run held", git: true, worktree: true, plan: true, cut: true, run: &api.StartRun{Strategy: td.Fixed, Yes: true}, person: amendAndResume, points: []string{
+		name: "run held", git: true, worktree: true, plan: true, cut: true, run: &api.StartRun{Parallel: 1, Strategy: td.Fixed, Yes: true}, person: amendAndResume, points: []string{
 			"daemon.trunk.before_tell", "daemon.trunk.run_held", "daemon.trunk.tasks_resumed", "daemon.trunk.told", "daemon.command.posted",
 		}, script: `
 turns:
@@ -68,14 +68,14 @@ turns:
 	},
 	{
 		name: "validator that a person must agree to", plan: true, valid: "shuf -e ok", person: answerAll, config: "rules: [{ask: Validator}]\n",
-		run:    &api.StartRun{Strategy: td.Fixed},
+		run:    &api.StartRun{Parallel: 1, Strategy: td.Fixed},
 		points: []string{"engine.validator.agreed", "engine.ask.before", "engine.ask.asked", "engine.finish.validated", "durable.append.after"},
 		script: `
 turns:
   - tools: [{name: Complete, input: {summary: checked}}]
 `},
 	{
-		name: "run interrupted with words", yes: true, plan: true, person: interruptWithWords, run: &api.StartRun{Yes: true, Strategy: td.Fixed}, points: []string{
+		name: "run interrupted with words", yes: true, plan: true, person: interruptWithWords, run: &api.StartRun{Parallel: 1, Yes: true, Strategy: td.Fixed}, points: []string{
 			"daemon.command.posted", "engine.inbox.taken", "engine.inbox.obeyed", "engine.reap.before_kill", "engine.reap.killed", "engine.reap.recorded",
 		}, script: `
 scenes:
@@ -89,7 +89,7 @@ turns:
 `,
 	},
 	{
-		name: "verified", yes: true, git: true, plan: true, run: &api.StartRun{Strategy: td.Fixed, Verify: true, Yes: true}, valid: "test -f done.txt", points: []string{
+		name: "verified", yes: true, git: true, plan: true, run: &api.StartRun{Parallel: 1, Strategy: td.Fixed, Verify: true, Yes: true}, valid: "test -f done.txt", points: []string{
 			"git.checkout.before_files", "git.checkout.before_rename", "git.checkout.after_rename", "git.checkout.removed",
 			"engine.verify.named", "engine.verify.placed", "engine.verify.spawned", "engine.verify.ended", "engine.verify.cleared",
 			"engine.finish.validated", "engine.finish.before_end", "engine.iteration.before_over", "engine.iteration.over",
