@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskdaemon/internal/api"
 	"taskdaemon/internal/td"
 )
 
@@ -58,9 +59,7 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 	case a.json:
 		return a.printJSON(h)
 	}
-	if h.Gone > 0 {
-		a.say("%s of %s that retention let go could not be read from the git mirror; to check it: taskdaemon doctor", plural(h.Gone, "record"), h.Task.Handle)
-	}
+	a.sayGone(h)
 	if len(h.Messages) == 0 && h.Gone > 0 {
 		return nil
 	}
@@ -78,6 +77,13 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 	}
 	a.say("%s", a.talk.dim(fmt.Sprintf("%s is %s; %s, %s", h.Task.Handle, stateWords(h.Task), plural(h.Task.Turns, "turn"), money(h.Task.Cost))))
 	return nil
+}
+
+// sayGone says that records are nowhere any more.
+func (a *app) sayGone(h api.History) {
+	if h.Gone > 0 {
+		a.say("%s of %s that retention let go could not be read from the git mirror; to check it: taskdaemon doctor", plural(h.Gone, "record"), h.Task.Handle)
+	}
 }
 
 func (o loopHistoryOptions) print(w io.Writer, m td.Message) error {
