@@ -100,7 +100,7 @@ taskdaemon completion --help.`,
 	flags.StringVar(&a.config, "config", "", "config file, instead of $XDG_CONFIG_HOME/taskdaemon/config.yaml")
 	flags.BoolVar(&a.json, "json", false, "machine-readable output")
 	root.AddCommand(
-		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newStatsCmd(a), newDaemonCmd(a), newPRDCmd(a), newTaskCmd(a), newLoopCmd(a),
+		newInitCmd(a), newVersionCmd(a), newStatusCmd(a), newStatsCmd(a), newDaemonCmd(a), newPRDCmd(a), newTSCmd(a), newTaskCmd(a), newLoopCmd(a),
 		newRecoverCmd(a), newResumeCmd(a), newCheckpointCmd(a), newDoctorCmd(a),
 		newConfigCmd(a), newHooksCmd(a), newAuditCmd(a), newKnowledgeCmd(a), newMCPCmd(a), newSkillsCmd(a), newSandboxCmd(a), newCostCmd(a),
 		newLocksCmd(a), newWorktreeCmd(a), newGraphCmd(a), newImportCmd(a), newSyncCmd(a), newRunCmd(a), newStartCmd(a),

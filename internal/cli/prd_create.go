@@ -205,32 +205,41 @@ func (o prdCreateOptions) authored(ctx context.Context, svc api.Service, p api.P
 			a.say("next: %s", a.typeable("taskdaemon prd create "+p.Slug))
 			return p, nil
 		}
-		t, err := svc.AuthorPRD(ctx, api.AuthorPRD{Dir: o.dir, Ref: string(p.Task.ID), Phase: p.Next, Yes: o.yes, Rehearsal: script, By: a.by()})
+		err = a.author(ctx, svc, api.AuthorPRD{Dir: o.dir, Ref: string(p.Task.ID), Phase: p.Next, Yes: o.yes, Rehearsal: script}, "taskdaemon prd create "+p.Slug)
 		if err != nil {
 			return p, err
-		}
-		a.say("%s", a.talk.bold(t.Handle+" "+plainLine(t.Title, 80)))
-		w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk}
-		if a.json {
-			w.out = io.Discard
-		}
-		var closeDesk func()
-		w.desk, closeDesk = a.openDesk(ctx, svc)
-		last, err := w.run(ctx)
-		closeDesk()
-		if err != nil {
-			return p, err
-		}
-		if ctx.Err() != nil {
-			a.say("no longer watching; %s goes on. To come back: %s", t.Handle, a.typeable("taskdaemon prd create "+p.Slug))
-			return p, outcome(exitInterrupted)
-		}
-		if last.Status.State != td.Completed {
-			a.say("%s was not completed; to try again: %s", t.Handle, a.typeable("taskdaemon prd create "+p.Slug))
-			return p, outcomeOf(last)
 		}
 		done = p.Next
 	}
+}
+
+// author has the author of a phase do it, and shows that. Again is what to type if it came to nothing.
+func (a *app) author(ctx context.Context, svc api.Service, in api.AuthorPRD, again string) error {
+	in.By = a.by()
+	t, err := svc.AuthorPRD(ctx, in)
+	if err != nil {
+		return err
+	}
+	a.say("%s", a.talk.bold(t.Handle+" "+plainLine(t.Title, 80)))
+	w := watch{app: a, service: svc, task: t, out: a.stderr, style: a.talk}
+	if a.json {
+		w.out = io.Discard
+	}
+	var closeDesk func()
+	w.desk, closeDesk = a.openDesk(ctx, svc)
+	last, err := w.run(ctx)
+	closeDesk()
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		a.say("no longer watching; %s goes on. To come back: %s", t.Handle, a.typeable(again))
+		return outcome(exitInterrupted)
+	case last.Status.State != td.Completed:
+		a.say("%s was not completed; to try again: %s", t.Handle, a.typeable(again))
+		return outcomeOf(last)
+	}
+	return nil
 }
 
 // leaves reports whether the feature is left as it is: it is small, and a run can work on it.
