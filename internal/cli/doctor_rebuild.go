@@ -17,6 +17,9 @@ func runRebuild(ctx context.Context, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := daemon.CheckPlace(dir); err != nil {
+		return err // before anything is made there
+	}
 	r, err := rebuild.Run(ctx, rebuild.Options{
 		StateDir: dir, Repo: daemon.RepoPath(dir), Graphs: daemon.GraphsPath(dir), Version: Version(),
 		Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),

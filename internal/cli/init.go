@@ -11,6 +11,7 @@ import (
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/config"
+	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/td"
 )
 
@@ -42,6 +43,9 @@ func runInit(ctx context.Context, o initOptions) error {
 	state, err := a.stateDir()
 	if err != nil {
 		return err
+	}
+	if err := daemon.CheckPlace(state); err != nil {
+		return err // before anything is made there
 	}
 	file, _, err := a.configFile()
 	if err != nil {

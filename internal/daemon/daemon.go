@@ -76,6 +76,7 @@ type Daemon struct {
 	journal   store.Journal
 	displaced func() error // says that the state folder is not in its place any more
 	disappear func()       // gives the name of the state folder back
+	inPlace   sync.Once    // the note beside the state folder, made before the first task
 	own       *stream
 	keeper    *coord.Keeper
 	engine    *engine.Engine

@@ -7,32 +7,20 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/sandbox"
-	"taskdaemon/internal/td"
 )
 
 // A daemon is known by the path of its state folder, too, for as long as it lives: by a socket whose name is in no folder. The lock in the
 // state folder goes where the folder goes; who finds none at its path would begin an empty one beside a daemon that still works.
 
-// presenceName is the name of the socket that stands for a state folder. A link on the way to it is followed, for the folder itself may
-// be gone.
+// presenceName is the name of the socket that stands for a state folder.
 func presenceName(stateDir string) string {
-	dir, err := filepath.Abs(stateDir)
-	if err != nil {
-		dir = stateDir
-	}
-	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
-		dir = filepath.Join(parent, filepath.Base(dir))
-	}
-	return fmt.Sprintf("@taskdaemon-%d-%x", os.Getuid(), sha256.Sum256([]byte(dir)))
+	return fmt.Sprintf("@taskdaemon-%d-%x", os.Getuid(), sha256.Sum256([]byte(statePath(stateDir))))
 }
 
 // present says who is known by the name of a state folder: 0 is nobody.
@@ -57,23 +45,6 @@ func present(stateDir string) int {
 		return 0 // a command of a task has taken the name
 	}
 	return pid
-}
-
-// CheckPlace refuses a state folder whose daemon lives while the folder is not where it was: that daemon's tasks are elsewhere.
-func CheckPlace(stateDir string) error {
-	pid := present(stateDir)
-	if pid == 0 {
-		return nil
-	}
-	if raw, err := os.ReadFile(filepath.Join(stateDir, "run", "journal.lock")); err == nil && strings.TrimSpace(string(raw)) == strconv.Itoa(pid) {
-		return nil // it is in its place
-	}
-	return moved(stateDir, pid)
-}
-
-func moved(stateDir string, pid int) error {
-	return td.Errorf(td.Conflict, "the state folder %s was moved or removed while its daemon (pid %d) ran", stateDir, pid).
-		WithHint("that daemon stops by itself; then move the folder back, or name its new place with --state")
 }
 
 // passing is how long the name of a daemon that has just ended is waited for.
