@@ -135,7 +135,7 @@ func ClassOfStatus(status int) td.FailureClass {
 		return td.RateLimited
 	case status == 529:
 		return td.Overloaded
-	case status == 401 || status == 403:
+	case status == 401 || status == 402 || status == 403: // waiting pays no bill either
 		return td.AuthFailed
 	case status == 408 || status >= 500:
 		return td.Network

@@ -193,7 +193,7 @@ const (
 	Overloaded  FailureClass = "overloaded"   // 529 and overloaded_error in a stream
 	RateLimited FailureClass = "rate_limited" // 429
 	BadRequest  FailureClass = "bad_request"  // 400, 404, 413
-	AuthFailed  FailureClass = "auth"         // 401, 403
+	AuthFailed  FailureClass = "auth"         // 401, 402, 403
 	TooLong     FailureClass = "too_long"     // 400 because the conversation is over the model's window
 )
 

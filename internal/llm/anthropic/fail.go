@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"taskdaemon/internal/llm"
@@ -113,10 +112,10 @@ func readError(body string, otherwise *apiError) *apiError {
 		Error apiError `json:"error"`
 	}
 	if json.Unmarshal([]byte(body), &envelope) == nil && envelope.Error.Message != "" {
-		return &envelope.Error
+		return &apiError{Type: exchange.Short(envelope.Error.Type, 100), Message: exchange.Short(envelope.Error.Message, exchange.MaxWords)}
 	}
-	if body = strings.Join(strings.Fields(body), " "); body != "" {
-		return &apiError{Message: fmt.Sprintf("%s: %.200s", otherwise.Message, strings.ToValidUTF8(body, "\ufffd"))}
+	if body = exchange.Short(body, 200); body != "" {
+		return &apiError{Message: otherwise.Message + ": " + body}
 	}
 	return otherwise
 }

@@ -41,7 +41,7 @@ func TestStatusErrors(t *testing.T) {
 		{400, td.BadRequest, words, "model: 400: some_error: what the API says", ""},
 		{400, td.TooLong, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208310 tokens > 200000 maximum"}}`, "208310", "too large"},
 		{401, td.AuthFailed, words, "what the API says", "MY_KEY"},
-		{402, td.BadRequest, words, "what the API says", "balance"},
+		{402, td.AuthFailed, words, "what the API says", "balance"},
 		{403, td.AuthFailed, words, "what the API says", "permissions"},
 		{404, td.BadRequest, words, "what the API says", "models.<tier>"},
 		{413, td.BadRequest, words, "what the API says", "too large"},

@@ -22,6 +22,7 @@ const (
 	MaxEvent     = 8 << 20  // of one event
 	MaxContent   = 4 << 20  // of text, thoughts and tool input in all: more than any model answers with
 	MaxErrorBody = 64 << 10 // of an error's body
+	MaxWords     = 1000     // of a provider's message that is shown
 )
 
 // DrainTime is how long to wait, after the answer is complete, for the end of the HTTP message: with it
@@ -78,6 +79,7 @@ func NewKey(key, env string) Key {
 
 // Error names the key's variable in the hint of e, and keeps the key itself out of e, whoever put it there.
 func (k Key) Error(e *llm.Error) error {
+	llm.Explain(e)
 	e.Hint = k.redactor.String(strings.Replace(e.Hint, KeyEnv, k.env, 1))
 	if said := e.Err.Error(); k.redactor.String(said) != said {
 		e.Err = errors.New(k.redactor.String(said))
@@ -110,6 +112,15 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	return time.Duration(min(wait, maxRetryAfter.Seconds()) * float64(time.Second))
+}
+
+// Short is the beginning of a stranger's words, on one line.
+func Short(s string, limit int) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\ufffd")), " ")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
 }
 
 // Word reports whether s can be a name or an id: printable, without spaces, and not too long.

@@ -4,6 +4,7 @@ package llmtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -178,7 +179,7 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 			w.Header().Set("Retry-After", fmt.Sprint(int(f.RetryAfter.Round(time.Second).Seconds())))
 			w.Header().Set("Retry-After-Ms", fmt.Sprint(f.RetryAfter.Milliseconds()))
 		}
-		s.protocol.fail(w, failure{f.Status, typeOf(f.Status), played})
+		s.protocol.fail(w, failure{f.Status, typeOf(f.Status), cmp.Or(f.Message, played)})
 		return
 	}
 	if f := p.Fault; f != nil && f.TooLong != 0 {

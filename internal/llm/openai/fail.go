@@ -35,9 +35,6 @@ func (e *apiError) Error() string {
 	}
 }
 
-// maxWords bounds what is shown of a server's words.
-const maxWords = 1000
-
 // readError reads an error in one of the forms servers give it: an object with a message, or the message.
 func readError(raw []byte) *apiError {
 	var (
@@ -60,21 +57,12 @@ func readError(raw []byte) *apiError {
 	default:
 		e.message = string(raw)
 	}
-	e.message = short(e.message, maxWords)
-	e.kind, e.code = short(e.kind, 100), short(e.code, 100)
+	e.message = exchange.Short(e.message, exchange.MaxWords)
+	e.kind, e.code = exchange.Short(e.kind, 100), exchange.Short(e.code, 100)
 	if e.message == "" {
 		e.message = "the server does not say what"
 	}
 	return &e
-}
-
-// short is the beginning of s on one line.
-func short(s string, limit int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\ufffd")), " ")
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
 }
 
 // judge says what a call comes to that did not end with a complete answer.
@@ -112,7 +100,7 @@ func statusError(res *http.Response, body []byte) *llm.Error {
 	said, ok := envelope(body)
 	if !ok {
 		said = &apiError{message: http.StatusText(res.StatusCode)}
-		if text := short(string(body), 200); text != "" {
+		if text := exchange.Short(string(body), 200); text != "" {
 			said.message += ": " + text
 		}
 	}

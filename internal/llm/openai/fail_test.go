@@ -41,7 +41,7 @@ var errorBodies = []struct {
 }{
 	{"OpenAI", 400, `{"error":{"message":"what it says","type":"invalid_request_error","param":null,"code":null}}`, td.BadRequest, "400: invalid_request_error: what it says", ""},
 	{"wrong key", 401, `{"error":{"message":"Incorrect API key","type":"invalid_request_error","code":"invalid_api_key"}}`, td.AuthFailed, "Incorrect API key", "MY_KEY"},
-	{"no money", 402, `{"error":{"code":402,"message":"Insufficient credits"}}`, td.BadRequest, "402: Insufficient credits", "balance"},
+	{"no money", 402, `{"error":{"code":402,"message":"Insufficient credits"}}`, td.AuthFailed, "402: Insufficient credits", "balance"},
 	{"forbidden", 403, `{"error":{"message":"no","type":"x"}}`, td.AuthFailed, "x: no", "permissions"},
 	{"unknown model", 404, `{"error":{"message":"The model does not exist","type":"invalid_request_error","code":"model_not_found"}}`, td.BadRequest, "does not exist", "models.<tier>"},
 	{"too large", 413, ``, td.BadRequest, "Request Entity Too Large", "too large"},
@@ -51,7 +51,7 @@ var errorBodies = []struct {
 	{"overloaded", 503, `{"error":{"message":"The engine is currently overloaded, please try again later","type":"server_error"}}`, td.Overloaded, "overloaded", ""},
 	{"overloaded as Anthropic says it", 529, `{"error":{"message":"later","type":"overloaded_error"}}`, td.Overloaded, "later", ""},
 	{"Ollama", 404, `{"error":"model 'x' not found, try pulling it first"}`, td.BadRequest, "404: model 'x' not found", "models.<tier>"},
-	{"Ollama, as the other", 400, `{"error":{"message":"x does not support tools","type":"api_error","param":null,"code":null}}`, td.BadRequest, "does not support tools", ""},
+	{"Ollama, as the other", 400, `{"error":{"message":"x does not support tools","type":"api_error","param":null,"code":null}}`, td.BadRequest, "does not support tools", "models.<tier>"},
 	{"llama.cpp", 503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`, td.Network, "Loading model", ""},
 	{"vLLM", 400, `{"object":"error","message":"too many tokens","type":"BadRequestError","param":null,"code":400}`, td.BadRequest, "BadRequestError: too many tokens", ""},
 	{"FastAPI", 422, `{"detail":[{"loc":["body"],"msg":"field required"}]}`, td.BadRequest, "field required", ""},

@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -98,10 +99,12 @@ func (d *dealer) deal(p Play) (llm.Response, error) {
 	if f := p.Fault; f != nil {
 		switch {
 		case f.Status != 0:
-			return llm.Response{}, &llm.Error{
+			e := &llm.Error{
 				Class: llm.ClassOfStatus(f.Status), Status: f.Status, RetryAfter: f.RetryAfter,
-				Err: errors.New("the rehearsal script plays this failure"),
+				Err: errors.New(cmp.Or(f.Message, "the rehearsal script plays this failure")),
 			}
+			llm.Explain(e)
+			return llm.Response{}, e
 		case f.TooLong != 0:
 			return llm.Response{}, &llm.Error{
 				Class: td.TooLong, Status: http.StatusBadRequest,

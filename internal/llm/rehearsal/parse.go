@@ -218,6 +218,7 @@ func parseFault(n ast.Node) (Fault, error) {
 	err := mapping(n, "a fault", fields{
 		"status":      one(number(&f.Status, 400, 599)),
 		"retry_after": duration(&f.RetryAfter),
+		"message":     text(&f.Message),
 		"error":       one(text(&f.Type)),
 		"silence":     one(duration(&f.Silence)),
 		"drip":        one(duration(&f.Drip)),
@@ -241,6 +242,8 @@ func parseFault(n ast.Node) (Fault, error) {
 		err = at(n, "a fault is one of status, error, cut, garbage, silence, drip and too_long")
 	case f.RetryAfter != 0 && f.Status == 0:
 		err = at(n, "retry_after goes with a status")
+	case f.Message != "" && f.Status == 0:
+		err = at(n, "message goes with a status")
 	case f.Silence == 0 && f.Drip == 0 && f.Status == 0 && f.Type == "" && f.Cut == nil && !f.Garbage && f.TooLong == 0:
 		err = at(n, "a fault needs a value")
 	}

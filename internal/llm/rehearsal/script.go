@@ -59,6 +59,7 @@ type chunk struct {
 type Fault struct {
 	Status     int           // of an HTTP answer that is no stream
 	RetryAfter time.Duration // goes with Status
+	Message    string        // likewise: what the provider says
 	Type       string        // of an error inside the stream
 	Cut        *int          // the stream ends after so many characters of text
 	Garbage    bool          // the input of the tool calls is not JSON
