@@ -86,7 +86,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		removed, left = append(append(s.removed, removed...), over.removed()...), append(s.left, left...)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
-		mended, broken = s.mendRefs(c), s.mendIndex(c)
+		mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
@@ -121,7 +121,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, one whose history refers to objects that are missing, or a name that git does not take\n", told(mended))
 	}
 	if len(broken) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: it named objects that are missing; git reset makes it again\n", told(broken))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: objects are missing that it leads to; git reset makes an index again\n", told(broken))
 	}
 	if status.Signaled() {
 		res.Exit, res.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
