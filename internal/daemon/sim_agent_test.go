@@ -100,8 +100,7 @@ func (idle) Find(string) (sandbox.Process, sandbox.ProcessState, error) {
 	return nil, sandbox.NeverStarted, nil
 }
 
-func (idle) Remove(string) error               { return nil }
-func (idle) Room(string) func() error          { return func() error { return nil } }
-func (idle) Untouched(td.TaskID) (bool, error) { return true, nil }
+func (idle) Remove(string) error      { return nil }
+func (idle) Room(string) func() error { return func() error { return nil } }
 
 func (idle) Reserve(string) error { return nil }

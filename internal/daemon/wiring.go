@@ -54,7 +54,6 @@ func newEngine(d *Daemon, h td.Holder) *engine.Engine {
 		Desk:          desk{d},
 		Raised:        d.wakeSpenders,
 		Tree:          tree,
-		Pristine:      git.Pristine,
 		UserDir:       d.o.UserDir,
 		Hooks:         d.hooks,
 		HookDir:       d.hookDir(),

@@ -72,8 +72,6 @@ type Options struct {
 	Recent func(ctx context.Context, dir string) []string
 	// Tree is the hash of a workspace's content, or empty where it is not under git.
 	Tree func(ctx context.Context, dir string) (string, error)
-	// Pristine reports whether a workspace holds nothing but the content of this hash, so that a fresh checkout of it would be the same; nil: never.
-	Pristine func(ctx context.Context, dir, tree string) (bool, error)
 	// UserDir is where the user's own AGENTS.md lies; may be empty.
 	UserDir string
 	// More is what a task has beside Tools. It is asked when the context is assembled, while there is none,

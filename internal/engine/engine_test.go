@@ -208,8 +208,6 @@ func (noSpool) Reserve(string) error { return nil }
 
 func (noSpool) Room(string) func() error { return func() error { return nil } }
 
-func (noSpool) Untouched(td.TaskID) (bool, error) { return true, nil }
-
 func (b *bench) task(id td.TaskID) td.Task {
 	b.t.Helper()
 	t, err := b.journal.Task(b.t.Context(), id)

@@ -342,7 +342,7 @@ func (r *run) runValidator(ctx context.Context, v transcript.Check, again bool) 
 	name := tool.SpoolName(task.ID, v.Key.Try(attempt))
 	wants := r.commandWants(task.Validator)
 	tree := r.beforeValidator(step, v.Key)
-	evidence, err := json.Marshal(td.Validation{Tree: tree, Clean: tree != "" && r.pristine(step, tree), Again: again})
+	evidence, err := json.Marshal(td.Validation{Tree: tree, Again: again})
 	if err != nil {
 		return fmt.Errorf("name what is validated: %w", err)
 	}
@@ -399,23 +399,6 @@ func (r *run) beforeValidator(ctx context.Context, key td.StepKey) string {
 	return tree
 }
 
-// pristine reports whether the validator will find nothing but what is merged: in the workspace, and in the temp folder and the caches of its task. Only a task with a
-// worktree has its work merged.
-func (r *run) pristine(ctx context.Context, tree string) bool {
-	task := r.log.Task()
-	if task.Worktree == nil || r.Pristine == nil {
-		return false
-	}
-	is, err := r.Spool.Untouched(task.ID)
-	if err == nil && is {
-		is, err = r.Pristine(ctx, task.Dir, tree)
-	}
-	if err != nil {
-		r.Log.Warn("look for files that are not merged", "task", task.Handle, "err", err)
-	}
-	return err == nil && is
-}
-
 // judge waits for the validator and makes its result: on success the evidence as JSON, else the output.
 func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Outcome, error) {
 	task := r.log.Task()
@@ -447,7 +430,7 @@ func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Ou
 		}
 		return toolError(said), context.Cause(ctx)
 	}
-	ev := td.Evidence{Tree: began.Tree, Clean: began.Clean, Command: task.Validator, Exit: res.Exit}
+	ev := td.Evidence{Tree: began.Tree, Command: task.Validator, Exit: res.Exit}
 	switch tree, err := r.Tree(ctx, task.Dir); {
 	case err != nil:
 		r.Log.Warn("hash workspace", "task", task.Handle, "err", err)

@@ -50,7 +50,7 @@ func (r *run) integrate(ctx context.Context, n nomination, seen *td.Evidence) (*
 	if agreed, err := r.mayMerge(ctx, n); err != nil || !agreed {
 		return nil, false, err
 	}
-	merged, err := r.mergeWork(ctx, n, seen)
+	merged, err := r.mergeWork(ctx, n)
 	if err != nil || merged == nil {
 		return nil, false, err
 	}
@@ -142,10 +142,10 @@ func (r *run) mayMerge(ctx context.Context, n nomination) (bool, error) {
 
 // mergeWork merges the work when nobody else merges into the same branch. nil: it is not merged, and what is to come of
 // that is recorded.
-func (r *run) mergeWork(ctx context.Context, n nomination, seen *td.Evidence) (*td.Merged, error) {
+func (r *run) mergeWork(ctx context.Context, n nomination) (*td.Merged, error) {
 	m := &n.call.Merge
 	if m.Outcome == nil {
-		if err := r.runMerge(ctx, n, seen); err != nil {
+		if err := r.runMerge(ctx, n); err != nil {
 			return nil, err
 		}
 		if m.Outcome == nil || r.log.Task().Status.State != td.Running {
@@ -165,15 +165,11 @@ func (r *run) mergeWork(ctx context.Context, n nomination, seen *td.Evidence) (*
 	return &merged, nil
 }
 
-func (r *run) runMerge(ctx context.Context, n nomination, seen *td.Evidence) error {
+func (r *run) runMerge(ctx context.Context, n nomination) error {
 	task, key := r.log.Task(), n.call.Merge.Key
 	w := *task.Worktree
 	wants := []td.Want{{Resource: mergeResource(w)}}
 	own := workOf(task)
-	// One that wrote, or that found what nobody gets, is asked again, in a checkout of what is merged.
-	if seen != nil && seen.Left == "" && seen.Clean {
-		own.Seen = seen.Tree
-	}
 	step, done := r.step(ctx)
 	defer done()
 	checks, stale := 0, ""

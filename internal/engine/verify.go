@@ -75,7 +75,7 @@ func (r *run) verify(ctx context.Context, n nomination, seen *td.Evidence) (*td.
 		return nil, false, r.nameVerifier(ctx, c, seen, v.Intent.Attempt+1)
 	}
 	if seen != nil {
-		found.Command, found.Exit, found.Left, found.Clean = seen.Command, seen.Exit, seen.Left, seen.Clean
+		found.Command, found.Exit, found.Left = seen.Command, seen.Exit, seen.Left
 	}
 	return &found, true, nil
 }

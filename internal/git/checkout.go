@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -61,7 +63,7 @@ func CheckoutsIn(dir string) { borrowers.add(dir) }
 // untracked files, not ignored ones. Conflict when it holds something else by now.
 //
 // It is a repository of its own, with one commit of that tree on top of HEAD: it borrows the objects of the one it
-// is made from, and shares no ref, no setting and no hook with it, so that nothing done in it reaches the other.
+// is made from, has copies of its branches and tags, and shares no ref, no setting and no hook with it, so that nothing done in it reaches the other.
 // No filter runs: files are what the workspace has, large files of LFS included, but for line endings that git's
 // attributes or settings make others. Repositories in the checkout, submodules among them, are empty folders.
 //
@@ -175,6 +177,24 @@ func found(ctx context.Context, w *work, at string) error {
 		return err
 	}
 	if err := borrow(w.common, filepath.Join(w.common, "objects"), at); err != nil {
+		return td.Errorf(td.Storage, "make checkout: %w", err)
+	}
+	return copyRefs(ctx, w, at)
+}
+
+// copyRefs lets a validator in the repository at find the person's branches and tags: one compares with main, another asks which version this is.
+func copyRefs(ctx context.Context, w *work, at string) error {
+	refs, err := Refs(ctx, w.top, "refs/heads", "refs/remotes", "refs/tags")
+	if err != nil {
+		return err
+	}
+	list := []byte("# pack-refs with: sorted\n")
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		if !strings.HasPrefix(name+"/", "refs/heads/taskdaemon/") {
+			list = fmt.Appendf(list, "%s %s\n", refs[name], name)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(at, ".git", "packed-refs"), list, 0o600); err != nil {
 		return td.Errorf(td.Storage, "make checkout: %w", err)
 	}
 	return nil

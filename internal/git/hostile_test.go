@@ -152,7 +152,6 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 		_, _, _ = Borrowed(ctx, dir, "side", "t-1", "refs/heads/main")
 	},
 	"BrokenRefs": func(ctx context.Context, _ *testing.T, dir string) { _, _ = BrokenRefs(ctx, dir) },
-	"Pristine":   func(ctx context.Context, _ *testing.T, dir string) { _, _ = Pristine(ctx, dir, "HEAD^{tree}") },
 	"Emptied": func(ctx context.Context, _ *testing.T, dir string) {
 		_, _, _, _ = Emptied(ctx, dir, "side", "t-1", "refs/heads/main")
 	},

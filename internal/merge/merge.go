@@ -45,7 +45,6 @@ type Work struct {
 	Handle string
 	Title  string
 	Commit string // the newest of its branch
-	Seen   string // the tree that its validator saw
 	Check  string // its validator, or empty
 }
 
@@ -130,7 +129,7 @@ func once(ctx context.Context, repo Repo, own Work, beside []Work, check Check) 
 		return res, err
 	}
 	for n := len(chain); ; n /= 2 {
-		said, err := passes(ctx, repo, chain[:n], check)
+		said, err := passes(ctx, chain[:n], check)
 		if err != nil {
 			return Result{}, err
 		}
@@ -229,10 +228,9 @@ func Replant(ctx context.Context, repo Replayer, had string, works []Work, check
 func moveChecked(ctx context.Context, repo Repo, to, from string, works []Work, check Check) (Result, error) {
 	var chain []joined
 	for _, w := range works {
-		w.Seen = "" // the trunk's news have been seen by none
 		chain = append(chain, joined{w, to})
 	}
-	said, err := passes(ctx, repo, chain, check)
+	said, err := passes(ctx, chain, check)
 	if err != nil || said != "" {
 		return Result{Failed: said}, err
 	}
@@ -328,18 +326,10 @@ func message(w Work) string {
 // Trailer names the task in the message of a commit.
 const Trailer = "Taskdaemon-Task"
 
-// passes says what is wrong with the tree at the end of the chain. One that the only task's own checks have seen is
-// not checked again.
-func passes(ctx context.Context, repo Repo, chain []joined, check Check) (string, error) {
+// passes says what is wrong with the tree at the end of the chain.
+func passes(ctx context.Context, chain []joined, check Check) (string, error) {
 	if len(chain) == 0 {
 		return "", nil
-	}
-	last := chain[len(chain)-1]
-	if len(chain) == 1 && last.work.Seen != "" {
-		tree, err := repo.Tree(ctx, last.commit)
-		if err != nil || tree == last.work.Seen {
-			return "", err
-		}
 	}
 	var works []Work
 	for _, l := range chain {
@@ -350,7 +340,7 @@ func passes(ctx context.Context, repo Repo, chain []joined, check Check) (string
 	if len(works) == 0 {
 		return "", nil
 	}
-	return check(ctx, last.commit, works)
+	return check(ctx, chain[len(chain)-1].commit, works)
 }
 
 // move moves the branch, with the work of others that was taken along.

@@ -163,19 +163,14 @@ func TestMerge(t *testing.T) {
 		files  string // of the branch afterwards
 	}{
 		{
-			name: "alone it is a fast-forward, and what was seen is not checked again",
-			prep: func(r *repo) (Work, []Work) {
-				w := r.work("a", r.change(r.trunk, "x=1"))
-				w.Seen, _ = r.Tree(t.Context(), w.Commit)
-				return w, nil
-			},
-			files: "map[base:0 x:1]",
+			name: "alone it is a fast-forward, and is checked: its validator saw it where its agent works",
+			prep: func(r *repo) (Work, []Work) { return r.work("a", r.change(r.trunk, "x=1")), nil },
+			runs: 1, files: "map[base:0 x:1]",
 		},
 		{
 			name: "what was merged meanwhile makes another tree, which is checked",
 			prep: func(r *repo) (Work, []Work) {
 				w := r.work("a", r.change(r.trunk, "x=1"))
-				w.Seen, _ = r.Tree(t.Context(), w.Commit)
 				r.into = r.change(r.trunk, "y=1")
 				return w, nil
 			},

@@ -2,11 +2,8 @@ package sandbox
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"taskdaemon/internal/disk"
 	"taskdaemon/internal/td"
@@ -60,41 +57,6 @@ func removeRoom(dir, name string) error {
 		return td.Errorf(td.Storage, "remove temp folder: %w", err)
 	}
 	return nil
-}
-
-// Untouched reports whether no command of a task has left anything in the task's room.
-func (s *Spool) Untouched(task td.TaskID) (bool, error) {
-	if left, err := holdsAny(filepath.Join(s.temps(), string(task)), func([]string) bool { return false }); err != nil || left {
-		return false, err
-	}
-	left, err := holdsAny(filepath.Join(s.layerDirs(), string(task)), ownOfLayers)
-	return err == nil && !left, err
-}
-
-// ownOfLayers reports whether an entry below the layers of a task, by the parts of its path, is there whatever a command does: boot, slot, its lock, the layer
-// and the folders of its overlay.
-func ownOfLayers(parts []string) bool {
-	return len(parts) <= 4 || slices.Contains([]string{"work", "stage"}, parts[3])
-}
-
-// holdsAny reports whether there is anything below a folder but what is expected.
-func holdsAny(dir string, expected func(parts []string) bool) (found bool, err error) {
-	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		switch rel, _ := filepath.Rel(dir, path); {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case rel == ".", expected(strings.Split(rel, string(filepath.Separator))):
-			return nil
-		}
-		found = true
-		return fs.SkipAll
-	})
-	if err != nil {
-		return false, td.Errorf(td.Storage, "look at temp folders: %w", err)
-	}
-	return found, nil
 }
 
 // Forget removes the temp folders and layers of all tasks but those that keep says, and of rooms that nobody is in.

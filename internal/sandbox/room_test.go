@@ -8,51 +8,6 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// TestUntouched tells what commands of a task have left from what is there for every command.
-func TestUntouched(t *testing.T) {
-	s := &Spool{Dir: filepath.Join(t.TempDir(), "spool")}
-	write := func(path string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is := func(task td.TaskID, want bool) {
-		t.Helper()
-		if got, err := s.Untouched(task); err != nil || got != want {
-			t.Errorf("%s: %v, %v", task, got, err)
-		}
-	}
-	is("none-yet", true)
-	layer := filepath.Join(s.layerDirs(), "a", "boot", "0", "cache")
-	for _, dir := range []string{filepath.Join(s.temps(), "a"), filepath.Join(layer, "upper"), filepath.Join(layer, "own")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(s.layerDirs(), "a", "boot", "0", lockFile))
-	write(filepath.Join(layer, "work", "work", "incompat", "volatile", "dirty"))
-	is("a", true)
-	for _, left := range []string{filepath.Join(s.temps(), "a", "x"), filepath.Join(layer, "upper", "x"), filepath.Join(layer, "own", "x")} {
-		write(left)
-		is("a", false)
-		if err := os.Remove(left); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(left, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		is("a", false)
-		if err := os.Remove(left); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is("a", true)
-}
-
 // TestRoom removes a room when it is left, and not while somebody is in it.
 func TestRoom(t *testing.T) {
 	s := &Spool{Dir: filepath.Join(t.TempDir(), "spool")}

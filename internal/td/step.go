@@ -241,10 +241,8 @@ type Job struct {
 
 // Evidence is what the finish rule saw when it accepted a nomination (L-11).
 type Evidence struct {
-	Tree string `json:"tree,omitempty"` // hash of the workspace's content when the validator began, if it is under git
-	Left string `json:"left,omitempty"` // and when it had passed, if that is another one: it wrote
-	// Clean says that the validator found nothing but that tree. Else it may have passed because of files that git ignores.
-	Clean   bool   `json:"clean,omitempty"`
+	Tree    string `json:"tree,omitempty"` // hash of the workspace's content when the validator began, if it is under git
+	Left    string `json:"left,omitempty"` // and when it had passed, if that is another one: it wrote
 	Command string `json:"command,omitempty"`
 	Exit    int    `json:"exit"`
 	// Verdict is what the verifier said of that tree, in its words, and Verifier its task, which cost Cost.
@@ -258,8 +256,6 @@ type Evidence struct {
 // Validation is the evidence of a validator step's intent: what it looks at.
 type Validation struct {
 	Tree string `json:"tree,omitempty"` // hash of the workspace's content, if it is under git
-	// Clean says that there was nothing else in the workspace, as files that git ignores.
-	Clean bool `json:"clean,omitempty"`
 	// Again says that an earlier attempt passed and wrote, so that this one looks at what it left.
 	Again bool `json:"again,omitempty"`
 }

@@ -153,8 +153,6 @@ type Spool interface {
 	Remove(name string) error
 	// Room makes a room for commands that are to find nothing of any task's (sandbox.Command.Room). Who leaves it removes what they put there.
 	Room(name string) (leave func() error)
-	// Untouched reports whether no command of a task has left anything in its temp folder or in its caches.
-	Untouched(task td.TaskID) (bool, error)
 }
 
 // ErrDetach is the cause a daemon that shuts down cancels a call with: what runs under a shim is left
