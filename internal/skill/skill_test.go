@@ -177,7 +177,7 @@ func TestBody(t *testing.T) {
 	}
 	skills, _ := Load(Sources(t.TempDir(), project)...)
 	got, err := Body(skills[0])
-	if want := "Do pdf.\n\nFiles of this skill, in " + dir + ":\n- reference.md\n- scripts/run.sh\n"; err != nil || got != want {
+	if want := "Do pdf.\n\nOther files of this skill. Read one with Skill {\"name\": \"pdf\", \"file\": \"reference.md\"}; they are in " + dir + ", which may be outside of your workspace:\n- reference.md\n- scripts/run.sh\n"; err != nil || got != want {
 		t.Errorf("body %q, %v", got, err)
 	}
 	if got, err := File(skills[0], "./reference.md"); err != nil || got != "More." {

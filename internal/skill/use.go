@@ -109,7 +109,8 @@ func Body(s Skill) (string, error) {
 	}
 	body := strings.TrimSpace(doc.Body)
 	if files := list(root); len(files) > 0 {
-		body += "\n\nFiles of this skill, in " + s.Dir + ":\n- " + strings.Join(files, "\n- ")
+		body += fmt.Sprintf("\n\nOther files of this skill. Read one with Skill {\"name\": %q, \"file\": %q}; they are in %s, which may be outside of your workspace:\n- %s",
+			s.Name, files[0], s.Dir, strings.Join(files, "\n- "))
 	}
 	return strings.TrimSpace(body) + "\n", nil
 }
