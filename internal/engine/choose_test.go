@@ -214,3 +214,20 @@ func TestSideAnswerIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// An answer without an end is asked for once more, and is no outage that a task rests for.
+func TestEndlessIsNoOutage(t *testing.T) {
+	table := RetryTable{Network: []time.Duration{time.Second, time.Second, time.Second}, Rest: []time.Duration{time.Hour}, RestMax: 12 * time.Hour}
+	now := time.Now()
+	var failed []td.ModelFailure
+	for i := range 2 {
+		f := table.failure("m", &llm.Error{Class: td.Endless, Err: errors.New("the answer is longer than 4 MiB")}, failed, now)
+		if again := !f.RetryAt.IsZero(); again != (i == 0) {
+			t.Errorf("after %d failures it is asked again: %v", i+1, again)
+		}
+		failed = append(failed, *f)
+	}
+	if out := table.rest(nil, failed, now); out != nil {
+		t.Errorf("the task rests: %+v", out)
+	}
+}

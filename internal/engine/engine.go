@@ -560,6 +560,7 @@ func (r *run) ask(ctx context.Context, req td.Request) error {
 // openRequest is ask for a request whose prompt hooks have seen.
 func (r *run) openRequest(ctx context.Context, req td.Request) error {
 	req.AskedAt = r.log.Now()
+	req.Prompt = clip(req.Prompt, maxAnswer) // whoever wrote it
 	fpBeforeAsk.Hit()
 	err := r.log.Move(ctx, func(t td.Task, at time.Time) (td.Move, error) { return td.Ask(t, req, at) })
 	fpAsked.Hit()

@@ -58,6 +58,7 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	if t.Control == tool.FailControl {
 		n.failed, n.text = true, in.Reason
 	}
+	n.text = clip(n.text, maxAnswer) // the call itself keeps the whole of it
 	return r.conclude(ctx, n)
 }
 

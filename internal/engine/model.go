@@ -41,6 +41,9 @@ type RetryTable struct {
 // mostTooLong bounds how often a call that the provider finds too long is made smaller.
 const mostTooLong = 2
 
+// mostEndless bounds how often an answer is asked for again that came without an end.
+const mostEndless = 1
+
 // after is when to ask the model again after the failures so far, the newest of which is f.
 func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, now time.Time) time.Time {
 	n := 0
@@ -59,6 +62,8 @@ func (r RetryTable) after(model string, f llm.Error, earlier []td.ModelFailure, 
 		waits = r.RateLimited
 	case td.TooLong:
 		waits = make([]time.Duration, mostTooLong) // it is made smaller, not waited for
+	case td.Endless:
+		waits = make([]time.Duration, mostEndless)
 	}
 	if n >= len(waits) {
 		return time.Time{}

@@ -26,7 +26,7 @@ var (
 // maxDepth is how deep subtasks may be nested.
 const maxDepth = 3
 
-// maxAnswer bounds what a subtask passes on that answers in words.
+// maxAnswer bounds what is taken over of an agent's words into records of their own: how the task ended, a question to a person.
 const maxAnswer = 30_000
 
 // subtask reports whether a task is one that a call of Task or Explore made.

@@ -525,9 +525,9 @@ func (r *run) runner(t tool.Tool, call tool.Call, env *tool.Env) func(context.Co
 			return toolError(fmt.Sprintf("%s timed out after %s.", t.Name, limit)), nil
 		}
 		if err != nil {
-			return toolError(r.Redact.String(err.Error())), nil
+			return toolError(tool.AtMost(r.Redact.String(err.Error()))), nil
 		}
-		res.Content = r.Redact.String(res.Content) // before hooks are told of it
+		res.Content = tool.AtMost(r.Redact.String(res.Content)) // before hooks are told of it
 		return td.Outcome{Tool: &res}, nil
 	}
 }

@@ -195,6 +195,7 @@ const (
 	BadRequest  FailureClass = "bad_request"  // 400, 404, 413
 	AuthFailed  FailureClass = "auth"         // 401, 402, 403
 	TooLong     FailureClass = "too_long"     // 400 because the conversation is over the model's window
+	Endless     FailureClass = "endless"      // an answer beyond every bound: asked for once more, and then not
 )
 
 // ToolResult is what a tool call gave back.

@@ -58,6 +58,19 @@ func Output(r sandbox.ProcessResult) string {
 	return join(head, tail, fmt.Sprintf("%d bytes", omitted))
 }
 
+// AtMost is the result of a tool, cut in the middle when it is beyond what any tool has reason to say: a net below the bounds of each.
+func AtMost(content string) string {
+	const most = 2 * MaxOutput
+	if len(content) <= most {
+		return content
+	}
+	all := []rune(content)
+	if len(all) <= most {
+		return content
+	}
+	return join(all[:most/2], all[len(all)-most/2:], fmt.Sprintf("%d characters", len(all)-most))
+}
+
 func join(head, tail []rune, omitted string) string {
 	return string(head) + "\n[truncated, " + omitted + " omitted]\n" + string(tail)
 }

@@ -51,7 +51,7 @@ func (a *answer) read(r io.Reader, whole func()) error {
 		case err != nil && a.done, errors.Is(err, io.EOF):
 			return nil // once the answer is complete, how the connection ends does not matter
 		case errors.Is(err, sse.ErrTooLong):
-			return exchange.Garble("an event is longer than %d MiB", exchange.MaxEvent>>20)
+			return exchange.ErrEvent
 		case err != nil:
 			return err
 		case a.done:
@@ -103,6 +103,9 @@ func (a *answer) feed(name string, data []byte) error {
 		return a.close(&ev)
 	case "message_delta":
 		if ev.Delta != nil && ev.Delta.StopReason != "" {
+			if !exchange.Word(ev.Delta.StopReason) {
+				return exchange.Garble("the stop reason %.40q", ev.Delta.StopReason)
+			}
 			a.stop = td.StopReason(ev.Delta.StopReason)
 		}
 		a.count(ev.Usage)
@@ -118,7 +121,7 @@ func (a *answer) begin(ev *event) error {
 	}
 	a.began = true
 	if ev.Message != nil {
-		if ev.Message.Model != "" {
+		if exchange.Word(ev.Message.Model) {
 			a.model = ev.Message.Model
 		}
 		a.count(ev.Message.Usage)
@@ -161,9 +164,11 @@ func (a *answer) open(ev *event) error {
 		a.add(b, llm.TextDelta, cb.Text)
 	case td.ThinkingBlock:
 		b.Type, b.Signature = td.ThinkingBlock, cb.Signature
+		a.came(len(cb.Signature))
 		a.add(b, llm.ThinkingDelta, cb.Thinking)
 	case td.RedactedThinkingBlock:
 		b.Type, b.Data = td.RedactedThinkingBlock, cb.Data
+		a.came(len(cb.Data))
 	case td.ToolUseBlock:
 		if !exchange.Word(cb.ID) || !exchange.Word(cb.Name) || a.ids[cb.ID] {
 			return exchange.Garble("a tool call %.40q with the id %.40q", cb.Name, cb.ID)
@@ -173,6 +178,7 @@ func (a *answer) open(ev *event) error {
 		}
 		a.ids[cb.ID] = true
 		b.Type, b.ID, b.Name, b.Input = td.ToolUseBlock, cb.ID, cb.Name, cb.Input
+		a.came(len(cb.Input))
 		a.say(llm.Delta{Kind: llm.ToolDelta, Text: cb.Name})
 	default:
 		b.known = false
@@ -207,6 +213,7 @@ func (a *answer) extend(ev *event) error {
 		a.add(b, llm.ThinkingDelta, d.Thinking)
 	case "signature_delta":
 		b.Signature += d.Signature
+		a.came(len(d.Signature))
 	case "input_json_delta":
 		b.text = append(b.text, d.PartialJSON...)
 		a.came(len(d.PartialJSON))

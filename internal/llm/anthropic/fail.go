@@ -62,7 +62,10 @@ func (m *Model) outcome(c *call, a *answer, err error) (llm.Response, error) {
 			Class: td.Network, Status: e.status, Err: e, Hint: "check base_url in the config: it must speak the Claude API",
 		})
 	}
-	if _, ok := errors.AsType[*exchange.Garbled](err); ok || errors.Is(err, exchange.ErrTooLong) {
+	if e := exchange.Endless(err); e != nil {
+		return llm.Response{}, m.key.Error(e)
+	}
+	if _, ok := errors.AsType[*exchange.Garbled](err); ok {
 		return llm.Response{}, m.key.Error(&llm.Error{Class: td.Network, Err: err})
 	}
 	if c.res == nil {

@@ -14,6 +14,7 @@ import (
 
 	"taskdaemon/internal/llm"
 	"taskdaemon/internal/redact"
+	"taskdaemon/internal/td"
 )
 
 // Limits of what is read of an answer.
@@ -32,9 +33,19 @@ const DrainTime = 250 * time.Millisecond
 var (
 	// ErrTooLong is an answer of more than MaxAnswer bytes.
 	ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", MaxAnswer>>20)
+	// ErrEvent is an event of more than MaxEvent bytes.
+	ErrEvent = fmt.Errorf("an event is longer than %d MiB", MaxEvent>>20)
 	// ErrCut is a stream that ended before its answer did.
 	ErrCut = errors.New("the stream broke off")
 )
+
+// Endless is the error of an answer beyond one of the bounds, or nil. It is no outage: the same model would mostly do it again.
+func Endless(err error) *llm.Error {
+	if !errors.Is(err, ErrTooLong) && !errors.Is(err, ErrEvent) && !errors.Is(err, errEndless) {
+		return nil
+	}
+	return &llm.Error{Class: td.Endless, Err: err, Hint: "choose another model (/model), or ask for less at once; if base_url names a server of yours, look at what it sends"}
+}
 
 // Garbled is a stream that does not keep to its protocol.
 type Garbled struct{ err error }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskdaemon/internal/llm"
+	"taskdaemon/internal/td"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -184,7 +185,7 @@ func TestEndlessContent(t *testing.T) {
 		t.Error("a long answer is given up")
 	}
 	w.Came(1)
-	if s := w.Silence(); s == nil || !strings.Contains(s.Error(), "longer than 4 MiB") {
+	if s := w.Silence(); s == nil || s.Class != td.Endless || !strings.Contains(s.Error(), "longer than 4 MiB") {
 		t.Errorf("an endless answer is taken: %v", s)
 	}
 }

@@ -111,7 +111,7 @@ func (w *Watch) Silence() *llm.Error {
 		err = fmt.Errorf("%w: more than %v", err, w.Total)
 		hint = "if this model needs that long, raise timeouts.request in the config, or lower max_tokens"
 	case errors.Is(err, errEndless):
-		hint = "choose another model, or ask for less at once"
+		return Endless(err)
 	case !errors.Is(err, errSilent):
 		return nil
 	case w.began:

@@ -48,7 +48,7 @@ func (a *answer) read(r io.Reader, hurry func(time.Duration)) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, sse.ErrTooLong):
-			return exchange.Garble("an event is longer than %d MiB", exchange.MaxEvent>>20)
+			return exchange.ErrEvent
 		case err != nil:
 			return err
 		case a.done, len(ev.Data) == 0:

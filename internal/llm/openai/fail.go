@@ -79,7 +79,9 @@ func (c *call) judge(err error) *llm.Error {
 		return said.failure()
 	case errors.Is(err, errNotAStream):
 		return notAStream(c.res, c.said)
-	case isGarbled, errors.Is(err, exchange.ErrTooLong):
+	case exchange.Endless(err) != nil:
+		return exchange.Endless(err)
+	case isGarbled:
 		return &llm.Error{Class: td.Network, Err: err}
 	case c.res == nil:
 		return &llm.Error{

@@ -72,6 +72,9 @@ func TestHugeLine(t *testing.T) {
 		if c.ok != (err == nil) || c.ok && len(r.Message.Text()) != c.size {
 			t.Errorf("a line of %d MiB: %d bytes, %v", c.size>>20, len(r.Message.Text()), err)
 		}
+		if err != nil {
+			llmtest.WantClass(t, err, td.Endless) // no outage, which would be waited for
+		}
 		if err != nil && !strings.Contains(err.Error(), "an event is longer than 8 MiB") {
 			t.Error(err)
 		}

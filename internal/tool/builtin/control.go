@@ -10,7 +10,7 @@ import (
 )
 
 type todoInput struct {
-	Todos []todo `json:"todos" jsonschema:"the whole list, in order"`
+	Todos []todo `json:"todos" jsonschema:"the whole list, in order" max:"500"`
 }
 
 type todo struct {
@@ -43,8 +43,8 @@ func todoList(todos []todo) string {
 }
 
 type askInput struct {
-	Question string   `json:"question" jsonschema:"what you need to know" min:"1"`
-	Options  []string `json:"options,omitempty" jsonschema:"answers to choose from, if there are few"`
+	Question string   `json:"question" jsonschema:"what you need to know" min:"1" max:"30000"`
+	Options  []string `json:"options,omitempty" jsonschema:"answers to choose from, if there are few" max:"20"`
 }
 
 func askTool() tool.Tool {

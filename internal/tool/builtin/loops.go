@@ -188,7 +188,7 @@ func askAbout(ctx context.Context, l Loops, env *tool.Env, id td.TaskID, questio
 
 type stopLoopInput struct {
 	Loop   string `json:"loop" jsonschema:"the loop, like t-4k7q2m9x" min:"1"`
-	Reason string `json:"reason" jsonschema:"why, for the person" min:"1"`
+	Reason string `json:"reason" jsonschema:"why, for the person" min:"1" max:"8000"`
 }
 
 // stopLoopTool ends the work of another loop, so a person is asked, as about a command.

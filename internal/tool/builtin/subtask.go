@@ -4,7 +4,7 @@ import "taskdaemon/internal/tool"
 
 type taskInput struct {
 	Title  string `json:"title,omitempty" alias:"description" jsonschema:"one line for people"`
-	Prompt string `json:"prompt" jsonschema:"everything the subtask needs to know: it sees nothing of this conversation" min:"1"`
+	Prompt string `json:"prompt" jsonschema:"everything the subtask needs to know: it sees nothing of this conversation" min:"1" max:"100000"`
 	Tier   string `json:"tier,omitempty" jsonschema:"class of model, if not yours" enum:"small,worker,expert"`
 }
 
@@ -16,7 +16,7 @@ func taskTool() tool.Tool {
 }
 
 type exploreInput struct {
-	Question string `json:"question" jsonschema:"what to find out, with all that is needed to look for it" min:"1"`
+	Question string `json:"question" jsonschema:"what to find out, with all that is needed to look for it" min:"1" max:"100000"`
 }
 
 func exploreTool() tool.Tool {
