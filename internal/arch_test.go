@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"frontmatter", "disk"}, // YAML inside Markdown; folders and files that last
 	// 1: single crafts, and contracts
 	{"window", "sigil"}, // the transcript applies what was decided, and knows what was said
-	{"td/statesdoc", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy", "merge"},
+	{"td/statesdoc", "td/recordsdoc", "bus", "sandbox", "sandbox/proxy", "policy", "workgraph", "planfile", "awl", "llm", "llm/exchange", "vault", "config", "telemetry", "jsonl", "api", "api/wire", "transcript", "notify", "strategy", "merge"},
 	{"git"},            // every git is confined
 	{"query", "stats"}, // questions about what a transcript tells, and the journal
 	// 2: the store, what tools and models are, and the edges

@@ -7,3 +7,4 @@
 package td
 
 //go:generate go run ./statesdoc ../../docs/states.md
+//go:generate go run ./recordsdoc . ../../docs/records.md
