@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"taskdaemon/internal/daemon"
 	"taskdaemon/internal/rebuild"
@@ -54,6 +55,13 @@ func (a *app) printRebuilt(r rebuild.Report) error {
 	}
 	for _, p := range r.Projects {
 		a.say("the graph of %s has %s, %d of them open", plainText(p.Root), plural(p.Tasks, "task"), p.Open)
+		if n := len(p.Unknown); n > 0 {
+			shown := strings.Join(p.Unknown[:min(n, 20)], ", ")
+			if n > 20 {
+				shown += fmt.Sprintf(" and %d more", n-20)
+			}
+			a.say("  not in the journal, because only planned or lost with it: %s", shown)
+		}
 	}
 	for _, l := range r.Lost {
 		a.say("not restored: %s", plainText(l))

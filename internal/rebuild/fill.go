@@ -145,7 +145,7 @@ func (f *filler) pause(ctx context.Context, t td.Task) error {
 	if err != nil {
 		return err
 	}
-	if t, err = f.rest(ctx, claim, t, "the journal had lost its end; what it did after that is not known"); err != nil {
+	if t, err = f.rest(ctx, claim, t, "the journal had lost records; what it did after its last record is not known"); err != nil {
 		return err
 	}
 	f.report.Restored = append(f.report.Restored, Restored{

@@ -86,6 +86,9 @@ func (g *graphs) count(ctx context.Context) error {
 				p.Tasks++
 				if st, _ := w.Standing(id); !st.State.Terminal() {
 					p.Open++
+					if g.b.known != nil && !g.b.known[string(id)] && len(w.Children(id)) == 0 {
+						p.Unknown = append(p.Unknown, id.Handle())
+					}
 				}
 			}
 		})

@@ -72,6 +72,8 @@ type Project struct {
 	Root  string `json:"root"`
 	Tasks int    `json:"tasks"`
 	Open  int    `json:"open"`
+	// Unknown are those of the open ones that the journal does not have: planned only, or added just before it was damaged.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // folder is where the new journal is made, within the state folder.
@@ -84,6 +86,7 @@ type builder struct {
 	behind  bool // it can be opened, and has lost its end
 	report  Report
 	graphs  graphs
+	known   map[string]bool // tasks that the new journal has; nil: it lacks none
 }
 
 // Run makes the journal again.
@@ -209,6 +212,9 @@ func (b *builder) fill(ctx context.Context) (changed bool, err error) {
 	}
 	if len(b.report.Restored) == 0 && !b.behind {
 		return false, nil
+	}
+	if err := f.unknown(ctx); err != nil {
+		return false, err
 	}
 	b.lost("the ledger of costs: what is booked is what the conversations tell; limits that were raised are as in the config again")
 	b.lost("what was in flight, commands that no task had taken, and what the daemon itself did and whom it told")
