@@ -107,7 +107,7 @@ func runPermissionsList(_ context.Context, o rulesOptions) error {
 		return o.app.printJSON(shown)
 	}
 	if len(shown) == 0 {
-		o.app.say(`none but the floor; next: taskdaemon permissions add allow "Bash(go test *)"`)
+		o.app.say(`no rules of yours; built-in denials apply; next: taskdaemon permissions add allow "Bash(go test *)"`)
 		return nil
 	}
 	w := tabwriter.NewWriter(o.app.stdout, 0, 0, 2, ' ', 0)

@@ -187,7 +187,7 @@ func (a *app) whyRehearsal() (why, then string) {
 	}
 	switch keys := strings.Join(c.Secrets(a.getenv), ""); {
 	case c.ProviderIn(a.getenv) != config.RehearsalProvider:
-		return "the daemon plays rehearsals, by its settings or for want of your key",
+		return "the daemon plays rehearsals, by its settings, or because it was started without your key",
 			"; to use the key: taskdaemon daemon stop, then again"
 	case c.Provider == config.RehearsalProvider:
 		return "the config says so", ""

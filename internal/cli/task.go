@@ -72,7 +72,7 @@ func (a *app) printRequest(w io.Writer, s style, t td.Task, r td.Request) {
 	}
 	if at := r.ExpiresAt(); !at.IsZero() {
 		left := at.Sub(a.now()).Round(time.Second)
-		fmt.Fprintf(w, "  %s\n", s.dim(fmt.Sprintf("counts as no in %s", max(left, 0))))
+		fmt.Fprintf(w, "  %s\n", s.dim(fmt.Sprintf("denied automatically in %s", max(left, 0))))
 	}
 }
 

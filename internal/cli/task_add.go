@@ -145,7 +145,7 @@ func (o taskAddOptions) stay(ctx context.Context, svc api.Service, t td.Task) er
 		return err
 	}
 	if ctx.Err() != nil {
-		a.say("%s", a.typeable("no longer waiting; the task runs on: taskdaemon loop attach "+t.Handle))
+		a.say("%s", a.typeable("detached; the task runs on: taskdaemon loop attach "+t.Handle))
 		return outcome(exitInterrupted)
 	}
 	if a.json {

@@ -76,7 +76,7 @@ func runTaskList(ctx context.Context, o taskListOptions) error {
 		if o.all {
 			a.say(a.typeable(`no tasks; next: taskdaemon task add "what to do"`))
 		} else {
-			a.say(a.typeable("no such tasks at work; also ended ones: taskdaemon task list --all"))
+			a.say(a.typeable("no active tasks; to see finished ones: taskdaemon task list --all"))
 		}
 		return nil
 	}
@@ -112,7 +112,7 @@ func runTaskListPlan(ctx context.Context, o taskListOptions) error {
 	}
 	none := noPlan
 	if !o.all {
-		none = "no such tasks are open; also ended ones: taskdaemon task list --plan --all"
+		none = "no open tasks; to see finished ones: taskdaemon task list --plan --all"
 	}
 	return p.list(ctx, api.PlanQuery{In: o.in, States: list, Limit: o.limit}, none, o.app.printPlanned)
 }

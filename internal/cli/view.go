@@ -254,7 +254,7 @@ func (v *view) show(ev td.Event, t td.Task) {
 			v.line(v.s.dim("  " + b.ID.Handle() + " is not asked any more: " + plainLine(b.Why, 200)))
 			break
 		}
-		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time, which counts as no"))
+		v.line(v.s.warn("  nobody answered " + b.ID.Handle() + " in time: denied automatically"))
 	case td.Compacted:
 		v.line(v.s.dim("  " + plainLine(compactedWords(b.Compaction), 400)))
 	case td.Discarded:
@@ -335,7 +335,7 @@ func (v *view) ended(o td.Outcome) {
 		f := o.Failure
 		text := fmt.Sprintf("! the model call failed (%s): %s", f.Class, plainLine(f.Message, 300))
 		if !f.RetryAt.IsZero() {
-			text += "; tried again at " + f.RetryAt.Local().Format("15:04:05")
+			text += "; retrying at " + f.RetryAt.Local().Format("15:04:05")
 		}
 		v.line(v.s.warn(text))
 		delete(v.streamed, o.Key) // the next attempt begins anew

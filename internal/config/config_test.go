@@ -300,6 +300,31 @@ windows:
 	}
 }
 
+// What is wrong with an entry of a list is said by the names that stand in the file.
+func TestWrongEntries(t *testing.T) {
+	dir := t.TempDir()
+	read := func(text string) (Config, error) {
+		path := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Load(LoadOptions{File: path})
+	}
+	for file, want := range map[string]string{
+		"hooks: [{point: PreToolUse, command: x, timeout: 3}]": ":1:50: hooks.timeout: want a time like 30s, 5m or 24h",
+		"hooks: [{point: PreToolUse, command: [x]}]":           "hooks.command: want text",
+		"hooks: {point: x}":              "hooks: want a list (each entry begins with -), found keys",
+		"hooks: [5]":                     "hooks: an entry has keys, like name: …; found the number 5",
+		"mcp: [{name: a, command: [x]}]": "mcp.command: want text",
+		"mcp: [{name: a, args: x}]":      "mcp: want a list, found text",
+		"mcp: [{name: a, cmd: x}]":       `mcp: unknown key "cmd"; the keys are name, command, args`,
+	} {
+		if _, err := read(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", file, err, want)
+		}
+	}
+}
+
 func TestAProviderGetsItsOwnKeyAndAddress(t *testing.T) {
 	env := []string{
 		"ANTHROPIC_API_KEY=ant-key-1", "OPENAI_API_KEY=oai-key-1", "MY_KEY=my-key-1",

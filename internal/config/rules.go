@@ -135,7 +135,7 @@ func rules(r *reader, n ast.Node) error {
 			at = append(at, item.GetToken())
 		}
 	}
-	read := list(func(c *Config) *[]Rule { return &c.Rules }, func(u *Rule, at string) { u.Where = at })
+	read := list("rules", func(c *Config) *[]Rule { return &c.Rules }, func(u *Rule, at string) { u.Where = at })
 	if err := read(r, n); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func rules(r *reader, n ast.Node) error {
 // rates reads `rates:`.
 func rates(r *reader, n ast.Node) error {
 	before := len(r.c.Rates)
-	if err := list(func(c *Config) *[]Rate { return &c.Rates }, func(u *Rate, at string) { u.Where = at })(r, n); err != nil {
+	if err := list("rates", func(c *Config) *[]Rate { return &c.Rates }, func(u *Rate, at string) { u.Where = at })(r, n); err != nil {
 		return err
 	}
 	for i := range r.c.Rates[before:] {

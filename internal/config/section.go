@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -67,19 +69,19 @@ type Resource struct {
 func sectionOf(name string) func(r *reader, n ast.Node) error {
 	switch name {
 	case "hooks":
-		return list(func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at })
+		return list(name, func(c *Config) *[]Hook { return &c.Hooks }, func(h *Hook, at string) { h.Where = at })
 	case "mcp":
-		return list(func(c *Config) *[]Server { return &c.MCP }, func(s *Server, at string) { s.Where = at })
+		return list(name, func(c *Config) *[]Server { return &c.MCP }, func(s *Server, at string) { s.Where = at })
 	case "providers":
-		return list(func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at })
+		return list(name, func(c *Config) *[]Provider { return &c.Providers }, func(p *Provider, at string) { p.Where = at })
 	case "rules":
 		return rules
 	case "rates":
 		return rates
 	case "resources":
-		return list(func(c *Config) *[]Resource { return &c.Resources }, func(r *Resource, at string) { r.Where = at })
+		return list(name, func(c *Config) *[]Resource { return &c.Resources }, func(r *Resource, at string) { r.Where = at })
 	case "fallback":
-		return list(func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at })
+		return list(name, func(c *Config) *[]Fallback { return &c.Fallback }, func(f *Fallback, at string) { f.Where = at })
 	case "windows":
 		return windows
 	case "projects":
@@ -88,23 +90,82 @@ func sectionOf(name string) func(r *reader, n ast.Node) error {
 	return nil
 }
 
+// wrongEntry says what is wrong with an entry of a list, by the names that stand in the file.
+func (r *reader) wrongEntry(name string, item ast.Node, entry reflect.Type, err error) error {
+	var (
+		kind    *yaml.TypeError
+		node    *yaml.UnexpectedNodeTypeError
+		unknown *yaml.UnknownFieldError
+	)
+	switch {
+	case errors.As(err, &kind):
+		where, want := name, kind.DstType
+		if kind.StructFieldName != nil {
+			_, field, _ := strings.Cut(*kind.StructFieldName, ".")
+			if f, ok := entry.FieldByName(field); ok {
+				where, want = name+"."+f.Tag.Get("yaml"), f.Type
+			}
+		}
+		return r.fail(kind.Token, "%s: want %s", where, wanted(want))
+	case errors.As(err, &node) && describe(item) != "keys":
+		return r.fail(node.Token, "%s: an entry has keys, like name: …; found %s", name, describe(item))
+	case errors.As(err, &node):
+		return r.fail(node.Token, "%s: want %s, found %s", name, shapes[node.Expected], shapes[node.Actual])
+	case errors.As(err, &unknown):
+		var keys []string
+		for f := range entry.Fields() {
+			if key := f.Tag.Get("yaml"); key != "-" {
+				keys = append(keys, key)
+			}
+		}
+		return r.fail(unknown.Token, "%s: %s; the keys are %s", name, strings.Replace(unknown.Message, "field", "key", 1), strings.Join(keys, ", "))
+	}
+	if y, ok := errors.AsType[yaml.Error](err); ok {
+		return r.fail(y.GetToken(), "%s: %s", name, y.GetMessage())
+	}
+	return r.fail(item.GetToken(), "%s: %v", name, err)
+}
+
+// shapes are the forms of values in words.
+var shapes = map[ast.NodeType]string{
+	ast.MappingType: "keys and values", ast.SequenceType: "a list", ast.StringType: "text", ast.IntegerType: "a number", ast.FloatType: "a number",
+	ast.BoolType: "true or false", ast.NullType: "nothing",
+}
+
+// wanted says in words what a field of an entry is.
+func wanted(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a time like 30s, 5m or 24h"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Slice:
+		return "a list of " + wanted(t.Elem())
+	case reflect.Map:
+		return "keys and values"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	}
+	return "a number"
+}
+
 // list reads a list of T, each strictly: an unknown field is an error with its place.
-func list[T any](field func(*Config) *[]T, place func(*T, string)) func(*reader, ast.Node) error {
+func list[T any](name string, field func(*Config) *[]T, place func(*T, string)) func(*reader, ast.Node) error {
 	return func(r *reader, n ast.Node) error {
 		if _, null := n.(*ast.NullNode); null {
 			return nil
 		}
 		seq, ok := n.(*ast.SequenceNode)
 		if !ok {
-			return r.fail(n.GetToken(), "want a list, found %s", describe(n))
+			return r.fail(n.GetToken(), "%s: want a list (each entry begins with -), found %s", name, describe(n))
 		}
 		for _, item := range seq.Values {
 			var one T
 			if err := yaml.NodeToValue(item, &one, yaml.Strict()); err != nil {
-				if y, ok := errors.AsType[yaml.Error](err); ok {
-					return r.fail(y.GetToken(), "%s", y.GetMessage())
-				}
-				return r.fail(item.GetToken(), "%v", err)
+				return r.wrongEntry(name, item, reflect.TypeFor[T](), err)
 			}
 			place(&one, r.place(item.GetToken()))
 			*field(r.c) = append(*field(r.c), one)

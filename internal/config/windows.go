@@ -13,7 +13,7 @@ type ModelWindow struct {
 
 // windows reads `windows:`.
 func windows(r *reader, n ast.Node) error {
-	err := list(func(c *Config) *[]ModelWindow { return &c.Windows }, func(w *ModelWindow, at string) { w.Where = at })(r, n)
+	err := list("windows", func(c *Config) *[]ModelWindow { return &c.Windows }, func(w *ModelWindow, at string) { w.Where = at })(r, n)
 	if err != nil {
 		return err
 	}

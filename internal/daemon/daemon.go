@@ -383,7 +383,7 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 		select {
 		case err = <-drained:
 		case <-time.After(leaveLimit):
-			err = td.Errorf(td.Timeout, "%d runs do not let go; they are left for recovery", d.sched.Running())
+			err = td.Errorf(td.Timeout, "%d runs did not stop in time; they are left for recovery", d.sched.Running())
 		}
 	}
 	fpDrained.Hit()

@@ -72,7 +72,7 @@ func (p *projects) of(ctx context.Context, dir string) (*graph.Store, error) {
 	}
 	root, ok := graph.Find(dir)
 	if !ok {
-		return nil, td.Errorf(td.NotFound, "%s is in no project with a graph", dir).WithHint("taskdaemon init")
+		return nil, td.Errorf(td.NotFound, "%s has no plan", dir).WithHint("taskdaemon init")
 	}
 	return p.at(ctx, root)
 }

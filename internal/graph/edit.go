@@ -252,7 +252,7 @@ func (s *Store) circular(err error, id td.TaskID, title string) error {
 			words[i] = fmt.Sprintf("%q", title)
 		}
 	}
-	return td.Errorf(td.Conflict, "these would wait for each other: %s", strings.Join(words, " → ")).
+	return td.Errorf(td.Conflict, "dependency cycle: %s", strings.Join(words, " → ")).
 		WithHint("taskdaemon task deps list %s", s.name(c.Circle[0]))
 }
 

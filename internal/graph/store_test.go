@@ -189,8 +189,8 @@ func TestRefused(t *testing.T) {
 	}{
 		"circle":             {edit(a.ID, Edit{AddBlockers: []td.TaskID{b.ID}}), td.Conflict, a.Handle + " → " + b.Handle + " → " + a.Handle},
 		"waits for itself":   {edit(a.ID, Edit{AddBlockers: []td.TaskID{a.ID}}), td.Conflict, a.Handle + " → " + a.Handle},
-		"waits for its box":  {edit(in.ID, Edit{AddBlockers: []td.TaskID{box.ID}}), td.Conflict, "wait for each other"},
-		"box in what it has": {edit(box.ID, Edit{Parent: &in.ID}), td.Conflict, "wait for each other"},
+		"waits for its box":  {edit(in.ID, Edit{AddBlockers: []td.TaskID{box.ID}}), td.Conflict, "dependency cycle"},
+		"box in what it has": {edit(box.ID, Edit{Parent: &in.ID}), td.Conflict, "dependency cycle"},
 		"new, waits for box": {plus(Task{Title: "x", Parent: box.ID, Blockers: []td.TaskID{box.ID}}), td.Conflict, `"x" → ` + box.Handle},
 		"parent runs":        {plus(Task{Title: "x", Parent: b.ID}), td.Conflict, "is running"},
 		"no title":           {plus(Task{Title: " \n"}), td.Invalid, "needs a title"},

@@ -200,7 +200,7 @@ func sorted(issues []*issue) ([]*issue, error) {
 				continue
 			}
 			if before.place < 0 {
-				return nil, td.Errorf(td.Invalid, "line %d: these wait for each other: %s", before.line, circle(stack, before))
+				return nil, td.Errorf(td.Invalid, "line %d: dependency cycle: %s", before.line, circle(stack, before))
 			}
 			stack = append(stack, before)
 		}

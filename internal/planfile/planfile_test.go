@@ -191,10 +191,10 @@ func TestBeadsRefuses(t *testing.T) {
 		`{"id":"a","title":"x","priority":7}`:         "priority 7",
 		`{"id":"a","title":"x\u0000"}`:                "no text",
 		`{"id":"a","title":"x","status":"tombstone"}`: "no issue",
-		edge("a", "a", "blocks"):                      "line 1: these wait for each other: a → a",
-		edge("a", "b", "blocks") + edge("b", "c", "blocks") + edge("c", "b", "blocks"):             "line 2: these wait for each other: b → c → b",
-		edge("a", "b", "parent-child") + edge("b", "a", "parent-child"):                            "wait for each other",
-		edge("a", "p", "parent-child") + edge("p", "b", "blocks") + edge("b", "a", "blocks"):       "wait for each other",
+		edge("a", "a", "blocks"):                      "line 1: dependency cycle: a → a",
+		edge("a", "b", "blocks") + edge("b", "c", "blocks") + edge("c", "b", "blocks"):             "line 2: dependency cycle: b → c → b",
+		edge("a", "b", "parent-child") + edge("b", "a", "parent-child"):                            "dependency cycle",
+		edge("a", "p", "parent-child") + edge("p", "b", "blocks") + edge("b", "a", "blocks"):       "dependency cycle",
 		edge("a", "b", "parent-child") + edge("b", "b", "parent-child") + edge("c", "a", "blocks"): "b → b",
 	} {
 		_, err := Beads([]byte(text))

@@ -134,7 +134,7 @@ func (f Facts) state() string {
 	case t.Status.Reason != "":
 		fmt.Fprintf(&b, ": %s", t.Status.Reason)
 	}
-	fmt.Fprintf(&b, ". Iteration %d, %d answers of the model.", max(t.Iteration, 1), t.Turns)
+	fmt.Fprintf(&b, ". Iteration %d, %d model responses.", max(t.Iteration, 1), t.Turns)
 	for _, r := range t.Requests {
 		fmt.Fprintf(&b, "\nIt asks (%s): %s", r.Handle(), r.Prompt)
 	}

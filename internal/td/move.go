@@ -44,7 +44,7 @@ var Table = []Rule{
 	{VerbRecover, []State{Running}, []State{Queued}, "its holder died; it goes on from its last record"},
 	{VerbAsk, []State{Running, Queued, Blocked}, []State{Waiting}, "a person must answer"},
 	{VerbAnswer, []State{Waiting}, []State{Queued}, "a person answered"},
-	{VerbExpire, []State{Waiting}, []State{Queued}, "nobody answered in time, which counts as no"},
+	{VerbExpire, []State{Waiting}, []State{Queued}, "nobody answered in time: denied automatically"},
 	{VerbBlock, []State{Running, Queued}, []State{Blocked}, "something it needs is not there"},
 	{VerbUnblock, []State{Blocked}, []State{Queued}, "it is there again"},
 	{VerbPause, []State{Queued, Running, Waiting, Blocked}, []State{Paused}, "a person or a limit stopped it"},
@@ -113,7 +113,7 @@ func TakeAnswer(t Task, a Answer, at time.Time) (Move, error) {
 	return settle(t, VerbAnswer, a.Request, RequestAnswered{Answer: a}, "answered", at)
 }
 
-// Expire closes a request nobody answered in time, which counts as no.
+// Expire closes a request nobody answered in time: denied automatically.
 func Expire(t Task, id RequestID, at time.Time) (Move, error) {
 	return settle(t, VerbExpire, id, RequestExpired{ID: id}, "nobody answered in time", at)
 }

@@ -153,7 +153,7 @@ func (c Circle) String() string {
 // CircleError says that tasks would wait for each other.
 type CircleError struct{ Circle Circle }
 
-func (e *CircleError) Error() string { return "these would wait for each other: " + e.Circle.String() }
+func (e *CircleError) Error() string { return "dependency cycle: " + e.Circle.String() }
 
 func (c Circle) err() error { return &CircleError{c} }
 

@@ -64,7 +64,7 @@ func (f *Fake) graphOf(dir string) (*fakeGraph, error) {
 			return g, nil
 		}
 	}
-	return nil, td.Errorf(td.NotFound, "%s is in no project with a graph", dir).WithHint("taskdaemon init")
+	return nil, td.Errorf(td.NotFound, "%s has no plan", dir).WithHint("taskdaemon init")
 }
 
 // Plan adds tasks, all or none.

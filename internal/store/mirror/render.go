@@ -75,7 +75,7 @@ func (s *state) render(ev td.Event) *draft {
 		if b.Why != "" {
 			return s.closed(b.ID, "taken back", "Taken back: "+b.Why+".")
 		}
-		return s.closed(b.ID, "nobody answered in time", "Nobody answered in time, which counts as no.")
+		return s.closed(b.ID, "nobody answered in time", "Nobody answered in time: denied automatically.")
 	case td.Moved:
 		return s.moved(b)
 	case td.Trimmed:

@@ -85,7 +85,7 @@ func corrupt(path string, err error) error {
 
 // behind is the error of a journal that lacks what was in it. Whoever went on from there would do again what is done.
 func behind(path string, err error) error {
-	return td.Errorf(td.Corrupt, "the journal %s has lost its end: %w", path, err).WithHint(
+	return td.Errorf(td.Corrupt, "the journal %s lacks records that were in it: %w", path, err).WithHint(
 		"its log was damaged or removed, or an older copy was put in its place. Nothing runs, and nothing was changed. If you have the right files, put them back. " +
 			"Else taskdaemon doctor --rebuild adds what the conversations know and pauses what had not ended: look at each task before you resume it")
 }

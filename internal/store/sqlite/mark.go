@@ -120,9 +120,9 @@ func (s *Store) whole(c *conn, version int64, o Options) (commits uint64, err er
 	case o.Behind:
 		return max(commits, marked), nil // its next group is the first that counts
 	case marked > commits:
-		return 0, behind(s.path, fmt.Errorf("%d groups of records were written and %d are in it", marked, commits))
+		return 0, behind(s.path, fmt.Errorf("%d writes were acknowledged, and it has %d of them", marked, commits))
 	case o.Seen > uint64(last):
-		return 0, behind(s.path, fmt.Errorf("the conversations beside it have its records up to %d, and it ends at %d", o.Seen, last))
+		return 0, behind(s.path, fmt.Errorf("conversations.git has its records up to %d, and it ends at %d", o.Seen, last))
 	}
 	return commits, nil
 }
@@ -137,5 +137,5 @@ func (s *Store) gone(o Options) error {
 	if err != nil || o.Behind || marked == 0 && o.Seen == 0 {
 		return err
 	}
-	return behind(s.path, errors.New("it is missing"))
+	return behind(s.path, errors.New("the file is missing"))
 }

@@ -99,7 +99,7 @@ func TestRolledBack(t *testing.T) {
 			dir := killed(t, "one", "two", "three")
 			wreck(t, dir)
 			before := state(t, dir)
-			if s, err := Open(t.Context(), Options{Dir: dir}); !td.IsKind(err, td.Corrupt) || !strings.Contains(err.Error(), "has lost its end") {
+			if s, err := Open(t.Context(), Options{Dir: dir}); !td.IsKind(err, td.Corrupt) || !strings.Contains(err.Error(), "lacks records that were in it") {
 				if err == nil {
 					s.Close()
 				}
