@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/disk"
@@ -260,6 +261,28 @@ func (r *run) unwrite(ctx context.Context, tree string) bool {
 	return err == nil
 }
 
+// leftBehind names the files that changed while a validator ran that did not pass, in the person's own folder. Nothing is put back there: the person may have written
+// them meanwhile, and nobody can tell.
+func (r *run) leftBehind(ctx context.Context, key td.StepKey, tree string) string {
+	album := r.keeps(ctx)
+	if album == nil || tree == "" || r.shots.taking != nil {
+		return ""
+	}
+	shot, err := album.Take(ctx, key, true)
+	var changed []string
+	if err == nil && shot.Tree != tree {
+		changed, err = album.Changed(ctx, tree, shot.Tree)
+	}
+	if err != nil {
+		r.Log.Warn("look for what the validator wrote", "task", r.log.Task().Handle, "err", err)
+	}
+	if len(changed) == 0 {
+		return ""
+	}
+	named := strings.Join(changed[:min(len(changed), maxChanged)], "\n")
+	return fmt.Sprintf("\nThese files changed while the validator ran. They are in the person's own folder, so nothing was put back; remove what the validator left there and is not your work:\n%s", named)
+}
+
 // outdated reports whether what the validator found was found of other files than there are now: people edit while the
 // daemon is down. Where nobody can tell, it counts as outdated. The verifier has a look of its own at that.
 func (r *run) outdated(ctx context.Context, v transcript.Check) (bool, error) {
@@ -387,7 +410,7 @@ const validatorLimit = 30 * time.Minute
 // be had again if the validator writes.
 func (r *run) beforeValidator(ctx context.Context, key td.StepKey) string {
 	task := r.log.Task()
-	if album := r.keeps(ctx); task.Worktree != nil && album != nil && r.shots.taking == nil {
+	if album := r.keeps(ctx); album != nil && r.shots.taking == nil {
 		if _, err := album.Take(ctx, key, true); err != nil {
 			r.Log.Warn("take snapshot", "task", task.Handle, "err", err)
 		}
@@ -426,7 +449,9 @@ func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Ou
 	}
 	if res.Exit != 0 {
 		said := fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))
-		if r.unwrite(ctx, began.Tree) {
+		if task.Worktree == nil {
+			said += r.leftBehind(ctx, in.Key, began.Tree)
+		} else if r.unwrite(ctx, began.Tree) {
 			said += "\nWhat the validator itself wrote was put back: only your work counts."
 		}
 		return toolError(said), context.Cause(ctx)

@@ -34,6 +34,16 @@ turns:
 `,
 	},
 	{
+		// What the validator writes is put back, whether it passes or not.
+		name: "validator that writes", git: true, worktree: true, yes: true, valid: "echo report >> report.txt; test -f made.txt", points: []string{"engine.finish.unwritten"}, script: `
+turns:
+  - tools: [{name: Bash, input: {command: "echo once >> COUNTER"}}]
+  - tools: [{name: Complete, input: {summary: made}}]
+  - tools: [{name: Write, input: {path: made.txt, content: "in a worktree\n"}}]
+  - tools: [{name: Complete, input: {summary: made}}]
+`,
+	},
+	{
 		// The person's commits pass a hook: they are asked before their branch follows without, and say always.
 		name: "trunk with a hook", git: true, worktree: true, submit: submitHooked, person: alwaysInProject, points: []string{
 			"engine.ask.before", "engine.ask.asked", "engine.rules.recorded", "engine.rules.kept", "engine.merge.followed",
