@@ -115,6 +115,7 @@ type Status struct {
 	Degraded  string             `json:"degraded,omitempty"` // why nothing can be recorded, if so
 	Clashes   []Clash            `json:"clashes,omitempty"`
 	Unlanded  []td.Unlanded      `json:"unlanded,omitempty"` // merged work that trunks lack
+	Listen    string             `json:"listen,omitempty"`   // host and port of the API over TCP, if there is one
 	Crowded   []string           `json:"crowded,omitempty"`  // disks that fill up, of the state folder and of live tasks with worktrees, in words
 }
 

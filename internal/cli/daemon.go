@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/api"
+	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/td"
 )
@@ -37,6 +38,13 @@ func newDaemonStatusCmd(a *app) *cobra.Command {
 		Example:     "  taskdaemon daemon status || taskdaemon daemon start",
 		Annotations: exits(exitOK, exitUnavailable),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.address() != "" {
+				svc, err := a.service(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return runDaemonStatus(cmd.Context(), daemonStatusOptions{app: a, service: svc})
+			}
 			c, _, err := a.direct()
 			if err != nil {
 				return err
@@ -71,6 +79,9 @@ func (a *app) printDaemon(st api.Status, more ...[]string) error {
 		model += ", " + m
 	}
 	rows := [][]string{{"daemon", running}, {"model", model}, {"state", st.State}, {"tasks", counts(st.Tasks)}}
+	if st.Listen != "" {
+		rows = append(rows, []string{"API", "at " + st.Listen + " over TCP, with the token in " + wire.TokenPath(st.State)})
+	}
 	for _, line := range callWords(st.Calls, a.now()) {
 		rows = append(rows, []string{"calls", line})
 	}

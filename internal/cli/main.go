@@ -56,6 +56,7 @@ type app struct {
 	service func(ctx context.Context) (api.Service, error)
 
 	state  string
+	addr   string
 	config string
 	json   bool
 }
@@ -97,6 +98,8 @@ taskdaemon completion --help.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.state, "state", "", "state folder, instead of $XDG_STATE_HOME/taskdaemon; each has its own daemon")
+	flags.StringVar(&a.addr, "addr", "", "host and port of a daemon's API over TCP, instead of the state folder's own daemon; also $TASKDAEMON_ADDR")
+	root.MarkFlagsMutuallyExclusive("state", "addr")
 	flags.StringVar(&a.config, "config", "", "config file, instead of $XDG_CONFIG_HOME/taskdaemon/config.yaml")
 	flags.BoolVar(&a.json, "json", false, "machine-readable output")
 	root.AddCommand(
@@ -146,7 +149,14 @@ func args(check cobra.PositionalArgs, want string) cobra.PositionalArgs {
 	}
 }
 
-func (a *app) stateDir() (string, error) { return config.StateDir(a.state, a.getenv) }
+// stateDir is the state folder of this machine's daemon.
+func (a *app) stateDir() (string, error) {
+	if addr := a.address(); addr != "" {
+		return "", td.Errorf(td.Invalid, "this command is for a daemon on this machine, and not for the one at %s", addr).
+			WithHint("leave out --addr, and unset TASKDAEMON_ADDR")
+	}
+	return config.StateDir(a.state, a.getenv)
+}
 
 func (a *app) configFile() (string, bool, error) { return config.File(a.config, a.getenv) }
 
@@ -162,8 +172,11 @@ func (a *app) by() string {
 
 // typeable makes a hint the words a person has to type to reach the same daemon: hints must work as they stand.
 func (a *app) typeable(hint string) string {
-	if a.state == "" {
-		return hint
+	switch {
+	case a.state != "":
+		return strings.ReplaceAll(hint, "taskdaemon ", "taskdaemon --state "+td.ShellWord(a.state)+" ")
+	case a.addr != "":
+		return strings.ReplaceAll(hint, "taskdaemon ", "taskdaemon --addr "+td.ShellWord(a.addr)+" ")
 	}
-	return strings.ReplaceAll(hint, "taskdaemon ", "taskdaemon --state "+td.ShellWord(a.state)+" ")
+	return hint
 }

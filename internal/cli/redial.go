@@ -16,6 +16,9 @@ const returnLimit = 10 * time.Minute
 // reviving is the service for who wants the work to go on whatever becomes of the daemon: one that died is started again.
 // One that was stopped stays so, like for any viewer.
 func (a *app) reviving(ctx context.Context) (api.Service, error) {
+	if a.address() != "" {
+		return a.service(ctx)
+	}
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
@@ -41,6 +44,11 @@ func (a *app) reviving(ctx context.Context) (api.Service, error) {
 // redial lets a stream outlive its daemon: it says so once, waits until one answers again, and says
 // that too. It does not start one itself: whoever stopped the daemon may have meant it.
 func (a *app) redial(dir string) func(context.Context, error) error {
+	return a.waits(client.Options{Socket: socketPath(dir)})
+}
+
+// waits waits until the daemon that is reached so answers again.
+func (a *app) waits(at client.Options) func(context.Context, error) error {
 	return func(ctx context.Context, cause error) error {
 		what := "the daemon is gone"
 		if td.IsKind(cause, td.Interrupted) {
@@ -48,7 +56,7 @@ func (a *app) redial(dir string) func(context.Context, error) error {
 		}
 		a.say("%s", a.talk.warn(what+"; the task goes on when it is back")+" "+
 			a.talk.dim(a.typeable("(taskdaemon daemon start)")))
-		c := client.New(client.Options{Socket: socketPath(dir)})
+		c := client.New(at)
 		defer c.Close()
 		deadline := a.now().Add(returnLimit)
 		for a.now().Before(deadline) {

@@ -27,6 +27,9 @@ var _ api.Service = (*session)(nil)
 func socketPath(stateDir string) string { return filepath.Join(stateDir, "run", "sock") }
 
 func (a *app) connect(context.Context) (api.Service, error) {
+	if addr := a.address(); addr != "" {
+		return a.far(addr)
+	}
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err

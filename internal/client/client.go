@@ -1,4 +1,4 @@
-// Package client is api.Service over the daemon's socket.
+// Package client is api.Service over the daemon's socket, or over TCP with its token.
 //
 // Failures come back as the td.Error they were in the daemon, with kind and hint; a daemon that cannot be
 // reached is td.Unavailable, and one that vanished in the middle of a change is td.Unknown: every change
@@ -33,6 +33,8 @@ const maxAnswer = 1 << 30
 // Options says how to reach the daemon.
 type Options struct {
 	Socket string
+	// Address is the host and port of a daemon's API over TCP, in place of a socket; Token is what it wants to see.
+	Address, Token string
 	// Redial, when set, lets Events outlive the daemon: it is called with the cause when the stream is
 	// lost, and returns nil when it is time to try again from the last cursor.
 	Redial func(ctx context.Context, cause error) error
@@ -77,6 +79,14 @@ func (c *Client) Peer() (p Peer, ok bool) {
 }
 
 func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if c.opts.Address != "" {
+		dialer := net.Dialer{Timeout: 5 * time.Second}
+		conn, err := dialer.DialContext(ctx, "tcp", c.opts.Address)
+		if err != nil && ctx.Err() == nil {
+			return nil, td.Errorf(td.Unavailable, "no daemon answers at %s: %w", c.opts.Address, err).WithHint("start the daemon on that machine, with api.listen in its config")
+		}
+		return conn, err
+	}
 	addr, done, err := wire.Address(c.opts.Socket)
 	if err != nil {
 		return nil, err
@@ -275,6 +285,9 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if c.opts.Address != "" {
+		req.Header.Set("Authorization", wire.Bearer(c.opts.Token))
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, lost(ctx, method, err)
@@ -305,6 +318,9 @@ func lost(ctx context.Context, method string, err error) error {
 		err = u.Err
 	}
 	const start = "taskdaemon daemon start"
+	if told, ok := errors.AsType[*td.Error](err); ok && ctx.Err() == nil {
+		return told
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return td.Errorf(td.Timeout, "the daemon did not answer in time").WithHint("taskdaemon daemon status")

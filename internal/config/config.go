@@ -39,6 +39,7 @@ type Config struct {
 	Cassette    Cassette
 	Prices      Prices
 	Web         Web
+	API         API
 	Rehearsal   Rehearsal
 	Log         Log
 	Knowledge   Knowledge
@@ -182,6 +183,12 @@ const (
 
 // Cassette records model traffic, or plays it back (B-2).
 type Cassette struct{ Mode, Path string }
+
+// API is where the daemon answers besides its socket.
+type API struct {
+	Listen string
+	Remote bool
+}
 
 // Web is how pages are fetched.
 type Web struct{ AllowPrivate string }

@@ -210,6 +210,11 @@ var Keys = []Key{
 		field: func(c *Config) any { return &c.Cassette.Mode }, check: checkCassette,
 	},
 	{Name: "cassette.path", Doc: "The cassette's file.", path: true, field: func(c *Config) any { return &c.Cassette.Path }},
+	{
+		Name: "api.listen", Doc: "Host and port at which the API answers over TCP as well, to who shows the token: 127.0.0.1:7790. Port 0 takes a free one; nothing: only the socket.",
+		field: func(c *Config) any { return &c.API.Listen }, check: checkListen,
+	},
+	{Name: "api.remote", Doc: "Whether api.listen may be an address that other machines reach. Nothing is encrypted: use it within a tunnel, or behind a proxy with TLS.", field: func(c *Config) any { return &c.API.Remote }},
 	{Name: "web.allow_private", Doc: "Hosts and networks that WebFetch may reach although they are private, separated by commas: localhost, 10.0.0.0/8.", field: func(c *Config) any { return &c.Web.AllowPrivate }},
 	{Name: "prices.file", Doc: "Prices of models, as JSON, on top of the built-in ones.", path: true, field: func(c *Config) any { return &c.Prices.File }},
 	{

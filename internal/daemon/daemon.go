@@ -111,7 +111,9 @@ type Daemon struct {
 	cutOff   []td.Intent // removals that the daemon before this one left in flight
 
 	stopping atomic.Bool
-	stop     chan struct{} // closed by Stop
+	listens  atomic.Pointer[string] // host and port of the API over TCP
+	token    string                 // that it wants to see
+	stop     chan struct{}          // closed by Stop
 	stopOnce sync.Once
 }
 
@@ -215,6 +217,9 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	if d.prices, err = pricesOf(d.o.Config); err != nil {
 		return err
 	}
+	if err := d.openToken(ctx); err != nil {
+		return err
+	}
 	if d.pool, err = newPool(d.o); err != nil {
 		return err
 	}
@@ -305,7 +310,8 @@ func (d *Daemon) serve(ctx, work context.Context) error {
 	})
 	start("server", func(ctx context.Context) error {
 		return server.Serve(ctx, server.Options{
-			Socket: SocketPath(d.o.StateDir), Service: d, Log: d.o.Log, Ready: func() { d.ready(ctx); begin() },
+			Socket: SocketPath(d.o.StateDir), Listen: d.o.Config.API.Listen, Token: d.token, Service: d, Log: d.o.Log,
+			Ready:  func(tcp string) { d.listens.Store(&tcp); d.ready(ctx); begin() },
 			Screen: screen(d.o.Secrets), Clean: d.o.Secrets.Known,
 			Inside: func(pid int) string { return sandbox.Inside(d.spool.Dir, pid) },
 		})

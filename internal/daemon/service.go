@@ -47,6 +47,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		Provider: d.model.Provider(), Rehearsal: d.model.Provider() == config.RehearsalProvider,
 		Models: models(d.o), Tasks: counts, Stopping: d.stopping.Load(), Calls: callsOf(d.gate.Stats()), Clashes: d.forecasts.clashes(), Unlanded: d.trunks.landing.unlanded(ctx),
 	}
+	if at := d.listens.Load(); at != nil {
+		st.Listen = *at
+	}
 	if err := d.keeper.Failing(); err != nil {
 		st.Degraded = "nothing can be recorded: " + err.Error()
 	}

@@ -27,6 +27,31 @@ curl --unix-socket ~/.local/state/taskdaemon/run/sock http://x/openapi.json
 curl --unix-socket ~/.local/state/taskdaemon/run/sock -N 'http://x/v1/events?follow=true&live=true'
 ` + "```" + `
 
+## Over TCP
+
+With ` + "`api.listen: 127.0.0.1:7790`" + ` in the config the same API answers at that address as well. It is off by default. Every request has to show the
+token, which the daemon writes to ` + "`api.token`" + ` in the state folder when it first needs one (mode 0600, kept over restarts): without it the answer is 401,
+of kind ` + "`auth`" + `, and nothing but the head of the request is read. ` + "`taskdaemon daemon status`" + ` shows the address; with port 0 a free one is taken.
+
+` + "```sh" + `
+curl -H "Authorization: Bearer $(cat ~/.local/state/taskdaemon/api.token)" http://127.0.0.1:7790/v1/status
+taskdaemon --addr 127.0.0.1:7790 status
+` + "```" + `
+
+The command line uses it with ` + "`--addr HOST:PORT`" + ` or ` + "`TASKDAEMON_ADDR`" + `, and takes the token from ` + "`TASKDAEMON_TOKEN`" + `, from the file that ` + "`TASKDAEMON_TOKEN_FILE`" + `
+names, or from this machine's state folder. Folders in requests are those of the daemon's machine, and a daemon that is not there is not started. Commands that read the state
+folder itself (` + "`daemon start`, `stop` and `logs`, `doctor --rebuild`" + ` and the like) refuse.
+
+- Whoever has the token may do all that you may: answer questions, add tasks, stop the daemon. The journal names them ` + "`token from HOST`" + `. For another token delete
+  the file and restart the daemon; a file that others may read is refused.
+- Nothing is encrypted. An address that other machines reach is refused unless ` + "`api.remote: true`" + ` is set: use it within a tunnel, or behind a proxy with TLS.
+- Commands of agents must not have the token: the state folder is out of their sight, and the port is not opened where the sandbox is off, or cannot do all
+  that ` + "`taskdaemon sandbox check`" + ` looks for. Hooks and MCP servers are programs that you chose: they run as you, and could read it.
+- While no daemon runs, another user of the machine could take the port and be shown the token by a client. Where you do not trust them, use the socket.
+- If another program has the port, the daemon does not start, and says so.
+
+## Refs and answers
+
 A ` + "`{ref}`" + ` is an id, a handle, or an unambiguous fragment of either; for commands also of an open request.
 Every answer says who gave it: ` + "`Taskdaemon-Provider`, `Taskdaemon-Version`, `Taskdaemon-Pid`" + `. Unknown fields in
 a request are refused.

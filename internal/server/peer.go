@@ -21,10 +21,20 @@ type peerKey struct{}
 type peer struct {
 	unix.Ucred
 	inside string // why it counts as a process of a run; empty: it does not
+	remote string // where it comes from over TCP; empty: it came over the socket
+}
+
+// from is where a request over TCP comes from; empty: it came over the socket.
+func from(ctx context.Context) string {
+	p, _ := ctx.Value(peerKey{}).(peer)
+	return p.remote
 }
 
 // withPeer looks at the peer when it connects, while it waits for its answer and its pid is its own.
 func (s *server) withPeer(ctx context.Context, c net.Conn) context.Context {
+	if at := remote(c); at != "" {
+		return context.WithValue(ctx, peerKey{}, peer{Ucred: nobody, remote: at})
+	}
 	p := peer{Ucred: peerOf(c)}
 	if s.opts.Inside != nil {
 		p.inside = s.opts.Inside(int(p.Pid))

@@ -1,6 +1,7 @@
-// Package server offers an api.Service as HTTP and JSON over a unix socket (U-2).
+// Package server offers an api.Service as HTTP and JSON over a unix socket, and over TCP to who shows a token (U-2).
 //
-// The socket is the user's alone: mode 0600 in a folder of mode 0700, and each peer's uid is checked.
+// The socket is the user's alone: mode 0600 in a folder of mode 0700, and each peer's uid is checked. What comes over TCP
+// is refused before anything of it is read but its head, unless it has the token.
 // Nothing a client does slows the service: streams are pulled, one item at a time, and a client that
 // does not read is dropped; it goes on later from the last id it saw. Serve returns after every handler
 // has returned.
@@ -27,6 +28,8 @@ import (
 // Options says what to serve, and where.
 type Options struct {
 	Socket  string // path; its folder is made if needed
+	Listen  string // host and port of the API over TCP; empty: there is none
+	Token   string // what everyone has to show there
 	Service api.Service
 	Log     *slog.Logger
 	// Inside says why a process counts as one of a run, which is refused everything; nil: none does.
@@ -37,8 +40,8 @@ type Options struct {
 	// Clean is given the body of every answer, and what it returns is sent instead: what an answer was read from may hold secrets, such as the names of
 	// files. nil lets everything pass.
 	Clean func([]byte) []byte
-	// Ready is called once, when the socket takes connections; it may be nil.
-	Ready func()
+	// Ready is called once, when connections are taken, with the address of the API over TCP, if there is one; it may be nil.
+	Ready func(tcp string)
 
 	// The waits below have good defaults; tests shorten them.
 	Heartbeat    time.Duration // silence on a stream before a sign of life
@@ -57,6 +60,15 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer l.remove()
+	listeners, tcp := []net.Listener{l}, ""
+	if o.Listen != "" {
+		port, err := listenTCP(ctx, o.Listen)
+		if err != nil {
+			return err
+		}
+		defer port.Close()
+		listeners, tcp = append(listeners, port), port.Addr().String()
+	}
 
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -70,13 +82,21 @@ func Serve(ctx context.Context, o Options) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	served := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { served <- srv.Serve(l) }()
+	}
 	if o.Ready != nil {
-		o.Ready()
+		o.Ready(tcp)
 	}
 	select {
 	case err := <-served:
+		cancel()
+		_ = srv.Close()
+		for range listeners[1:] {
+			<-served
+		}
+		s.handlers.wait()
 		return td.Errorf(td.Internal, "serve %s: %w", o.Socket, err)
 	case <-ctx.Done():
 	}
@@ -86,11 +106,14 @@ func Serve(ctx context.Context, o Options) error {
 		cancel() // whoever is still at work is told to stop
 		_ = srv.Close()
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return td.Errorf(td.Internal, "serve %s: %w", o.Socket, err)
+	var failed error
+	for range listeners {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			failed = td.Errorf(td.Internal, "serve %s: %w", o.Socket, err)
+		}
 	}
 	s.handlers.wait()
-	return nil
+	return failed
 }
 
 func (o *Options) defaults() {
@@ -142,9 +165,12 @@ func (s *server) handler() http.Handler {
 			return
 		}
 		defer s.handlers.leave()
-		if err := checkPeer(r.Context()); err != nil {
-			s.opts.Log.Warn("refused a peer", "err", err)
+		if err := s.admit(r); err != nil {
+			s.opts.Log.Warn("refused a peer", "err", err, "from", from(r.Context()))
 			w.Header().Set("Connection", "close")
+			if td.IsKind(err, td.Auth) {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
 			writeFailure(w, err)
 			return
 		}
@@ -160,6 +186,14 @@ func (s *server) handler() http.Handler {
 		}
 		routes.ServeHTTP(w, r)
 	})
+}
+
+// admit fails unless the request comes from the daemon's own user over the socket, or shows the token.
+func (s *server) admit(r *http.Request) error {
+	if from(r.Context()) != "" {
+		return wire.CheckBearer(r.Header.Get("Authorization"), s.opts.Token)
+	}
+	return checkPeer(r.Context())
 }
 
 // screen puts in place of a request's body what the service may see of it. One that is too long is left to the route.

@@ -55,7 +55,7 @@ func serve(t *testing.T, o server.Options) (socket string, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
-	o.Ready = func() { close(ready) }
+	o.Ready = func(string) { close(ready) }
 	go func() { done <- server.Serve(ctx, o) }()
 	select {
 	case <-ready:

@@ -10,7 +10,7 @@ import (
 )
 
 // signed puts the peer's user on what comes over the socket: who did something is told by the kernel, never by the one
-// who says so.
+// who says so. Over TCP that is whoever has the token.
 type signed struct{ api.Service }
 
 // by is the user at the other end of a connection.
@@ -18,6 +18,9 @@ func by(ctx context.Context) string {
 	p, ok := ctx.Value(peerKey{}).(peer)
 	if !ok {
 		return ""
+	}
+	if p.remote != "" {
+		return "token from " + p.remote
 	}
 	uid := strconv.FormatUint(uint64(p.Uid), 10)
 	if u, err := user.LookupId(uid); err == nil && u.Username != "" {

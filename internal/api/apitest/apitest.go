@@ -32,7 +32,10 @@ turns:
 const patience = 20 * time.Second
 
 // Run is the suite. The service may hold other tasks; Stop is not called.
-func Run(t *testing.T, svc api.Service) {
+func Run(t *testing.T, svc api.Service) { RunAs(t, svc, me) }
+
+// RunAs is Run for a service that says of what comes to it that it is by that one.
+func RunAs(t *testing.T, svc api.Service, by string) {
 	for _, tc := range []struct {
 		name string
 		test func(*testing.T, suite)
@@ -78,7 +81,7 @@ func Run(t *testing.T, svc api.Service) {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 			defer cancel()
-			tc.test(t, suite{ctx, svc, folder(t)})
+			tc.test(t, suite{ctx, svc, folder(t), by})
 		})
 	}
 }
@@ -105,6 +108,7 @@ type suite struct {
 	ctx context.Context
 	svc api.Service
 	dir string
+	me  string // who does everything
 }
 
 func (s suite) add(t *testing.T, in api.AddTask) td.Task {
@@ -168,7 +172,7 @@ func testAdd(t *testing.T, s suite) {
 	first := 0
 	task := s.add(t, api.AddTask{
 		Prompt: "first line\nsecond line", Rehearsal: Script, Priority: &first,
-		Labels: []string{"a", "b"}, Validator: "true", MaxTurns: 7, Yes: true, By: me,
+		Labels: []string{"a", "b"}, Validator: "true", MaxTurns: 7, Yes: true, By: s.me,
 	})
 	if task.ID == "" || task.Handle == "" || task.CreatedAt.IsZero() || task.Head == 0 {
 		t.Errorf("task is incomplete: %+v", task)
@@ -177,7 +181,7 @@ func testAdd(t *testing.T, s suite) {
 		t.Errorf("title is %q, want one line made of the prompt", task.Title)
 	}
 	if task.Priority != 0 || !slices.Equal(task.Labels, []string{"a", "b"}) || task.Validator != "true" ||
-		task.MaxTurns != 7 || !task.Yes || task.CreatedBy != me {
+		task.MaxTurns != 7 || !task.Yes || task.CreatedBy != s.me {
 		t.Errorf("task lost what it was added with: %+v", task.Spec)
 	}
 	if plain := s.add(t, api.AddTask{Rehearsal: Script}); plain.Priority != 2 {
@@ -282,7 +286,7 @@ func testAnswer(t *testing.T, s suite) {
 	if got, err := s.svc.Task(s.ctx, req.Handle()); err != nil || got.ID != task.ID {
 		t.Errorf("%s finds %s, %v", req.Handle(), got.Handle, err)
 	}
-	answer := api.Command{Key: string(td.NewTaskID()), Type: td.CmdAnswer, Request: string(req.ID), Answer: "blue", By: me}
+	answer := api.Command{Key: string(td.NewTaskID()), Type: td.CmdAnswer, Request: string(req.ID), Answer: "blue", By: s.me}
 	if _, err := s.svc.Command(s.ctx, task.Handle, answer); err != nil {
 		t.Fatalf("answer: %v", err)
 	}
@@ -300,7 +304,7 @@ func testAnswer(t *testing.T, s suite) {
 		}
 		if a, ok := it.Event.Body.(td.RequestAnswered); ok {
 			answers++
-			if a.Answer.Choice != "blue" || a.Answer.By != me {
+			if a.Answer.Choice != "blue" || a.Answer.By != s.me {
 				t.Errorf("answer is %+v", a.Answer)
 			}
 		}
@@ -312,11 +316,11 @@ func testAnswer(t *testing.T, s suite) {
 
 func testPause(t *testing.T, s suite) {
 	task := s.asking(t)
-	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdPause, By: me}); err != nil {
+	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdPause, By: s.me}); err != nil {
 		t.Fatal(err)
 	}
 	s.until(t, task.ID, td.Paused)
-	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdResume, By: me}); err != nil {
+	if _, err := s.svc.Command(s.ctx, task.Handle, api.Command{Type: td.CmdResume, By: s.me}); err != nil {
 		t.Fatal(err)
 	}
 	s.until(t, task.ID, td.Waiting)

@@ -33,7 +33,7 @@ func testSpecs(t *testing.T, s suite) {
 	s.init(t)
 	refused := func(what string, kind td.Kind, tasks ...api.PlanTask) {
 		t.Helper()
-		_, err := s.svc.Plan(s.ctx, api.Plan{Dir: s.dir, Tasks: tasks, By: me})
+		_, err := s.svc.Plan(s.ctx, api.Plan{Dir: s.dir, Tasks: tasks, By: s.me})
 		wantKind(t, what, err, kind)
 	}
 	refused("a spec alone", td.Invalid, api.PlanTask{Title: "alone", Kind: td.KindSpec})
@@ -54,7 +54,7 @@ func (s suite) init(t *testing.T) api.PlanPlace {
 
 func (s suite) plan(t *testing.T, tasks ...api.PlanTask) map[string]api.Planned {
 	t.Helper()
-	added, err := s.svc.Plan(s.ctx, api.Plan{Dir: s.dir, Tasks: tasks, By: me})
+	added, err := s.svc.Plan(s.ctx, api.Plan{Dir: s.dir, Tasks: tasks, By: s.me})
 	if err != nil || len(added) != len(tasks) {
 		t.Fatalf("plan %d tasks: %d, %v", len(tasks), len(added), err)
 	}
@@ -82,7 +82,7 @@ func (s suite) titles(t *testing.T, q api.PlanQuery) string {
 
 func (s suite) change(t *testing.T, in api.ChangePlan) api.Planned {
 	t.Helper()
-	in.Dir, in.By = s.dir, me
+	in.Dir, in.By = s.dir, s.me
 	p, err := s.svc.ChangePlan(s.ctx, in)
 	if err != nil {
 		t.Fatalf("%s %s: %v", in.Verb, in.Ref, err)
@@ -130,7 +130,7 @@ func testPlan(t *testing.T, s suite) {
 	all := house(t, s)
 	floor, roof, shell := all["floor"], all["roof"], all["shell"]
 	if floor.ID == "" || !strings.HasPrefix(floor.Handle, "t-") || floor.Kind != td.KindTask || floor.Text != "of oak" || floor.Priority != 2 ||
-		floor.CreatedBy != me || floor.CreatedAt.IsZero() || floor.State != td.Queued || !floor.Ready || floor.Obstacle != "" || floor.Depth != 1 {
+		floor.CreatedBy != s.me || floor.CreatedAt.IsZero() || floor.State != td.Queued || !floor.Ready || floor.Obstacle != "" || floor.Depth != 1 {
 		t.Errorf("the floor is %+v", floor)
 	}
 	if floor.Parent == nil || floor.Parent.ID != shell.ID || floor.Parent.Title != "shell" || len(floor.Blocks) != 2 {

@@ -22,8 +22,8 @@ func testCreatePRD(t *testing.T, s suite) {
 	_, err := s.svc.CreatePRD(s.ctx, api.CreatePRD{Dir: s.dir, Name: "early"})
 	wantKind(t, "a PRD where there is no graph", err, td.NotFound)
 	s.init(t)
-	p := s.prd(t, api.CreatePRD{Name: "Auth / Login", Spec: "# Spec\n", By: me})
-	if p.Slug != "auth-login" || p.Phase != td.PRDDraft || p.Next != td.AuthorPlan || !p.Created || p.Task.Kind != td.KindPRD || p.Task.CreatedBy != me {
+	p := s.prd(t, api.CreatePRD{Name: "Auth / Login", Spec: "# Spec\n", By: s.me})
+	if p.Slug != "auth-login" || p.Phase != td.PRDDraft || p.Next != td.AuthorPlan || !p.Created || p.Task.Kind != td.KindPRD || p.Task.CreatedBy != s.me {
 		t.Errorf("it is %+v", p)
 	}
 	if spec := p.Document(td.DocSpec); !spec.There || spec.Text != "# Spec\n" || !strings.HasSuffix(spec.Path, "/prds/auth-login/spec.md") {
@@ -115,7 +115,7 @@ func testPhasesOfPRD(t *testing.T, s suite) {
 func testAuthorPRD(t *testing.T, s suite) {
 	s.init(t)
 	s.prd(t, api.CreatePRD{Name: "House"})
-	ask := api.AuthorPRD{Dir: s.dir, Ref: "house", Phase: td.AuthorSpec, Rehearsal: Script, By: me}
+	ask := api.AuthorPRD{Dir: s.dir, Ref: "house", Phase: td.AuthorSpec, Rehearsal: Script, By: s.me}
 	a, err := s.svc.AuthorPRD(s.ctx, ask)
 	if err != nil {
 		t.Fatal(err)
