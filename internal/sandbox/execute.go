@@ -86,7 +86,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 		removed, left = append(append(s.removed, removed...), over.removed()...), append(s.left, left...)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
-		mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
+		if s.spec.Profile.Files == WorkspaceWrite { // else it could change none of them, and nobody noted what they were
+			mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
+		}
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 
