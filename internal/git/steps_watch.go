@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/beneath"
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/gitfile"
 )
 
@@ -51,14 +52,6 @@ const (
 // told are the changes that a watch hears of.
 const told = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
-
-// near are the file systems that nobody changes but this kernel.
-var near = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, zfsMagic, bcachefsMagic}
-
-const (
-	zfsMagic      = 0x2fc12fc1
-	bcachefsMagic = 0xca451a4e
-)
 
 // ears are what the kernel tells this process. There is one queue: the kernel lets a user have few, and the shims of commands need some.
 var ears = &hearing{}
@@ -286,7 +279,7 @@ func (s *Steps) follow(ctx context.Context, w *watch) (err error) {
 // enter watches a folder and those in it. A folder is watched before it is listed, so that no other comes unheard.
 func (w *watch) enter(dir *beneath.Folder, name string, depth int) error {
 	var on unix.Statfs_t
-	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || on.Fsid != w.disk || !slices.Contains(near, on.Type) {
+	if err := unix.Fstatfs(int(dir.Fd()), &on); err != nil || on.Fsid != w.disk || !disk.Near(&on) {
 		return errNotWatched // something else may be mounted there
 	}
 	if err := ears.add(w, dir, name); err != nil {

@@ -38,8 +38,8 @@ func decodeBefore(raw []byte) (b before, err error) { return b, json.Unmarshal(r
 const lookBefore = 5 * time.Second
 
 // before looks at what there is before a command, beyond the repositories that are sealed: as far as it is looked afterwards, and wherever an index leads.
-func (p Profile) before(repos []repository) before {
-	seen, whole := searchRepos(p.Workspace, p.Seal, lookedFolders)
+func (p Profile) before(repos []repository, known *familiar) before {
+	seen, whole := searchRepos(p.Workspace, p.Seal, lookedFolders, known)
 	refs, _ := p.refsNow()
 	b := before{Refs: refs, Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
 	e := newEffort(lookBefore)

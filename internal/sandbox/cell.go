@@ -97,8 +97,8 @@ func (s *shim) openCell(p Profile, is *island, missing []error, b *base) (*cell,
 		}
 	}
 	if p.Files == WorkspaceWrite {
-		c.repos = p.repositories()
-		c.had = p.before(c.repos)
+		c.repos = p.repositories(&s.known)
+		c.had = p.before(c.repos, &s.known)
 	}
 	if b != nil {
 		if covers := p.covers(); len(covers) > 0 {

@@ -127,7 +127,7 @@ type naming struct {
 
 // disarm disarms the repositories of the workspace that were not there before, and puts back what was. It says what it took, and what it left though it would run programs. git goes by itself
 // where an index says that there is a repository: an index that leads where nobody could look goes, too.
-func (p Profile) disarm(had before, since int64, named []naming, e *effort) (taken, left []string) {
+func (p Profile) disarm(had before, since int64, named []naming, e *effort, known *familiar) (taken, left []string) {
 	unlock([]string{p.Workspace})
 	top, err := beneath.Open(p.Workspace)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +145,7 @@ func (p Profile) disarm(had before, since int64, named []naming, e *effort) (tak
 	for _, n := range named {
 		d.follow(n.dir, n.links, since, 0)
 	}
-	repos, _ := search{workspace: p.Workspace, skip: p.Seal, most: lookedFolders, since: since, e: e, open: d.openFolder, link: d.unlinkOwn}.run()
+	repos, _ := search{workspace: p.Workspace, skip: p.Seal, most: lookedFolders, since: since, e: e, known: known, open: d.openFolder, link: d.unlinkOwn}.run()
 	for _, dir := range slices.Concat(repos, had.Known, slices.Sorted(maps.Keys(had.Guarded))) {
 		d.visit(dir, 0)
 	}

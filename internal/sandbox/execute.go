@@ -164,7 +164,7 @@ func (s *shim) tidy(c *cell) (removed, left []string) {
 	removed, named := c.tidy(*p, since, e)
 	if p.Files == WorkspaceWrite {
 		var taken []string
-		taken, left = p.disarm(c.had, since, named, e)
+		taken, left = p.disarm(c.had, since, named, e, &s.known)
 		removed = append(removed, taken...)
 	}
 	return removed, left

@@ -29,27 +29,28 @@ type search struct {
 	// since is when a command began. What has changed since then is looked at in any case, for as long as e lasts: a command can make any number of folders. Zero: nothing has.
 	since int64
 	e     *effort
+	known *familiar // what earlier searches saw; nil: nothing
 	open  func(dir string) (*os.File, error)
 	link  func(at string, leads gitfile.Way) // is told of links
 }
 
 // nestedRepos are the repositories that are found before a command among so many folders.
-func nestedRepos(workspace string, skip []string, most int) []string {
-	repos, _ := searchRepos(workspace, skip, most)
+func nestedRepos(workspace string, skip []string, most int, known *familiar) []string {
+	repos, _ := searchRepos(workspace, skip, most, known)
 	return repos
 }
 
 // searchRepos is nestedRepos, and says whether it saw every folder.
-func searchRepos(workspace string, skip []string, most int) (repos []string, whole bool) {
-	return search{workspace: workspace, skip: skip, most: most, open: os.Open, link: func(string, gitfile.Way) {}}.run()
+func searchRepos(workspace string, skip []string, most int, known *familiar) (repos []string, whole bool) {
+	return search{workspace: workspace, skip: skip, most: most, known: known, open: os.Open, link: func(string, gitfile.Way) {}}.run()
 }
 
 // run is the search; whole says that it saw every folder.
 func (s search) run() (repos []string, whole bool) {
 	looked, seen := 0, map[string]bool{}
 	// counts reports whether something is to be looked at.
-	counts := func(path string) bool {
-		if s.changed(path) {
+	counts := func(st *unix.Stat_t) bool {
+		if s.changed(st) {
 			return s.e.enough() == nil
 		}
 		looked++
@@ -62,17 +63,18 @@ func (s search) run() (repos []string, whole bool) {
 			if seen[dir] || covered(dir, s.skip) {
 				continue
 			}
-			if seen[dir] = true; !counts(dir) {
+			at := stateAt(dir)
+			if seen[dir] = true; !counts(at) {
 				whole = false
 				continue
 			}
-			in := s.foldersOf(dir)
+			in := s.foldersOf(dir, at)
 			if in.repo && dir != s.workspace {
 				repos = append(repos, dir)
 			}
 			below, whole = append(below, in.folders...), whole && in.whole
 			for _, link := range in.links {
-				if !counts(link) {
+				if !counts(stateAt(link)) {
 					whole = false
 					continue
 				}
@@ -89,9 +91,17 @@ func (s search) run() (repos []string, whole bool) {
 }
 
 // changed reports whether the command made or changed something: nobody can set back when the kernel says that it was.
-func (s search) changed(path string) bool {
+func (s search) changed(at *unix.Stat_t) bool {
+	return s.since != 0 && at != nil && at.Ctim.Nano() >= s.since
+}
+
+// stateAt is what the kernel says of a path itself; nil: there is nothing.
+func stateAt(path string) *unix.Stat_t {
 	var st unix.Stat_t
-	return s.since != 0 && unix.Lstat(path, &st) == nil && st.Ctim.Nano() >= s.since
+	if unix.Lstat(path, &st) != nil {
+		return nil
+	}
+	return &st
 }
 
 // found is what a search finds in a folder.
@@ -101,12 +111,16 @@ type found struct {
 	whole          bool // all of it was read
 }
 
-func (s search) foldersOf(dir string) (in found) {
+func (s search) foldersOf(dir string, at *unix.Stat_t) (in found) {
+	if in, is := s.known.recall(dir, at); is {
+		return in
+	}
 	f, err := s.open(dir)
 	if err != nil {
 		return found{repo: exists(dir, ".git"), whole: errors.Is(err, fs.ErrNotExist)}
 	}
 	defer f.Close()
+	is, plain := s.known.begin(f)
 	head := false
 	for {
 		entries, err := f.ReadDir(nestedEntries) // what can be read is better than nothing
@@ -120,14 +134,19 @@ func (s search) foldersOf(dir string) (in found) {
 				in.folders = append(in.folders, filepath.Join(dir, e.Name()))
 			case e.Type()&fs.ModeSymlink != 0:
 				in.links = append(in.links, filepath.Join(dir, e.Name()))
+			case !e.Type().IsRegular():
+				plain = false
 			}
 		}
 		in.whole = errors.Is(err, io.EOF) || err == nil && len(entries) < nestedEntries
-		if err != nil || in.whole || !s.changed(dir) || s.e.enough() != nil {
+		if err != nil || in.whole || !s.changed(at) || s.e.enough() != nil {
 			break
 		}
 	}
 	in.repo = in.repo || (head || !in.whole) && isGitFolder(dir) || !in.whole && exists(dir, ".git")
+	if plain && in.whole && !in.repo && !head {
+		s.known.remember(dir, is, in)
+	}
 	return in
 }
 
@@ -144,8 +163,8 @@ type repository struct {
 
 // repositories are those that a command finds, that of the workspace itself first. What the profile seals as a whole
 // needs nothing more.
-func (p Profile) repositories() (repos []repository) {
-	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal, nestedFolders)...) {
+func (p Profile) repositories(known *familiar) (repos []repository) {
+	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal, nestedFolders, known)...) {
 		plan := planGit(dir, i > 0, p.GitReadOnly())
 		plan.note()
 		repos = append(repos, repository{dir, plan})

@@ -127,6 +127,7 @@ type shim struct {
 	rec     *recorder
 	island  *island // the network of commands that have none, once it was needed
 	base    *base   // the mounts of the command before
+	known   familiar
 
 	group *pidGroup // bounds the processes of commands; nil: the kernel counts them anyhow, or lets no group be made
 

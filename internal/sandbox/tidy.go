@@ -504,7 +504,7 @@ func removeIntruders(dir string, sp spec) {
 	}
 	had, err := loadUpTo(dir, knownFile, maxKnown, decodeBefore)
 	unlock(had.Sealed)
-	repos := sp.Profile.repositories()
+	repos := sp.Profile.repositories(nil)
 	defer closeRepositories(repos)
 	for _, repo := range repos {
 		for _, dir := range repo.plan.dirs {
@@ -532,7 +532,7 @@ func removeIntruders(dir string, sp spec) {
 	e := newEffort(disarmFor)
 	_, named := (&cell{repos: repos}).tidy(*sp.Profile, since, e)
 	if err == nil {
-		_, _ = sp.Profile.disarm(had, since, named, e) // nobody is left to be told
+		_, _ = sp.Profile.disarm(had, since, named, e, nil) // nobody is left to be told
 	}
 	reclaimStores(dir, repos)
 }
