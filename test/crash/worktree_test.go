@@ -34,8 +34,8 @@ turns:
 `,
 	},
 	{
-		// What the validator writes is put back, whether it passes or not.
-		name: "validator that writes", git: true, worktree: true, yes: true, valid: "echo report >> report.txt; test -f made.txt", points: []string{"engine.finish.unwritten"}, script: `
+		// What the validator writes is put back, whether it passes or not. Whether the model is told so depends on the moment of the kill.
+		name: "validator that writes", git: true, worktree: true, yes: true, cut: true, valid: "echo report >> report.txt; test -f made.txt", points: []string{"engine.finish.unwritten"}, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo once >> COUNTER"}}]
   - tools: [{name: Complete, input: {summary: made}}]
