@@ -139,11 +139,11 @@ var mutants = []mutant{
 	},
 	{
 		"hooks hear secrets of a result", "internal/engine/tools.go",
-		"\t\tres.Content = r.Redact.String(res.Content)", "\t\t_ = r.Redact", secrets,
+		"tool.AtMost(r.Redact.String(res.Content))", "tool.AtMost(res.Content)", secrets,
 	},
 	{
 		"hooks hear secrets of an error", "internal/engine/tools.go",
-		"toolError(r.Redact.String(err.Error()))", "toolError(err.Error())", secrets,
+		"toolError(tool.AtMost(r.Redact.String(err.Error())))", "toolError(tool.AtMost(err.Error()))", secrets,
 	},
 	{
 		"hooks hear secrets of a result that was found", "internal/engine/tools.go",
