@@ -137,9 +137,29 @@ func (w Worktree) noRoom(err error) error {
 		WithHint("make room on the disk of %s, or taskdaemon worktree prune", w.Repo)
 }
 
+// ignoreAll has git ignore the folder of worktrees from within, too: a .gitignore of the project wins over what git excludes, and with "!/.worktrees" in one
+// the person's next "git add -A" would take the worktrees of all tasks for submodules.
+func (w Worktree) ignoreAll() error {
+	in := filepath.Dir(w.Path)
+	if filepath.Base(in) != worktreesFolder {
+		return nil
+	}
+	raw, err := gitfile.Read(filepath.Join(in, ".gitignore"), maxExclude)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || string(raw) == "*\n" {
+		return err
+	}
+	if err := addTo(filepath.Dir(in), worktreesFolder, ".gitignore", "*\n"); err != nil {
+		return td.Errorf(td.Storage, "have git ignore %s: %w", in, err)
+	}
+	return nil
+}
+
 // build makes the worktree and lets fill give it its files, so that they last.
 func (w Worktree) build(ctx context.Context, common, start string, fill func(context.Context, *place) error) (err error) {
 	if err := exclude(common, "/"+worktreesFolder+"/"); err != nil {
+		return err
+	}
+	if err := w.ignoreAll(); err != nil {
 		return err
 	}
 	admin, born, err := w.link(ctx, common, start)

@@ -8,22 +8,19 @@ import (
 )
 
 // starredHeads are the commands whose further words do not change what they do: an answer may hold for any of them. All
-// others are offered exactly as they are. What runs its own words, like interpreters and wrappers, has no place here.
+// others are offered exactly as they are. What runs its own words, like interpreters and wrappers, has no place here, nor what takes names of further
+// things to do, as make, mvn and npm do: an answer to "make test" is none to "make test deploy".
 var starredHeads = []string{
 	"go build", "go test", "go vet", "go fmt", "go generate", "go mod tidy", "cargo build", "cargo test", "cargo check", "cargo clippy", "cargo fmt",
-	"cargo doc", "cargo bench", "npm test", "npm run", "pnpm test", "pnpm run", "yarn test", "yarn run", "bun test", "deno test", "deno lint",
-	"git add", "git commit", "make", "gmake", "just", "ninja", "mvn test", "mvn verify", "mvn package", "mvn compile", "gradle test", "gradle build",
-	"gradle check", "bazel build", "bazel test", "dotnet build", "dotnet test", "swift build", "swift test", "zig build", "mix test", "mix format",
+	"cargo doc", "cargo bench", "bun test", "deno test", "deno lint",
+	"git add", "git commit", "bazel build", "bazel test", "dotnet build", "dotnet test", "swift build", "swift test", "mix test", "mix format",
 	"mix compile", "bundle exec", "poetry run", "uv run", "npx", "bunx", "pnpm exec", "yarn exec",
 	"pytest", "tox", "nox", "ctest", "jest", "vitest", "mocha", "eslint", "tsc", "prettier", "ruff", "mypy", "black", "isort", "flake8", "pylint", "pyright",
 	"rspec", "rubocop", "phpunit", "golangci-lint", "staticcheck", "shellcheck",
 }
 
-// named are those of them that run what the next word names: it belongs to the rule, and of the tools only those above do.
-var (
-	namedScripts = []string{"npm run", "pnpm run", "yarn run", "make", "gmake", "just", "ninja"}
-	namedTools   = []string{"bundle exec", "poetry run", "uv run", "npx", "bunx", "pnpm exec", "yarn exec"}
-)
+// namedTools are those of them that run what the next word names: it belongs to the rule, and must be one of those above.
+var namedTools = []string{"bundle exec", "poetry run", "uv run", "npx", "bunx", "pnpm exec", "yarn exec"}
 
 // modules are those of Python that do one thing, whatever their words are.
 var modules = []string{
@@ -82,11 +79,10 @@ func (p *Policy) offerFor(c command) (Offer, bool) {
 		if !slices.Contains(starredHeads, head) {
 			continue
 		}
-		scripts, tools := slices.Contains(namedScripts, head), slices.Contains(namedTools, head)
-		if !scripts && !tools {
+		if !slices.Contains(namedTools, head) {
 			return starred(head)
 		}
-		if len(c.words) == n || !plainName.MatchString(c.words[n]) || tools && (!slices.Contains(starredHeads, c.words[n]) || slices.Contains(namedScripts, c.words[n])) {
+		if len(c.words) == n || !slices.Contains(starredHeads, c.words[n]) {
 			break
 		}
 		return starred(head + " " + c.words[n])

@@ -277,7 +277,7 @@ func TestContradictions(t *testing.T) {
 func TestOffers(t *testing.T) {
 	for _, tt := range []struct{ action, want string }{
 		{"go test ./x", "Bash(go test *)"},
-		{"npm run build", "Bash(npm run build *)"},
+		{"npm run build", "Bash(npm run build)"},
 		{"terraform plan", "Bash(terraform plan)"},
 		{"hyperfine ./app", "Bash(hyperfine ./app)"},
 		{"nix-shell -p jq", "Bash(nix-shell -p jq)"},
@@ -287,12 +287,12 @@ func TestOffers(t *testing.T) {
 		{"timeout 5 go test ./x", "Bash(go test *)"},
 		{"go build ./... && go test ./...", "Bash(go build *) Bash(go test *)"},
 		{"cat ~/notes", "Read(~/notes)"},
-		{"make test", "Bash(make test *)"},
+		{"make test", "Bash(make test)"},
 		{"make", "Bash(make)"},
 		{"make -j4 test", "Bash(make -j4 test)"},
 		{"make --eval=x test", ""},
 		{"make SHELL=./x test", ""},
-		{"just lint", "Bash(just lint *)"},
+		{"just lint", "Bash(just lint)"},
 		{"go run .", "Bash(go run .)"},
 		{"go run ./cmd/x -v", "Bash(go run ./cmd/x -v)"},
 		{"go run example.com/x@latest", "Bash(go run example.com/x@latest)"},
