@@ -240,14 +240,14 @@ type Git struct{ Protected string }
 
 // Worktree is how tasks of repositories work beside each other (K-2).
 type Worktree struct {
-	Use, Setup, Trunk, Conflicts, Failed string
+	Use, Setup, Trunk, Conflicts, Clashes, Failed string
 
 	Copy       string // a list, separated by commas
 	Quota      Size
 	Warn, Stop int // percent of the disk
 }
 
-// The values of worktree.use, worktree.trunk, worktree.conflicts and worktree.failed.
+// The values of worktree.use, worktree.trunk, worktree.conflicts, worktree.clashes and worktree.failed.
 const (
 	WorktreeAuto = "auto"
 	WorktreeOff  = "off"
@@ -258,6 +258,9 @@ const (
 
 	ConflictsAsk   = "ask"
 	ConflictsAgent = "agent"
+
+	ClashesTell  = "tell"
+	ClashesPause = "pause"
 
 	FailedKeep   = "keep"
 	FailedRemove = "remove"
@@ -314,7 +317,7 @@ func Default() Config {
 		Notify:    Notify{Title: true},
 		Leases:    Leases{Wait: time.Minute, Hosts: 4},
 		Sandbox:   Sandbox{Mode: SandboxPreferred, Profile: "workspace-write", Git: GitRead, Network: "full", Processes: 2000, FileSize: 16 << 30, Free: 512 << 20},
-		Worktree:  Worktree{Use: WorktreeAuto, Trunk: TrunkAuto, Conflicts: ConflictsAsk, Failed: FailedKeep, Warn: 80, Stop: 95},
+		Worktree:  Worktree{Use: WorktreeAuto, Trunk: TrunkAuto, Conflicts: ConflictsAsk, Clashes: ClashesTell, Failed: FailedKeep, Warn: 80, Stop: 95},
 		Git:       Git{Protected: "main, master, trunk, release/*"},
 
 		Permissions: Permissions{Mode: string(td.AcceptEditsMode), Untrusted: UntrustedAsIs},

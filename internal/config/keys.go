@@ -298,6 +298,10 @@ var Keys = []Key{
 		Enum: []string{ConflictsAsk, ConflictsAgent}, project: true, field: func(c *Config) any { return &c.Worktree.Conflicts },
 	},
 	{
+		Name: "worktree.clashes", Doc: "What is done when the work of two tasks changes the same lines: tell tells both agents, pause also pauses the one with the lower priority, or the younger, until the other has ended.",
+		Enum: []string{ClashesTell, ClashesPause}, project: true, field: func(c *Config) any { return &c.Worktree.Clashes },
+	},
+	{
 		Name: "worktree.failed", Doc: "What becomes of the worktree of a task that failed, was cancelled or abandoned: keep leaves it to look at until you prune it, remove removes it at once, after what is merged nowhere was kept; worktree restore, and resume, bring it back.",
 		Enum: []string{FailedKeep, FailedRemove}, project: true, field: func(c *Config) any { return &c.Worktree.Failed },
 	},

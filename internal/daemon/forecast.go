@@ -121,7 +121,7 @@ func (f *forecasts) lookAt(ctx context.Context, repo string, tasks []td.Task) ([
 			f.o.Log.Warn("tell of a conflict to come", "err", err) // the person sees it all the same
 		}
 	}
-	return found, nil
+	return found, f.hold(ctx, repo, tasks, found)
 }
 
 // newest is what a task has by now: what its worktree held after its newest step, if that was written down and the branch did not go

@@ -154,7 +154,7 @@ func news(s td.Status) bool {
 		return true
 	case td.Paused:
 		// Whoever paused it by hand knows.
-		return s.Paused != nil && (s.Paused.Unasked() || strings.HasPrefix(s.Paused.By, "hook "))
+		return s.Paused != nil && (s.Paused.Unasked() || s.Paused.By == td.ByForecast || strings.HasPrefix(s.Paused.By, "hook "))
 	case td.Blocked:
 		// That everybody's budget is used up is told once, not of each task.
 		return !s.Blocked.Passes() && (s.Blocked == nil || s.Blocked.Budget == nil)

@@ -193,6 +193,9 @@ func (r *runs) stands(ctx context.Context, s *graph.Store, g td.GraphRun) (at st
 // one that is blocked for good cannot go on, and one that a run let go of is ready again.
 func works(t td.Task) bool {
 	st := t.Status
+	if st.Paused != nil && st.Paused.By == td.ByForecast {
+		return true
+	}
 	return !st.State.Terminal() && st.State != td.Paused && (st.State != td.Blocked || st.Blocked.Passes())
 }
 

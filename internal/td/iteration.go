@@ -103,6 +103,9 @@ func renew[T any](field *T, by *T) {
 // ByRun is who pauses a task on behalf of a run over the graph: the next run takes it up again.
 const ByRun = "run"
 
+// ByForecast is who pauses a task that would conflict with another, and lets it go on when that has ended.
+const ByForecast = "forecast"
+
 // ByTrunk is who pauses a task whose trunk was deleted or lost history.
 const ByTrunk = "trunk"
 
