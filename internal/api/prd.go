@@ -67,10 +67,11 @@ type PRD struct {
 	// Direct says that it is worked on itself, without tasks.
 	Direct bool `json:"direct,omitempty"`
 
-	Criteria    []string `json:"criteria,omitempty" doc:"How one can tell that it is done, of the head of its spec."`
-	Phases      []string `json:"phases,omitempty" doc:"What the work is divided into, of the head of its spec."`
-	AutoInstall bool     `json:"auto_install,omitempty" doc:"What the work needs may be installed, as far as the rules allow."`
-	Problem     string   `json:"problem,omitempty"` // why that head cannot be read
+	Criteria    []string     `json:"criteria,omitempty" doc:"How one can tell that it is done, of the head of its spec."`
+	Phases      []td.PRDPart `json:"phases,omitempty" doc:"What the work is divided into, of the head of its spec."`
+	At          int          `json:"at,omitempty" doc:"The number of the first phase with a task that has not ended; 0: there is none."`
+	AutoInstall bool         `json:"auto_install,omitempty" doc:"What the work needs may be installed, as far as the rules allow."`
+	Problem     string       `json:"problem,omitempty"` // why that head cannot be read
 }
 
 // Document is a document of a PRD.

@@ -128,8 +128,8 @@ func runPRDShow(ctx context.Context, o prdShowOptions) error {
 	if p.Problem != "" {
 		rows = append(rows, []string{"problem", plainLine(p.Problem, 300)})
 	}
-	for _, phase := range p.Phases {
-		rows = append(rows, []string{"part", plainLine(phase, 200)})
+	for _, part := range p.Phases {
+		rows = append(rows, partRows(part, p.At, len(p.Phases))...)
 	}
 	for _, c := range p.Criteria {
 		rows = append(rows, []string{"done when", plainLine(c, 300)})
@@ -156,6 +156,23 @@ func runPRDShow(ctx context.Context, o prdShowOptions) error {
 		return written(err)
 	}
 	return a.printTree(parts[1:])
+}
+
+// partRows are the rows of a phase; at is the number of the present one, of so many.
+func partRows(part td.PRDPart, at, of int) [][]string {
+	name := fmt.Sprintf("phase %d/%d", part.Number, of)
+	line := plainLine(part.Name, 200)
+	if part.Number == at {
+		line += " (now)"
+	}
+	rows := [][]string{{name, line}}
+	for _, r := range part.Requirements {
+		rows = append(rows, []string{"", "requires " + plainLine(r, 300)})
+	}
+	for _, c := range part.Criteria {
+		rows = append(rows, []string{"", "done when " + plainLine(c, 300)})
+	}
+	return rows
 }
 
 func documentWords(d api.Document) string {

@@ -20,6 +20,8 @@ type planStatus struct {
 	Why       string    `json:"why,omitempty"` // it cannot run
 	Phase     td.Phase  `json:"phase,omitempty"`
 	Iteration int       `json:"iteration,omitempty"`
+	Part      int       `json:"part,omitempty"`  // the number of the phase of the PRD that it is in, or that the PRD is in
+	Parts     int       `json:"parts,omitempty"` // how many that has
 }
 
 // maxPlanStatus bounds how many planned tasks a status shows.
@@ -49,6 +51,10 @@ func (o statusOptions) project(ctx context.Context, svc api.Service, st *standin
 	for _, t := range live {
 		at[t.ID] = t
 	}
+	parts, err := partsOf(ctx, svc, dir, all)
+	if err != nil {
+		return err
+	}
 	// What has ended is of interest only beside what has not.
 	top := -1
 	for i, p := range all {
@@ -58,9 +64,50 @@ func (o statusOptions) project(ctx context.Context, svc api.Service, st *standin
 		if o.target == "" && all[top].State.Terminal() {
 			continue
 		}
-		st.Plan = append(st.Plan, planStatusOf(p, at[p.ID]))
+		line := planStatusOf(p, at[p.ID])
+		line.Part, line.Parts = parts.of(p)
+		st.Plan = append(st.Plan, line)
 	}
 	return nil
+}
+
+// parts are the phases of PRDs, and the PRDs of tasks.
+type parts struct {
+	prds map[td.TaskID]api.PRD
+	in   map[td.TaskID]td.TaskID
+}
+
+// partsOf looks which phases planned tasks, in the order of the tree, are in. Where there is no PRD nobody is asked.
+func partsOf(ctx context.Context, svc api.Service, dir string, all []api.Planned) (parts, error) {
+	out := parts{map[td.TaskID]api.PRD{}, map[td.TaskID]td.TaskID{}}
+	if !slices.ContainsFunc(all, func(p api.Planned) bool { return td.PartOf(p.Labels) > 0 }) {
+		return out, nil
+	}
+	prds, err := svc.PRDs(ctx, dir)
+	if err != nil {
+		return out, err
+	}
+	for _, p := range prds {
+		out.prds[p.Task.ID], out.in[p.Task.ID] = p, p.Task.ID
+	}
+	for _, p := range all {
+		if p.Parent != nil && out.in[p.ID] == "" {
+			out.in[p.ID] = out.in[p.Parent.ID] // a container comes before what it holds
+		}
+	}
+	return out, nil
+}
+
+// of is the phase that a task is in, or that a PRD is in, and how many there are.
+func (s parts) of(p api.Planned) (at, of int) {
+	prd, known := s.prds[s.in[p.ID]]
+	if at = td.PartOf(p.Labels); prd.Task.ID == p.ID {
+		at = prd.At
+	}
+	if !known || at == 0 || at > len(prd.Phases) {
+		return 0, 0
+	}
+	return at, len(prd.Phases)
 }
 
 func planStatusOf(p api.Planned, t td.Task) planStatus {
@@ -105,7 +152,12 @@ func (a *app) planLine(p planStatus, base int) string {
 	}
 	line := fmt.Sprintf("%s%s: %s %s", strings.Repeat("  ", max(0, p.Depth-base)), p.Handle, plainLine(p.Title, 70), a.style.state(p.State, "["+state+"]"))
 	var more []string
-	if p.Phase != "" {
+	switch {
+	case p.Part > 0 && p.Phase != "":
+		more = append(more, fmt.Sprintf("phase %d/%d", p.Part, p.Parts), string(p.Phase))
+	case p.Part > 0:
+		more = append(more, fmt.Sprintf("phase %d/%d", p.Part, p.Parts))
+	case p.Phase != "":
 		more = append(more, "phase "+string(p.Phase))
 	}
 	if p.Iteration > 0 && !p.State.Terminal() {

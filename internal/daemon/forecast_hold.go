@@ -59,7 +59,7 @@ func (w wait) words() string {
 }
 
 // waits says of each task that will conflict with one before it whom it waits for. A subtask and those who wait for it are never among each other's, and nobody waits
-// for a task that is paused.
+// for a task that is paused, or blocked until a person does something.
 func waits(tasks []td.Task, clashes []api.Clash) map[td.TaskID]wait {
 	of := map[string]td.Task{}
 	for _, t := range tasks {
@@ -76,7 +76,7 @@ func waits(tasks []td.Task, clashes []api.Clash) map[td.TaskID]wait {
 		if cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID)) > 0 {
 			first, second = b, a
 		}
-		if first.Status.State == td.Paused || first.Status.State.Terminal() {
+		if first.Status.State == td.Paused || !works(first) {
 			continue
 		}
 		if _, known := out[second.ID]; !known {

@@ -22,6 +22,7 @@ func TestWhoWaitsForWhom(t *testing.T) {
 		"for one that asks":          {task("a", "1", "", 2, td.Waiting), task("b", "2", "", 2, td.Running), "2"},
 		"not for one that is paused": {task("a", "1", "", 2, td.Paused), task("b", "2", "", 2, td.Running), ""},
 		"still, though paused":       {task("a", "1", "", 2, td.Running), task("b", "2", "", 2, td.Paused), "2"},
+		"not for one that is stuck":  {task("a", "1", "", 2, td.Blocked), task("b", "2", "", 2, td.Running), ""},
 		"no subtask":                 {task("a", "1", "", 2, td.Blocked), task("b", "2", "1", 2, td.Running), ""},
 		"no sibling":                 {task("a", "1", "0", 2, td.Running), task("b", "2", "0", 2, td.Running), ""},
 	} {

@@ -186,6 +186,11 @@ func addFeature(ctx context.Context, s *graph.Store, id td.TaskID, out *engine.P
 		return err
 	}
 	out.Feature = prd.Slug
+	t, err := s.Task(ctx, id)
+	if err != nil {
+		return err
+	}
+	out.Phase = td.PartOf(t.Labels)
 	for _, name := range td.DocNames {
 		text, _, err := s.Document(ctx, prd.ID, name)
 		if td.IsKind(err, td.Invalid) {
@@ -198,7 +203,7 @@ func addFeature(ctx context.Context, s *graph.Store, id td.TaskID, out *engine.P
 			out.Documents = append(out.Documents, engine.Document{Name: string(name), Text: text})
 		}
 		if head, err := graph.ReadHead(text); name == td.DocSpec && err == nil {
-			out.Criteria, out.AutoInstall = head.Criteria, head.AutoInstall
+			out.Criteria, out.AutoInstall, out.Phases, out.Direct = head.Criteria, head.AutoInstall, head.Phases, prd.ID == id
 		}
 	}
 	return nil

@@ -189,6 +189,7 @@ func (d *Daemon) describePRD(ctx context.Context, s *graph.Store, id td.TaskID, 
 		p.Problem = fmt.Sprintf("the head of its spec cannot be read: %v", err)
 	}
 	p.Criteria, p.Phases, p.AutoInstall = head.Criteria, head.Phases, head.AutoInstall
+	at := map[td.TaskID]bool{} // what has not ended
 	begun := p.Direct && p.Task.State != td.Queued && p.Task.State != td.Blocked
 	err = s.View(ctx, func(g *workgraph.Graph) {
 		for part := range g.Within(id) {
@@ -197,6 +198,7 @@ func (d *Daemon) describePRD(ctx context.Context, s *graph.Store, id td.TaskID, 
 				continue
 			}
 			p.Tasks++
+			at[part] = !st.State.Terminal()
 			switch {
 			case st.State == td.Completed:
 				p.Completed++
@@ -207,5 +209,28 @@ func (d *Daemon) describePRD(ctx context.Context, s *graph.Store, id td.TaskID, 
 		}
 	})
 	p.Derive(begun)
+	if err == nil && len(p.Phases) > 0 {
+		p.At, err = partNow(ctx, s, at, len(p.Phases))
+	}
 	return p, err
+}
+
+// partNow is the number of the first phase that has a task which has not ended; 0: none has.
+func partNow(ctx context.Context, s *graph.Store, open map[td.TaskID]bool, phases int) (at int, err error) {
+	for id, is := range open {
+		if !is {
+			continue
+		}
+		t, err := s.Task(ctx, id)
+		if td.IsKind(err, td.NotFound) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return 0, err
+		}
+		if n := td.PartOf(t.Labels); n > 0 && n <= phases && (at == 0 || n < at) {
+			at = n
+		}
+	}
+	return at, nil
 }

@@ -212,7 +212,14 @@ func (p planner) Plan(ctx context.Context, tasks []api.PlanTask) ([]api.Planned,
 		return nil, err
 	}
 	r := &refs{s: s}
+	about, err := p.prd(ctx, s, prd)
+	if err != nil {
+		return nil, err
+	}
 	for i, t := range tasks {
+		if n := td.PartOf(t.Labels); n > len(about.Phases) {
+			return nil, td.Errorf(td.Invalid, "plan %q: there is no phase %d: the feature has %d", oneLine(t.Title, 60), n, len(about.Phases))
+		}
 		switch {
 		case t.Parent == "":
 			tasks[i].Parent = string(prd)

@@ -28,11 +28,12 @@ var (
 
 // briefing is what the author of a phase is told about a PRD.
 type briefing struct {
-	name             string
-	path             string // of the document to write, if there is one
-	spec, plan       string // the paths of both
-	phases, criteria []string
-	planned          string // a list
+	name       string
+	path       string // of the document to write, if there is one
+	spec, plan string // the paths of both
+	phases     []td.PRDPart
+	criteria   []string
+	planned    string // a list
 }
 
 func (b briefing) prompt(phase td.AuthorPhase) string {
@@ -48,7 +49,11 @@ func (b briefing) known() string {
 			s.WriteString("\n" + head + "\n" + list)
 		}
 	}
-	section("The work is divided into these phases; let the tasks of one wait for those of the one before where they need them:", bullets(b.phases))
+	var phases strings.Builder
+	for _, p := range b.phases {
+		phases.WriteString(p.String())
+	}
+	section("The work is divided into these phases. Say of each task which it is in (phase: its number), and let the tasks of one wait for those of the one before where they need them:", phases.String())
 	section("The feature counts as done when all of this holds. Each is the business of at least one task, whose text says so:", bullets(b.criteria))
 	section("These are planned already; add what is missing, nothing twice:", b.planned)
 	return s.String()

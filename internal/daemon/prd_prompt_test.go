@@ -10,7 +10,7 @@ import (
 func TestAuthorPrompts(t *testing.T) {
 	b := briefing{
 		name: "a boat {spec} for $USER", path: "there.md", spec: "spec.md", plan: "plan.md",
-		phases: []string{"hull"}, criteria: []string{"it swims", "it turns"}, planned: "- t-1 buy wood\n",
+		phases: []td.PRDPart{{Number: 1, Name: "hull", Requirements: []string{"oak"}, Criteria: []string{"it is tight"}}}, criteria: []string{"it swims", "it turns"}, planned: "- t-1 buy wood\n",
 	}
 	for _, phase := range td.AuthorPhases {
 		p := b.prompt(phase)
@@ -26,7 +26,7 @@ func TestAuthorPrompts(t *testing.T) {
 			t.Errorf("%s: the document is %q, and it is told\n%s", phase, doc, p)
 		}
 	}
-	if got, want := b.known(), "\nThe work is divided into these phases; let the tasks of one wait for those of the one before where they need them:\n- hull\n"+
+	if got, want := b.known(), "\nThe work is divided into these phases. Say of each task which it is in (phase: its number), and let the tasks of one wait for those of the one before where they need them:\n- phase 1: hull\n  - requires: oak\n  - done when: it is tight\n"+
 		"\nThe feature counts as done when all of this holds. Each is the business of at least one task, whose text says so:\n- it swims\n- it turns\n"+
 		"\nThese are planned already; add what is missing, nothing twice:\n- t-1 buy wood\n"; got != want {
 		t.Errorf("known: %q", got)

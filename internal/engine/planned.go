@@ -21,6 +21,10 @@ type Planned struct {
 	// Criteria are how one can tell that the feature is done, and AutoInstall says that what it needs may be installed.
 	Criteria    []string
 	AutoInstall bool
+	// Phases are what the work of the feature is divided into, and Phase is the number of the one that the task is in; 0: in none.
+	Phases []td.PRDPart
+	Phase  int
+	Direct bool // the task is the feature itself
 	// InTheWay says why the task may not begin anything new: it waits for another one, since somebody said so.
 	InTheWay string
 	// Siblings is what became of the tasks beside it, the newest first.
@@ -99,6 +103,15 @@ func (p Planned) criteria() string {
 	}
 	for _, c := range p.Criteria {
 		fmt.Fprintf(&b, "- %s\n", c)
+	}
+	switch at := p.Phase; {
+	case at > 0 && at <= len(p.Phases):
+		fmt.Fprintf(&b, "This task is in phase %d/%d of the feature:\n%s", at, len(p.Phases), p.Phases[at-1])
+	case p.Direct && len(p.Phases) > 0:
+		b.WriteString("The work is divided into these phases, one after the other:\n")
+		for _, part := range p.Phases {
+			b.WriteString(part.String())
+		}
 	}
 	if p.AutoInstall {
 		b.WriteString("What the work needs, such as packages, may be installed with the project's own means.\n")

@@ -42,6 +42,7 @@ type planTask struct {
 	Parent    string   `json:"parent,omitempty" jsonschema:"the task that it is a part of, one before it in this call, named like those in after; a task with parts is not worked on itself"`
 	Priority  *int     `json:"priority,omitempty" jsonschema:"0 is first, 4 is last; 2 when not given" min:"0" max:"4"`
 	Labels    []string `json:"labels,omitempty" jsonschema:"for people"`
+	Phase     int      `json:"phase,omitempty" jsonschema:"the number of the phase of the feature that it is in, if that is divided into phases" min:"0" max:"100"`
 	Validator string   `json:"validator,omitempty" jsonschema:"a shell command that exits 0 in the project when the task is done"`
 	Tier      string   `json:"tier,omitempty" jsonschema:"class of model that can do it" enum:"small,worker,expert"`
 }
@@ -86,6 +87,9 @@ func preparePlan(p Planner, env *tool.Env, in planInput) (tool.Call, error) {
 		}
 		if at, err := strconv.Atoi(strings.TrimPrefix(t.Parent, "@")); err == nil && t.Parent[0] == '@' {
 			tasks[at-1].Kind = td.KindTask // one that has parts is no spec: nobody works on it itself
+		}
+		if t.Phase > 0 {
+			t.Labels = append(t.Labels, td.PhaseLabel(t.Phase))
 		}
 		tasks[i] = api.PlanTask{
 			Key: keys[i], Title: t.Title, Text: t.Text, Kind: td.KindSpec, Parent: t.Parent, Blockers: t.After, Labels: t.Labels,
