@@ -88,11 +88,8 @@ func CheckPlace(stateDir string) error {
 		}
 	}
 	return td.Errorf(td.Storage, "the state folder %s had tasks and is gone or empty", stateDir).
-		WithHint("move it back, or name its new place with --state. If it is lost and you want to begin without those tasks: rm %s", quoted(placeFile(stateDir)))
+		WithHint("move it back, or name its new place with --state. If it is lost and you want to begin without those tasks: rm %s", placeFile(stateDir))
 }
-
-// quoted is a path as one word of a shell.
-func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
 
 func moved(stateDir string, pid int) error {
 	return td.Errorf(td.Conflict, "the state folder %s was moved or removed while its daemon (pid %d) ran", stateDir, pid).

@@ -159,7 +159,7 @@ func (t *Transcript) rewound() {
 		t.closeCalls()
 		t.carried, t.same = t.carried.upTo(n-1), t.same.upTo(n-1)
 	}
-	t.Calls, t.said, t.InWords = nil, nil, Call{}
+	t.Calls, t.said, t.held, t.InWords = nil, nil, nil, Call{}
 	t.Stop, t.Cut, t.Ended, t.Model, t.Reminded, t.Untouched = "", false, false, ModelCall{}, 0, false
 	t.Rewrote = "the conversation was rewound"
 }

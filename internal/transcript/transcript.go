@@ -58,6 +58,7 @@ type Transcript struct {
 	known   map[string]bool
 	joined  int        // blocks of the newest message that are of answers before the newest
 	said    []td.Block // said while calls were open: follows their results
+	held    []td.Block // said while a model was asked: follows its answer
 	carried mark       // what the newest call carried, also if it was compacted since
 	same    mark       // what of it stands as it was
 	early   []td.Block // said before there was a context: follows the opening
@@ -270,6 +271,8 @@ func (t *Transcript) Apply(ev td.Event) {
 // startOver drops the conversation: the next iteration begins with a context of its own.
 func (t *Transcript) startOver() {
 	past := t.Past
+	t.Model.InFlight = false
+	t.release()
 	if t.Context != nil {
 		past = t.Messages
 	}
@@ -312,10 +315,13 @@ func (t *Transcript) ended(o td.Outcome) {
 	switch {
 	case o.Model != nil:
 		t.answered(*o.Model)
+		t.unread = slices.DeleteFunc(slices.Clone(t.held), func(b td.Block) bool { return !b.Aside })
+		t.release()
 		t.Newest = &o
 	case o.Failure != nil:
 		t.Model.InFlight = false
 		t.Model.Failures = append(t.Model.Failures, *o.Failure)
+		t.release()
 		if o.Failure.Class == td.TooLong && !o.Failure.RetryAt.IsZero() {
 			t.want() // the estimate was too low
 			t.Gentle = false
@@ -462,21 +468,34 @@ func (t *Transcript) closeCalls() {
 	t.Calls, t.said = nil, nil
 }
 
-// say adds words to the conversation: after the results when calls are open, to the last user message
-// when no model has seen it yet, else as a message of its own.
+// say adds words to the conversation: after the answer when a model is asked, who was asked without them; after the results when calls are open;
+// to the last user message when no model has answered it, for two in a row no provider takes; else as a message of its own.
 func (t *Transcript) say(b td.Block) {
 	t.Ended, t.Untouched = false, false
-	if len(t.Calls) > 0 {
+	switch {
+	case t.Model.InFlight:
+		t.held = append(slices.Clip(t.held), b)
+		return
+	case len(t.Calls) > 0:
 		t.said = append(t.said, b)
 		return
 	}
-	if n := len(t.Messages); n > 0 && t.Messages[n-1].Role == td.User && t.Model.Intent == nil {
+	if n := len(t.Messages); n > 0 && t.Messages[n-1].Role == td.User {
 		last := t.Messages[n-1]
 		blocks := append(append([]td.Block{}, last.Blocks...), b)
 		t.Messages[n-1] = td.Message{Role: td.User, Blocks: blocks}
 		return
 	}
 	t.Messages = append(t.Messages, td.Message{Role: td.User, Blocks: []td.Block{b}})
+}
+
+// release says what was held while a model was asked.
+func (t *Transcript) release() {
+	held := t.held
+	t.held = nil
+	for _, b := range held {
+		t.say(b)
+	}
 }
 
 func (t *Transcript) discard() {
@@ -488,7 +507,7 @@ func (t *Transcript) discard() {
 			break
 		}
 	}
-	t.Calls, t.said, t.Stop, t.Cut, t.Ended, t.Model, t.Reminded = nil, nil, "", false, false, ModelCall{}, 0
+	t.Calls, t.said, t.held, t.Stop, t.Cut, t.Ended, t.Model, t.Reminded = nil, nil, nil, "", false, false, ModelCall{}, 0
 	t.Untouched = false
 	t.Rewrote = "the last answer was discarded"
 	for _, b := range t.unread {

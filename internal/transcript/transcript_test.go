@@ -59,7 +59,8 @@ func TestResultsFollowTheOrderOfCalls(t *testing.T) {
 	}
 }
 
-func TestWordsJoinOnlyAMessageNobodySaw(t *testing.T) {
+// Words that come while a model is asked follow its answer, or are part of the next try: two messages of one side in a row no provider takes.
+func TestWordsWhileAModelIsAsked(t *testing.T) {
 	tr := opened()
 	tr.Apply(td.Event{Body: td.Said{Text: "and this"}})
 	if n := len(tr.Messages); n != 1 {
@@ -67,8 +68,37 @@ func TestWordsJoinOnlyAMessageNobodySaw(t *testing.T) {
 	}
 	tr.Apply(td.Event{Body: td.StepIntended{Intent: td.Intent{Key: tr.ModelKey(), Kind: td.ModelStep}}})
 	tr.Apply(td.Event{Body: td.Said{Text: "one more"}})
-	if n := len(tr.Messages); n != 2 {
-		t.Fatalf("sent: %d messages, want a new one: the first was seen", n)
+	if n := len(tr.Messages); n != 1 || len(tr.Messages[0].Blocks) != 2 {
+		t.Fatalf("sent: %d messages, want what the model is asked", n)
+	}
+	tr.Apply(td.Event{Body: td.StepEnded{Outcome: td.Outcome{Key: tr.ModelKey(), Failure: &td.ModelFailure{Class: td.Overloaded}}}})
+	if n := len(tr.Messages); n != 1 || len(tr.Messages[0].Blocks) != 3 {
+		t.Fatalf("failed: %d messages, want the words in the next try", n)
+	}
+	tr.Apply(td.Event{Body: td.Said{Text: "while it rests"}})
+	if n := len(tr.Messages); n != 1 || len(tr.Messages[0].Blocks) != 4 {
+		t.Fatalf("resting: %d messages, want the words in the next try", n)
+	}
+	tr.Apply(td.Event{Body: td.StepIntended{Intent: td.Intent{Key: tr.ModelKey(), Kind: td.ModelStep}}})
+	tr.Apply(td.Event{Body: td.Said{Text: "and now"}})
+	tr.Apply(td.Event{Body: answer(text("looked"))})
+	if n := len(tr.Messages); n != 3 || tr.Messages[1].Role != td.Assistant || tr.Messages[2].Blocks[0].Text != "and now" || tr.Ended {
+		t.Fatalf("answered: %+v, want the words after the answer, and the model's turn next", tr.Messages)
+	}
+}
+
+// What loops say while a model is asked is unread afterwards: it is told again if the answer is discarded.
+func TestMailWhileAModelIsAsked(t *testing.T) {
+	tr := opened()
+	tr.Apply(td.Event{Body: td.StepIntended{Intent: td.Intent{Key: tr.ModelKey(), Kind: td.ModelStep}}})
+	tr.Apply(td.Event{Body: td.Received{Text: "main has new commits", By: td.ByTaskdaemon}})
+	tr.Apply(td.Event{Body: answer(text("looked"))})
+	if n := len(tr.Messages); n != 3 || !tr.Messages[2].Blocks[0].Aside {
+		t.Fatalf("%+v", tr.Messages)
+	}
+	tr.Apply(td.Event{Body: td.Discarded{}})
+	if n := len(tr.Messages); n != 1 || len(tr.Messages[0].Blocks) != 2 {
+		t.Errorf("%+v", tr.Messages)
 	}
 }
 
