@@ -1,6 +1,7 @@
 package git
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,11 +13,11 @@ import (
 // What a commit has to go through may be said in a file that the repository's settings include, also one that includes another, or for certain branches only.
 func TestDemandsOfIncludedSettings(t *testing.T) {
 	for name, including := range map[string]string{
-		"include.path":                         "[include]\n\tpath = ../settings\n",
-		"includeIf":                            "[includeIf \"onbranch:main\"]\n\tpath = ../settings\n",
-		"one that includes another":            "[include]\n\tpath = more\n",
-		"one beside one that is not there":     "[include]\n\tpath = nowhere\n\tpath = ../settings\n",
-		"one that includes itself, and a pipe": "[include]\n\tpath = loop\n\tpath = /dev/tty\n\tpath = ../settings\n",
+		"include.path":                          "[include]\n\tpath = ../settings\n",
+		"includeIf":                             "[includeIf \"onbranch:main\"]\n\tpath = ../settings\n",
+		"one that includes another":             "[include]\n\tpath = more\n",
+		"one beside one that is not there":      "[include]\n\tpath = nowhere\n\tpath = ../settings\n",
+		"one that includes itself, and nothing": "[include]\n\tpath = loop\n\tpath = /dev/null\n\tpath = ../settings\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := checkout(t)
@@ -51,8 +52,8 @@ func TestDemandsOfIncludedSettings(t *testing.T) {
 	}
 	dir := checkout(t)
 	var many strings.Builder
-	for i := range mostIncluded + 1 {
-		many.WriteString("[include]\n\tpath = f" + strings.Repeat("x", i) + "\n")
+	for i := range mostFiles + 1 {
+		fmt.Fprintf(&many, "[include]\n\tpath = f%d\n", i)
 	}
 	write(t, dir+"/.git/config", many.String())
 	if _, err := DemandsOf(t.Context(), dir); !td.IsKind(err, td.Refused) {

@@ -3,10 +3,8 @@ package git
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -55,14 +53,10 @@ func people(ctx context.Context, dir string) (author, committer Person) {
 	return of("author", "committer"), of("committer", "author")
 }
 
-// personal looks a setting up as the person's own git would: first in the settings of the environment, then in the repository's, then in the file that GIT_CONFIG_GLOBAL names or in
-// those that git reads without it.
+// personal looks a setting up as the person's own git would: first in the settings of the environment, then in the repository's, then in the person's files.
 func personal(ctx context.Context, said *settings) func(key string) string {
-	files := said.person
-	if file := os.Getenv("GIT_CONFIG_GLOBAL"); filepath.IsAbs(file) {
-		files, _ = fileSettings(ctx, file) // of one that cannot be read git would know nothing
-	}
-	all := append(append(append([]setting{}, files...), said.local...), environSettings()...)
+	told, _ := configs.told(ctx) // of those that cannot be read git would know nothing
+	all := slices.Concat(said.person, said.local, told)
 	return func(key string) (value string) {
 		for _, one := range all {
 			if one.key == key {
@@ -71,23 +65,6 @@ func personal(ctx context.Context, said *settings) func(key string) string {
 		}
 		return value
 	}
-}
-
-// mostEnvironSettings bounds how many settings of the environment are looked at.
-const mostEnvironSettings = 1000
-
-// environSettings are those that GIT_CONFIG_COUNT and its companions tell.
-func environSettings() (out []setting) {
-	n, err := strconv.Atoi(os.Getenv("GIT_CONFIG_COUNT"))
-	if err != nil {
-		return nil
-	}
-	for i := range min(n, mostEnvironSettings) {
-		if key := os.Getenv(fmt.Sprintf("GIT_CONFIG_KEY_%d", i)); key != "" {
-			out = append(out, setting{strings.ToLower(key), os.Getenv(fmt.Sprintf("GIT_CONFIG_VALUE_%d", i))})
-		}
-	}
-	return out
 }
 
 // mostOfAName bounds a name or an address.

@@ -265,7 +265,7 @@ func commandIn(ctx context.Context, c call, at site) (*process, error) {
 	if may != reads && !c.own {
 		l.View.Blank = at.logsOfTasks(may)
 	}
-	l.View.Links = linksTo(append([]string{c.dir}, c.env...))
+	l.View.Links = linksTo(slices.Concat([]string{c.dir}, c.env, at.ways))
 	if c.own && c.keep {
 		l.Nice = yielding // nobody waits for it
 	}
@@ -328,7 +328,7 @@ func linksTo(words []string) map[string]string {
 		if !filepath.IsAbs(w) {
 			continue
 		}
-		for at := filepath.Clean(w); at != "/"; at = filepath.Dir(at) {
+		for _, at := range gitfile.WayOf(w).Links {
 			if text, err := os.Readlink(at); err == nil {
 				links[at] = text
 			}

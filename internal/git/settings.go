@@ -1,17 +1,12 @@
 package git
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"os"
 	account "os/user"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
@@ -30,7 +25,6 @@ type settings struct {
 	// included are what the repository's files include, whatever that depends on. They are asked only for what is demanded of a commit, and never stated: who
 	// may write such a file is not known.
 	included []setting
-	files    []string // that all of them were read from, or would have been
 }
 
 // get is the value of a key.
@@ -185,7 +179,9 @@ func usualList(name string) string {
 	return ""
 }
 
+// inHome is a path as a setting names it, with the home that a ~ stands for.
 func inHome(path string) string {
+	path = strings.TrimPrefix(path, ":(optional)") // it need not be there
 	name, rest, _ := strings.Cut(path, "/")
 	switch {
 	case name == "~":
@@ -218,226 +214,6 @@ func (s *settings) lenders(at site) ([]string, error) {
 		}
 	}
 	return lent, nil
-}
-
-// reader reads settings, each file again when it has changed.
-type reader struct {
-	mu    sync.Mutex
-	known map[string]*reading
-}
-
-type reading struct {
-	settings *settings
-	files    []string // that it was read from, or would have been
-	state    string   // of those
-}
-
-// configs are the settings that this process has read.
-var configs = reader{known: map[string]*reading{}}
-
-// maxReadings bounds how many repositories' settings are remembered.
-const maxReadings = 256
-
-// of are the settings for a git that works on a checkout.
-func (r *reader) of(ctx context.Context, at site) (*settings, error) {
-	home, xdg := os.Getenv("HOME"), os.Getenv("XDG_CONFIG_HOME")
-	key := strings.Join([]string{at.common, at.git, home, xdg}, "\x00")
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was := r.known[key]
-	if was != nil && stateOf(was.files) == was.state {
-		return was.settings, nil
-	}
-	files := []string{filepath.Join(at.common, "config"), filepath.Join(at.git, "config.worktree")}
-	before := stateOf(files)
-	s := &settings{}
-	var err error
-	if s.local, err = fileSettings(ctx, files[0]); err != nil {
-		return nil, err
-	}
-	if s.isTrue("extensions.worktreeconfig") {
-		own, err := fileSettings(ctx, files[1])
-		if err != nil {
-			return nil, err
-		}
-		s.local = append(s.local, own...)
-	}
-	more, err := s.include(ctx, files[0], s.local)
-	if err != nil {
-		return nil, err
-	}
-	files = append(files, more...)
-	person, err := r.person(ctx, at, home, xdg)
-	if err != nil {
-		return nil, err
-	}
-	s.person, files = person.settings.person, append(files, person.files...)
-	if len(r.known) >= maxReadings {
-		clear(r.known)
-	}
-	s.files = files
-	now := &reading{settings: s, files: files, state: stateOf(files)}
-	if strings.HasPrefix(now.state, before) { // nobody wrote meanwhile
-		r.known[key] = now
-	}
-	return s, nil
-}
-
-// mostIncluded is how many files the settings of a repository may include.
-const mostIncluded = 50
-
-// includes reports whether a setting names a file with others.
-func includes(key string) bool {
-	return key == "include.path" || strings.HasPrefix(key, "includeif.") && strings.HasSuffix(key, ".path")
-}
-
-// include reads what settings of a file include, and what that does, and returns the files.
-func (s *settings) include(ctx context.Context, file string, from []setting) (files []string, err error) {
-	type place struct {
-		file string
-		said []setting
-	}
-	for todo := []place{{file, from}}; len(todo) > 0; todo = todo[1:] {
-		for _, one := range todo[0].said {
-			if !includes(one.key) {
-				continue
-			}
-			path := gitfile.Beside(filepath.Dir(todo[0].file), inHome(one.value))
-			if slices.Contains(files, path) {
-				continue
-			}
-			if files = append(files, path); len(files) > mostIncluded {
-				return nil, td.Errorf(td.Refused, "the settings of the repository include more than %d files", mostIncluded).WithHint("git config --file %s --list", file)
-			}
-			if f, err := gitfile.Open(path); err != nil {
-				continue // git passes over one that is not there
-			} else if err := f.Close(); err != nil {
-				return nil, err
-			}
-			said, err := fileSettings(ctx, path)
-			if err != nil {
-				return nil, err
-			}
-			s.included = append(s.included, said...)
-			todo = append(todo, place{path, said})
-		}
-	}
-	return files, nil
-}
-
-// person are the person's settings for a checkout. They are the same for all, unless some file is included for certain repositories only.
-func (r *reader) person(ctx context.Context, at site, home, xdg string) (*reading, error) {
-	key := "person\x00" + home + "\x00" + xdg
-	if was := r.known[key]; was != nil && stateOf(was.files) == was.state {
-		return was, nil
-	}
-	now := &reading{settings: &settings{}}
-	if home != "" {
-		now.files = append(now.files, filepath.Join(home, ".gitconfig"), filepath.Join(home, ".config", "git", "config"))
-	}
-	if xdg != "" {
-		now.files = append(now.files, filepath.Join(xdg, "git", "config"))
-	}
-	now.files = append(now.files, "/etc/gitconfig")
-	scopes := [][]string{{"--system"}}
-	// Of the person's two files git lists one, though it reads both.
-	if second := filepath.Join(cmp.Or(xdg, filepath.Join(home, ".config")), "git", "config"); home != "" && isFile(filepath.Join(home, ".gitconfig")) {
-		if _, err := os.Stat(second); err == nil {
-			scopes = append(scopes, []string{"--file", second})
-		}
-	}
-	for _, scope := range append(scopes, []string{"--global"}) {
-		list, from, err := personSettings(ctx, scope, at, home, xdg)
-		if err != nil {
-			return nil, err
-		}
-		now.settings.person = append(now.settings.person, list...)
-		now.files = append(now.files, from...)
-	}
-	now.state = stateOf(now.files)
-	conditional := slices.ContainsFunc(now.settings.person, func(one setting) bool { return strings.HasPrefix(one.key, "includeif.") })
-	if !conditional {
-		r.known[key] = now
-	}
-	return now, nil
-}
-
-// stateOf tells whether files have changed.
-func stateOf(files []string) string {
-	var b strings.Builder
-	for _, f := range files {
-		var st unix.Stat_t
-		if unix.Stat(f, &st) == nil {
-			fmt.Fprintf(&b, "%d.%d.%d.%d.%d", st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
-		}
-		b.WriteByte(' ')
-	}
-	return b.String()
-}
-
-// fileSettings reads one file of settings and nothing that it includes.
-func fileSettings(ctx context.Context, file string) ([]setting, error) {
-	if _, err := os.Lstat(file); err != nil {
-		return nil, nil
-	}
-	out, err := runIn(ctx, call{dir: "/", own: true, args: []string{"config", "--file", real(file), "--no-includes", "--null", "--list"}}, site{read: []string{real(file)}})
-	if td.IsKind(err, td.Interrupted) || td.IsKind(err, td.Unavailable) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, td.Errorf(td.Corrupt, "read the settings of the repository: %w", err).WithHint("git config --file %s --list says where they are wrong", file)
-	}
-	return parseSettings(string(out)), nil
-}
-
-// personSettings reads the machine's or the user's settings, by the flags of git config that name them, with what they include, some of it for
-// certain repositories only, and says from which files they came.
-func personSettings(ctx context.Context, scope []string, at site, home, xdg string) (list []setting, from []string, err error) {
-	c := call{dir: "/", args: slices.Concat([]string{"config"}, scope, []string{"--includes", "--null", "--show-origin", "--list"})}
-	see := site{read: []string{"/etc", at.common}}
-	if home != "" {
-		c.env = append(c.env, "HOME="+home)
-		see.read = append(see.read, real(home))
-	}
-	if xdg != "" {
-		c.env = append(c.env, "XDG_CONFIG_HOME="+xdg)
-		see.read = append(see.read, real(xdg))
-	}
-	if at.git != "" { // a file may be included for some repositories only; where its files are does not matter
-		c.env = append(c.env, "GIT_DIR="+at.git, "GIT_WORK_TREE="+at.git)
-	}
-	c.person = true
-	out, err := runIn(ctx, c, see)
-	if err != nil && exitCode(err) != 1 {
-		if strings.Contains(err.Error(), "unable to read config file") || strings.Contains(err.Error(), "$HOME not set") {
-			return nil, nil, nil // there is none
-		}
-		return nil, nil, err
-	}
-	rest := string(out)
-	var plain strings.Builder
-	for rest != "" {
-		var origin, one string
-		origin, rest, _ = strings.Cut(rest, "\x00")
-		one, rest, _ = strings.Cut(rest, "\x00")
-		plain.WriteString(one + "\x00")
-		file, is := strings.CutPrefix(origin, "file:")
-		if !is {
-			continue
-		}
-		files := []string{file}
-		for _, said := range parseSettings(one) {
-			if includes(said.key) { // git lists nothing of one that is not there, or is not meant for this repository
-				files = append(files, gitfile.Beside(filepath.Dir(file), inHome(said.value)))
-			}
-		}
-		for _, file := range files {
-			if !slices.Contains(from, file) {
-				from = append(from, file)
-			}
-		}
-	}
-	return parseSettings(plain.String()), from, nil
 }
 
 // parseSettings reads `git config --null --list`: a key, and behind a line break its value; a key alone is a switch that is on.

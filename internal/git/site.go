@@ -24,7 +24,8 @@ type site struct {
 	common string // what all checkouts of the repository share; empty: there is no repository
 	read   []string
 	write  []string
-	refuse error // why no git works here; nil: one may
+	ways   []string // paths that it is led to files by, over whatever links
+	refuse error    // why no git works here; nil: one may
 }
 
 // access is what a git changes.

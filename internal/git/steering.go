@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -9,61 +10,177 @@ import (
 	"strings"
 
 	"taskdaemon/internal/gitfile"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
 
-// Steering is what in the checkout around dir a person's git runs or obeys, by settings that it reads there: the folders of hooks that core.hooksPath names,
+// Steering is what in a folder a person's git runs or obeys, by settings that it reads there: the folders of hooks that core.hooksPath names,
 // and files of settings that others include, whether they are there or not, and the links on the way to all of these: whoever exchanges one of them leads git elsewhere. What is outside of the
-// checkout, or is what git keeps of it, is not in it.
+// folder and of the checkout that it lies in, or is what git keeps of that, is not in it.
 type Steering struct {
 	Hooks    []string
 	Settings []string
 	Links    []string
+	// Everywhere are the relative paths by which the person's own settings have git look for hooks in every checkout.
+	Everywhere []string
 }
 
-// SteeringOf finds it without running anything but to read files that have changed. Where there is no repository there is none.
+// SteeringOf finds it, by the settings of every repository that the person may use git in: those around the folder, those below it, as far as they are looked for before a command, and all checkouts
+// of each but those of tasks. Nothing is run for it but to read files that have changed. Settings that cannot be read are an error: nobody knows what they name.
 func SteeringOf(ctx context.Context, dir string) (Steering, error) {
-	var at site
-	at.discover(real(dir))
-	if at.refuse != nil || at.common == "" || at.top == "" {
-		return Steering{}, nil
+	dir = real(dir)
+	in := steering{within: dir}
+	var sites []site
+	for up := dir; ; {
+		at := obeyedAt(up)
+		if at.common == "" && at.top == "" {
+			break
+		}
+		if len(sites) == 0 && at.top != "" {
+			in.within, in.common = at.top, at.common
+		}
+		sites = append(sites, at)
+		up = filepath.Dir(cmp.Or(at.top, at.git))
 	}
-	return at.steering(ctx)
-}
-
-func (at site) steering(ctx context.Context) (Steering, error) {
-	said, err := configs.of(ctx, at)
+	for _, below := range sandbox.Repositories(dir, []string{filepath.Join(dir, worktreesFolder)}) {
+		if at := obeyedAt(below); at.top == below || at.git == below {
+			sites = append(sites, at)
+		}
+	}
+	said, _, err := configs.reachable(ctx, site{})
 	if err != nil {
 		return Steering{}, err
 	}
-	var found Steering
-	add := func(list *[]string, path string) {
-		if path != at.top && covers(path, at.top) && !covers(path, at.common) && !slices.Contains(*list, path) {
-			*list = append(*list, path)
-		}
-	}
-	follow := func(list *[]string, path string) string {
-		way := gitfile.WayOf(gitfile.Literal(at.top, inHome(path)))
-		add(list, way.End)
-		for _, link := range way.Links {
-			add(&found.Links, link)
-		}
-		return way.End
-	}
-	for _, one := range slices.Concat(said.person, said.local, said.included) {
-		if one.key != "core.hookspath" || one.value == "" {
-			continue
-		}
-		if follow(&found.Hooks, one.value) == at.top { // among everything else
-			for _, name := range hookNames {
-				add(&found.Settings, filepath.Join(at.top, name))
+	in.found.Everywhere = everywhere(said)
+	seen := map[string]bool{}
+	for _, at := range sites {
+		for _, one := range append([]site{at}, at.others()...) {
+			if key := one.top + "\x00" + one.git; one.common != "" && !seen[key] {
+				seen[key] = true
+				if err := in.add(ctx, one); err != nil {
+					return Steering{}, err
+				}
 			}
 		}
 	}
-	for _, file := range said.files {
-		follow(&found.Settings, file)
+	return in.found, nil
+}
+
+// everywhere are the relative paths of hooks that settings name, as far as they stay in a checkout.
+func everywhere(said []setting) (paths []string) {
+	for _, one := range said {
+		path := filepath.Clean(inHome(one.value))
+		switch {
+		case one.key != "core.hookspath" || one.value == "" || !filepath.IsLocal(path) || slices.Contains(paths, path):
+		case path == ".":
+			paths = append(paths, hookNames...)
+		default:
+			paths = append(paths, path)
+		}
 	}
-	return found, nil
+	return paths
+}
+
+// obeyedAt is the checkout around a folder, or the repository, that a git of the person's finds there. It believes every .git.
+func obeyedAt(dir string) (at site) {
+	at.discover(dir)
+	dot := filepath.Join(at.top, ".git")
+	if at.top == "" || at.git != "" {
+		return at
+	}
+	if at.git = real(dot); isFile(at.git) {
+		at.git = real(gitfile.Gitdir(at.git))
+	}
+	if at.common = at.git; at.git != "" {
+		if named := gitfile.Common(at.git); named != "" {
+			at.common = real(named)
+		}
+	}
+	return at
+}
+
+// others are the checkouts of a repository but for those of tasks.
+func (s site) others() (sites []site) {
+	var tops []string
+	if filepath.Base(s.common) == ".git" {
+		tops = append(tops, filepath.Dir(s.common))
+	}
+	admins, _ := os.ReadDir(filepath.Join(s.common, "worktrees")) // where there are none, or none can be listed, this is the only one
+	for _, a := range admins {
+		if back := gitfile.Back(filepath.Join(s.common, "worktrees", a.Name())); back != "" && taskAt(filepath.Dir(back)) == "" {
+			tops = append(tops, real(filepath.Dir(back)))
+		}
+	}
+	for _, top := range tops {
+		if at := obeyedAt(top); at.top == top && at.common == s.common {
+			sites = append(sites, at)
+		}
+	}
+	return sites
+}
+
+// steering gathers what is in a folder.
+type steering struct {
+	within string
+	common string // what git keeps of it; sealed in another way
+	found  Steering
+}
+
+// add adds what the settings for one checkout name.
+func (in *steering) add(ctx context.Context, at site) error {
+	said, files, err := configs.reachable(ctx, at)
+	if err != nil {
+		return err
+	}
+	tops := []string{cmp.Or(at.top, at.git)} // where git looks for what settings name by a relative path
+	for _, one := range said {
+		if one.key == "core.worktree" && one.value != "" {
+			tops = append(tops, gitfile.Beside(at.git, one.value))
+		}
+	}
+	for _, one := range said {
+		if one.key != "core.hookspath" || one.value == "" {
+			continue
+		}
+		for _, top := range tops {
+			end := in.follow(at, gitfile.Literal(top, inHome(one.value)))
+			if !covers(top, end) && !covers(in.within, end) {
+				in.name(at, &in.found.Hooks, end)
+				continue
+			}
+			for _, name := range hookNames { // among everything else
+				in.name(at, &in.found.Settings, filepath.Join(end, name))
+			}
+		}
+	}
+	for _, file := range files {
+		if end := in.follow(at, file); !slices.Contains(at.files(), end) { // those are sealed or noted with the rest of what git keeps
+			in.name(at, &in.found.Settings, end)
+		}
+	}
+	return nil
+}
+
+// follow is where a path leads. The links on the way are named.
+func (in *steering) follow(at site, path string) (end string) {
+	way := gitfile.WayOf(path)
+	for _, link := range way.Links {
+		in.name(at, &in.found.Links, link)
+	}
+	return way.End
+}
+
+// name adds a path to a list, if it is one of the folder. What is not there yet in what git keeps of a repository is not made.
+func (in *steering) name(at site, list *[]string, path string) {
+	if path == in.within || !covers(path, in.within) || covers(path, in.common) || covers(path, at.common) && !there(path) || slices.Contains(*list, path) {
+		return
+	}
+	*list = append(*list, path)
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // hookNames are the hooks that a git runs in a checkout.
@@ -112,11 +229,10 @@ func steeringNames(ctx context.Context, root, common, commit string) ([]string, 
 		}
 	}
 	for _, top := range tops {
-		var at site
-		if at.discover(top); at.refuse != nil || at.common != real(common) || at.top != top {
+		if at := obeyedAt(top); at.common != real(common) || at.top != top {
 			continue // it is gone, or another repository's by now
 		}
-		in, err := at.steering(ctx)
+		in, err := SteeringOf(ctx, top)
 		if err != nil {
 			return nil, err
 		}

@@ -31,6 +31,8 @@ func TestSteeringIsComparedOnTrees(t *testing.T) {
 		"a name in other letters":               {[]string{"git config core.hooksPath .githooks"}, []string{"mkdir .GitHooks; echo > .GitHooks/post-checkout"}, ".GitHooks/post-checkout"},
 		"the whole checkout is where hooks are": {[]string{"git config core.hooksPath ."}, []string{"echo > post-checkout; echo > notes"}, "post-checkout"},
 		"another checkout has the hooks":        {[]string{"git worktree add -q ../side", `git config core.hooksPath "$PWD/../side/hooks"`}, []string{"mkdir hooks; echo > hooks/post-checkout"}, "hooks/post-checkout"},
+		"a repository below includes it":        {[]string{"git init -q lib; echo lib/ > .gitignore; git -C lib config include.path ../../conf"}, []string{"echo '[core]' >> conf"}, "conf"},
+		"on some branches only":                 {[]string{`git config --global includeIf.onbranch:x.path "$HOME/x"; git config -f "$HOME/x" core.hooksPath hk`}, []string{"mkdir hk; echo > hk/post-checkout"}, "hk/post-checkout"},
 		"nothing of it":                         {[]string{"git config core.hooksPath .githooks"}, []string{"echo > .githooks-not; echo > x"}, ""},
 		"hooks outside":                         {[]string{"git config core.hooksPath /nowhere/hooks"}, []string{"mkdir hooks; echo > hooks/post-checkout"}, ""},
 	} {
