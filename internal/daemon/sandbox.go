@@ -77,8 +77,9 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		if top, ok := td.WorktreeAround(workspace); ok {
 			p.Close = []string{filepath.Dir(filepath.Dir(top))} // the person's checkout, with what they keep in it besides what is committed
 		}
-		in := steering(workspace, base.Write)
-		p.Hooks, p.Settings, p.Seal = in.Hooks, in.Settings, append(p.Seal, in.Links...)
+		in, err := steering(workspace, base.Write)
+		p.Refuse = err
+		p.Hooks, p.HooksIn, p.Settings, p.Seal = in.Hooks, in.Everywhere, in.Settings, append(p.Seal, in.Links...)
 		if top, ok := td.WorktreeAround(workspace); ok && top == workspace { // below it nothing of .git can be written
 			p.Refs = []string{runRefs + filepath.Base(top)}
 			p.See = slices.Clone(base.See)
@@ -94,21 +95,21 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 	}
 }
 
-// Steering are the files and folders of a workspace that the person's git runs or obeys by its settings, as the rules ask it.
-func Steering(o Options) func(workspace string) []string {
+// Steering are the files and folders in a folder, and in the checkout that it lies in, that the person's git runs or obeys by its settings, as the rules ask it.
+func Steering(o Options) func(dir string) ([]string, error) {
 	write := paths(o.Config.Sandbox.Write, o.Getenv("HOME"))
-	return func(workspace string) []string {
-		in := steering(workspace, write)
-		return slices.Concat(in.Hooks, in.Settings, in.Links)
+	return func(dir string) ([]string, error) {
+		in, err := steering(dir, write)
+		return slices.Concat(in.Hooks, in.Settings, in.Links), err
 	}
 }
 
 // steering is what they are, but for what the person lets commands write. In a task's own worktree a hook of theirs runs git, or they themselves do; there what they let be written
 // in their checkout may be, too.
-func steering(workspace string, write []string) git.Steering {
+func steering(workspace string, write []string) (git.Steering, error) {
 	found, err := git.SteeringOf(context.Background(), workspace)
 	if err != nil {
-		return git.Steering{} // of settings that cannot be read git obeys none either
+		return git.Steering{}, fmt.Errorf("%w (to mend it: %s)", err, td.HintOf(err)) // whoever is told of it may not be shown hints
 	}
 	top, own := td.WorktreeAround(workspace)
 	opened := func(path string) bool {
@@ -120,8 +121,8 @@ func steering(workspace string, write []string) git.Steering {
 		})
 	}
 	return git.Steering{
-		Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened), Links: slices.DeleteFunc(found.Links, opened),
-	}
+		Everywhere: found.Everywhere, Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened), Links: slices.DeleteFunc(found.Links, opened),
+	}, nil
 }
 
 // Enforced reports whether this machine can enforce the whole sandbox. It is tried once, when somebody asks.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,5 +66,22 @@ func TestProfileOpensNoHome(t *testing.T) {
 	}
 	if !slices.Contains(p.Cache, "/home/ann/.cache/go-build") || slices.Contains(p.Cache, "/home/ann/.cache") || !slices.Equal(p.Blank, []string{"/home/ann/.cache"}) {
 		t.Errorf("caches %q, blank %q", p.Cache, p.Blank)
+	}
+}
+
+// Where it cannot be told what git obeys, the profile says so, and the rules do.
+func TestUnreadableSettingsRefuse(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if err := os.WriteFile(home+"/.gitconfig", []byte("[core\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{StateDir: t.TempDir(), Getenv: os.Getenv}
+	o.Config.Sandbox = config.Sandbox{Profile: "workspace-write", Network: "full"}
+	if p := profiles(o)(t.TempDir()); p.Refuse == nil || !strings.Contains(p.Refuse.Error(), home+"/.gitconfig") {
+		t.Errorf("refused for %v", p.Refuse)
+	}
+	if paths, err := Steering(o)(t.TempDir()); err == nil {
+		t.Errorf("%q steer", paths)
 	}
 }

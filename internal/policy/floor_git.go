@@ -25,10 +25,30 @@ func (p *Policy) floorGit(file string, ps parts, destroys bool, consider conside
 		consider(under(file, p.place.Home+"/"+f), floorHooks, why)
 	}
 	consider(under(file, "/etc/gitconfig"), floorHooks, why)
-	for _, path := range p.place.Steering {
-		consider(under(file, path), floorHooks, "By its settings, git runs or obeys %s.")
-		if destroys {
-			consider(above(file, path), floorHooks, "By its settings, git runs or obeys what is in %s.")
+	p.floorSteering(file, destroys, consider)
+}
+
+// floorSteering keeps what git runs or obeys by its settings: by those that hold in the workspace, and those of every repository on the way from there to the file, however deep it lies.
+func (p *Policy) floorSteering(file string, destroys bool, consider considering) {
+	if p.place.Steering == nil {
+		return
+	}
+	dirs := []string{p.place.Workspace}
+	for dir := path.Dir(file); dir != p.place.Workspace && under(dir, p.place.Workspace) == yes; dir = path.Dir(dir) {
+		if is := p.gitAt(dir); is.Top || is.Inside {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, dir := range dirs {
+		paths, err := p.place.Steering(dir)
+		if err != nil && (under(file, p.place.Workspace) != no || above(file, p.place.Workspace) != no) {
+			consider(yes, floorHooks, "Whether git runs or obeys %s cannot be told: "+strings.ReplaceAll(err.Error(), "%", "%%")+".")
+		}
+		for _, path := range paths {
+			consider(under(file, path), floorHooks, "By its settings, git runs or obeys %s.")
+			if destroys {
+				consider(above(file, path), floorHooks, "By its settings, git runs or obeys what is in %s.")
+			}
 		}
 	}
 }

@@ -78,9 +78,11 @@ type Place struct {
 	State     string
 	Checkouts string   // folder in State whose folders may be workspaces: a task may use its own of them
 	Own       []string // further files of taskdaemon: config, socket
-	Steering  []string // files and folders of the workspace that the person's git runs or obeys
 	Temp      []string // folders that may be written like the workspace
 	Branches  []string // protected branches, as globs; nil: DefaultBranches
+	// Steering are the files and folders in a folder that the person's git runs or obeys. It is asked of the workspace, and of repositories below it that are written in; where it fails no write
+	// is allowed. Nil: there are none.
+	Steering func(dir string) ([]string, error)
 	// Resolve follows the symlinks of what exists of a path. Nil: there are none.
 	Resolve func(path string) string
 	// Glob are the paths that match a pattern now, in which only * and ? without a backslash are special; false where they are too many or cannot be read. Nil: nobody knows.
@@ -161,7 +163,6 @@ func New(place Place, rules []Rule) (*Policy, error) {
 		p.place.Checkouts = p.resolved(place.Checkouts)
 	}
 	p.place.Own = p.resolvedAll(place.Own)
-	p.place.Steering = p.resolvedAll(place.Steering)
 	p.place.Temp = p.resolvedAll(place.Temp)
 	for i, r := range rules {
 		if err := Tightens(r); err != nil {
@@ -201,6 +202,7 @@ func (p *Policy) Decide(a Action) Decision {
 		a.Dir = p.place.Workspace
 	}
 	a.Dir = p.resolved(a.Dir)
+	p = p.now()
 	r := p.examine(a)
 	d := p.verdict(a, r)
 	d.Looks = r.looks()
@@ -224,6 +226,29 @@ func (p *Policy) Decide(a Action) Decision {
 		}
 	}
 	return d
+}
+
+// now is the policy for one decision: what steers git is the same for all that a command does.
+func (p *Policy) now() *Policy {
+	if p.place.Steering == nil {
+		return p
+	}
+	one := *p
+	type answer struct {
+		paths []string
+		err   error
+	}
+	known := map[string]answer{}
+	one.place.Steering = func(dir string) ([]string, error) {
+		a, is := known[dir]
+		if !is {
+			a.paths, a.err = p.place.Steering(dir)
+			a.paths = p.resolvedAll(a.paths)
+			known[dir] = a
+		}
+		return a.paths, a.err
+	}
+	return &one
 }
 
 // Hides reports whether a path may not be read, whatever is answered: what goes through folders must leave it out.

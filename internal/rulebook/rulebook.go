@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"taskdaemon/internal/beneath"
@@ -29,7 +28,7 @@ type Book struct {
 	wheres []string      // file and line of each
 	place  policy.Place  // without the workspace
 	temps  func(workspace string) []string
-	steers func(workspace string) []string
+	steers func(dir string) ([]string, error)
 	ready  sync.Map // workspace → *compiled
 }
 
@@ -41,8 +40,8 @@ type Options struct {
 	Config   config.Config
 	// Checkouts is the folder in StateDir whose folders may be workspaces; empty: there is none.
 	Checkouts string
-	// Steering are the files and folders of a workspace that the person's git runs or obeys; nil: none.
-	Steering func(workspace string) []string
+	// Steering are the files and folders in a folder that the person's git runs or obeys; nil: none.
+	Steering func(dir string) ([]string, error)
 	// Temps are the folders that a command in a workspace has for itself; nil: none.
 	Temps func(workspace string) []string
 }
@@ -151,9 +150,7 @@ func (b *Book) at(dir string) policy.Place {
 	if b.temps != nil {
 		p.Temp = b.temps(dir)
 	}
-	if b.steers != nil {
-		p.Steering = b.steers(dir)
-	}
+	p.Steering = b.steers
 	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile), filepath.Join(dir, td.WorktreeFolder)) // where others work
 	if root, ok := graph.Find(dir); ok {
 		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
@@ -166,9 +163,6 @@ func (b *Book) compiled(dir string) *compiled {
 	stamp := stampOf(os.Stat(b.file))
 	for _, d := range foldersOf(dir) {
 		stamp += " " + stampOf(os.Lstat(filepath.Join(d, config.ProjectFile)))
-	}
-	if b.steers != nil {
-		stamp += " " + strings.Join(b.steers(dir), "\x00")
 	}
 	if c, ok := b.ready.Load(dir); ok && c.(*compiled).stamp == stamp {
 		return c.(*compiled)

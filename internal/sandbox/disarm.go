@@ -260,6 +260,7 @@ func (d *disarming) look(dir string, depth int) bool {
 		}
 		return d.judgeKnown(around, dir, depth)
 	}
+	d.unhook(around, dir)
 	return d.disarmAround(around, dir, depth) || d.linked[dir]
 }
 

@@ -17,7 +17,7 @@ func TestGitTraps(t *testing.T) {
 		"a shim that is killed": trapKilled, "a repository among many folders": trapMany, "another way to merge": trapStrategy,
 		"another object for one": trapReplace, "the end of history": trapShallow, "a repository without a checkout": trapBare, "objects that are none": trapJunk,
 		"a workspace that becomes a repository itself": trapRoot, "a .git that leads into another": trapInto, "repositories of repositories": trapLinks, "names among many": trapCrowd,
-		"a repository in two folders": trapSplit, "a new repository": trapNew, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
+		"a repository in two folders": trapSplit, "a new repository": trapNew, "hooks beside a new repository": trapBeside, "references moved away": trapRefs, "flags of git am": trapMail, "the person's own": trapTheirs,
 		"a killed shim's history": trapKilledHistory, "trees that an index remembers": trapTrees, "repositories that are none": trapDecoys, "what is not sealed": trapUnsealed, "a worktree of a new one": trapWorktree,
 		"old links moved": trapMoved, "a killed shim's links": trapKilledMoved, "a person's own rebase": trapRebase, "folders that cannot be listed": trapLocked, "folders that hide a repository": trapHidden, "a partial clone": trapPartial, "an old repository where an index leads": trapParked,
 	} {
@@ -507,5 +507,20 @@ func trapParked(t *testing.T, y *yard) {
 	y.run("mv " + far + "/a " + far + "/b")
 	if y.ran() {
 		t.Error("a program was run")
+	}
+}
+
+// trapBeside is for a person whose own settings have git look for hooks in a folder of every checkout.
+func trapBeside(t *testing.T, y *yard) {
+	y.p.HooksIn = []string{"tools/hooks"}
+	y.run("mkdir old && echo x > old/f")
+	y.run("git init -q a && mkdir -p a/tools/hooks && echo x > a/tools/hooks/post-checkout && echo x > a/tools/f; git init -q b && ln -s ../a/tools b/tools; git init -q c && mkdir -p c/tools/hooks; git init -q old; mkdir -p old/tools && ln -s /nowhere old/tools/hooks")
+	for path, want := range map[string]bool{"a/tools/hooks": false, "a/tools/f": true, "b/tools": false, "c/tools/hooks": true, "old/tools/hooks": false, "old/f": true} {
+		if _, err := os.Lstat(y.work + "/" + path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if kept, _ := filepath.Glob(y.work + "/*/tools*/hooks.kept-*"); len(kept) < 2 {
+		t.Errorf("kept: %q", kept)
 	}
 }

@@ -169,6 +169,7 @@ func (p Profile) sealOwn() error {
 	if err := p.makeSteering(); err != nil {
 		return err
 	}
+	pinned := map[string]bool{}
 	for _, path := range expand(slices.Concat(p.Seal, p.Hooks, p.Settings)) {
 		info, err := os.Lstat(path)
 		if err != nil || !covered(path, open) {
@@ -180,9 +181,13 @@ func (p Profile) sealOwn() error {
 		}
 		slices.Reverse(above)
 		for _, up := range above {
+			if pinned[up] {
+				continue
+			}
 			if err := pin(up); err != nil {
 				return err
 			}
+			pinned[up] = true
 		}
 		keep := seal
 		if info.Mode()&os.ModeSymlink != 0 {

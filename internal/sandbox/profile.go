@@ -51,8 +51,12 @@ type Profile struct {
 	Seal   []string `json:"seal,omitempty"`   // may be read, and not changed, even where they lie in the workspace
 	// Hooks are folders of the workspace in which git looks for hooks. They are sealed, and made where there is none, so that no command makes one.
 	Hooks []string `json:"hooks,omitempty"`
+	// HooksIn are relative paths by which git looks for hooks in every checkout. What a repository has there that a command makes is kept aside.
+	HooksIn []string `json:"hooks_in,omitempty"`
 	// Settings are files of the workspace that settings of git include. They are sealed, and made where there is none, empty.
 	Settings []string `json:"settings,omitempty"`
+	// Refuse is why no command that could write in the workspace runs: nobody can tell what in it git runs or obeys.
+	Refuse error `json:"-"`
 	// GitWrite lets commands change the repository of a workspace that is the person's own checkout: what git itself writes there. Without it the whole
 	// .git is read-only. A linked worktree of the task's own (Refs), and repositories below the workspace, are not concerned.
 	GitWrite bool `json:"git_write,omitempty"`
@@ -100,6 +104,11 @@ func (p Profile) check() error {
 	for _, path := range slices.Concat(p.Write, p.Others, p.See, p.Close, p.Cache, p.Blank, p.Hide, p.Seal, p.Hooks, p.Settings, []string{p.Workspace, p.Temp, p.Layers}) {
 		if path != "" && !filepath.IsAbs(path) {
 			return fmt.Errorf("the path %q of a sandbox is not absolute", path)
+		}
+	}
+	for _, hooks := range p.HooksIn {
+		if !filepath.IsLocal(hooks) || filepath.Clean(hooks) == "." {
+			return fmt.Errorf("the hooks %q of a sandbox are not below a checkout", hooks)
 		}
 	}
 	for _, ref := range p.Refs {

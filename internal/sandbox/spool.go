@@ -222,6 +222,9 @@ func (s *Spool) complete(cmd *Command) error {
 		}
 		p.Layers = filepath.Join(s.layerDirs(), filepath.Base(dir), boot)
 	}
+	if p.Refuse != nil && p.Files == WorkspaceWrite {
+		return fmt.Errorf("no command runs: %w", p.Refuse)
+	}
 	if err := p.check(); err != nil {
 		return td.Errorf(td.Invalid, "start %s: %w", cmd.Step, err)
 	}
