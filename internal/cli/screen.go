@@ -173,7 +173,10 @@ func (s *screen) inEscape(r rune) bool {
 func (s *screen) columns(r rune) int {
 	const emojiStyle, mostMarks = 0xfe0f, 2
 	if r != emojiStyle && unicode.In(r, unicode.Mn, unicode.Me) {
-		if s.marks++; s.marks <= mostMarks {
+		switch s.marks++; {
+		case !unicode.Is(surelyNarrow, r):
+			return 2
+		case s.marks <= mostMarks:
 			return 0
 		}
 		return 1 // terminals do not agree on how many of them fit one place
@@ -182,9 +185,30 @@ func (s *screen) columns(r rune) int {
 	switch kind := width.LookupRune(r).Kind(); {
 	case r == emojiStyle: // it makes the one before it wide
 		return 1
-	case kind == width.EastAsianWide, kind == width.EastAsianFullwidth, kind == width.EastAsianAmbiguous && s.asian,
-		r >= 0x1f000 && r <= 0x1faff: // pictures, some of them newer than the table
+	case !unicode.Is(surelyNarrow, r), kind == width.EastAsianWide, kind == width.EastAsianFullwidth, kind == width.EastAsianAmbiguous && s.asian:
 		return 2
 	}
 	return 1
+}
+
+// surelyNarrow are the blocks whose characters every terminal gives one column, but for those that the table of widths calls wide, and whose marks it gives none. Tables differ by the version of
+// Unicode they were made for, which widens characters (the hexagrams of U+4DC0, the trigrams of U+2630) and adds others; so whatever is not here takes two.
+var surelyNarrow = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x0020, Hi: 0x007e, Stride: 1},
+		{Lo: 0x00a0, Hi: 0x06ff, Stride: 1}, // Latin, combining marks, Greek, Cyrillic, Armenian, Hebrew, Arabic
+		{Lo: 0x0900, Hi: 0x0eff, Stride: 1}, // the scripts of India, Sinhala, Thai, Lao
+		{Lo: 0x10a0, Hi: 0x10ff, Stride: 1}, // Georgian
+		{Lo: 0x1e00, Hi: 0x1fff, Stride: 1}, // more Latin and Greek
+		{Lo: 0x2000, Hi: 0x2027, Stride: 1}, // punctuation
+		{Lo: 0x2030, Hi: 0x205e, Stride: 1},
+		{Lo: 0x2070, Hi: 0x20bf, Stride: 1}, // raised and lowered figures, currencies
+		{Lo: 0x2100, Hi: 0x243f, Stride: 1}, // letters as signs, fractions, arrows, mathematics, technical signs, pictures of controls
+		{Lo: 0x2500, Hi: 0x25ff, Stride: 1}, // boxes, blocks, shapes
+		{Lo: 0x2713, Hi: 0x2717, Stride: 4}, // taskdaemon's own ticks and crosses
+		{Lo: 0x2800, Hi: 0x28ff, Stride: 1}, // Braille, which spinners and graphs are drawn with
+		{Lo: 0xff61, Hi: 0xffdc, Stride: 1}, // half-width letters
+		{Lo: 0xfffd, Hi: 0xfffd, Stride: 1}, // what stands for broken text
+	},
+	LatinOffset: 1,
 }

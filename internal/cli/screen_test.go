@@ -18,6 +18,8 @@ func TestRowsHaveAMargin(t *testing.T) {
 		"combining":  strings.Repeat("e\u0301", 76) + strings.Repeat("e\u0301", 60),
 		"many marks": strings.Repeat("e\u0301\u0301\u0301\u0301", 200),
 		"pictures":   strings.Repeat("❤\ufe0f", 100) + strings.Repeat("🏴", 60),
+		"hexagrams":  strings.Repeat("\u4dc0", 38) + "? q-7h2m4k9x Allow Bash rm -rf ~ (y/n)",
+		"trigrams":   strings.Repeat("\u2630", 38) + "? q-7h2m4k9x Allow Bash rm -rf ~ (y/n)",
 		"tabs":       strings.Repeat("a\t", 40),
 		"colours":    "\x1b[31m" + strings.Repeat("x", 200) + "\x1b[0m\x1b]2;title\a" + strings.Repeat("y", 90),
 	} {
@@ -37,7 +39,11 @@ func TestRowsHaveAMargin(t *testing.T) {
 				took := 0
 				counter := &screen{cursor: &cursor{}}
 				for _, r := range row {
-					if !counter.inEscape(r) && r >= 0x20 {
+					switch {
+					case counter.inEscape(r) || r < 0x20:
+					case r == 0x4dc0 || r == 0x2630: // as terminals with a newer table have them
+						took += 2
+					default:
 						took += counter.columns(r)
 					}
 				}
@@ -90,6 +96,23 @@ func TestEnteredLineEnds(t *testing.T) {
 	s.entered()
 	if out := string(s.rows([]byte(strings.Repeat("b", 40)), 80)); strings.Contains(out, "\n") {
 		t.Errorf("%q", out)
+	}
+}
+
+// What is not known to be narrow in every terminal takes two columns, marks among them; the text of most people is known.
+func TestUnknownIsWide(t *testing.T) {
+	narrow := "Grüße, élève; Привет κόσμε שלום سلام हिन्दी ไทย ქართული → ≤ … │ ┃ █ ⠋ ✓ ✗ ␛ € ｱ �"
+	wide := "漢字한글" + // by every table
+		"\u4dc0\u4dff\u2630\u2637\u268a\U0001d300\U0001d360" + // by that of Unicode 16
+		"\u2600\u2708\u2b50\U0001f3f4\U0001fae9" + // pictures
+		"\u0870\u2e3a\ua9c1\U000120ab\ue000\U000e0100\U0003fffd\u302a\u1ae0" // rare, wide in some fonts, private, not assigned, marks
+	for text, want := range map[string]int{narrow: 1, wide: 2} {
+		for _, r := range text {
+			s := &screen{cursor: &cursor{}}
+			if got := s.columns(r); got > 1 != (want > 1) {
+				t.Errorf("%U %c takes %d columns, want %d", r, r, got, want)
+			}
+		}
 	}
 }
 
