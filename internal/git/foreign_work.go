@@ -73,6 +73,8 @@ func borrowed(ctx context.Context, repo, commit, handle string, not []string, wa
 // Emptied finds a commit of a branch or tag of the person's in the history of a commit that lacks what it changed: one that is in none of the refs known. Merged so, git would
 // take the person's work for merged, and delete its branch without a warning. of is the ref that has it, and lost is what is missing. Empty: there is none.
 //
+// A file may be lacking because it is as it was before; any may have been resolved or edited otherwise, but not all of them so that no line of the person's is left.
+//
 // Only where the task's own commits join the person's is looked at, so that the cost does not grow with the number of refs.
 func Emptied(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, lost []string, err error) {
 	not := append([]string{"--not", BegunRefs + handle}, known...)
@@ -98,9 +100,14 @@ func Emptied(ctx context.Context, repo, commit, handle string, known ...string) 
 		if err != nil {
 			return "", "", nil, err
 		}
-		if lost, err = Undone(ctx, repo, from, join, commit); err != nil {
+		became, err := compareChanges(ctx, repo, from, join, commit)
+		if err != nil {
 			return "", "", nil, err
-		} else if len(lost) > 0 {
+		}
+		if lost = became.undone; !became.kept {
+			lost = became.gone()
+		}
+		if len(lost) > 0 {
 			of, err = personsRefOf(ctx, repo, join)
 			return join, of, lost, err
 		}
@@ -154,39 +161,4 @@ func personsRefOf(ctx context.Context, repo, commit string) (string, error) {
 		}
 	}
 	return "another branch", nil // it was deleted meanwhile
-}
-
-// Undone are the files that a later commit has as they were before the changes from one commit to another: a merge may have a commit as a parent and nothing of its content.
-func Undone(ctx context.Context, repo, from, to, later string) ([]string, error) {
-	between := func(a, b string) ([]difference, error) {
-		out, err := run(ctx, call{dir: repo, args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", a, b}})
-		if err != nil {
-			return nil, err
-		}
-		all, ok := parseRaw(string(out))
-		if !ok {
-			return nil, td.Errorf(td.Internal, "compare commits: git said %.100q", out)
-		}
-		return all, nil
-	}
-	did, err := between(from, to)
-	if err != nil || len(did) == 0 {
-		return nil, err
-	}
-	since, err := between(to, later)
-	if err != nil {
-		return nil, err
-	}
-	was := map[string]entry{}
-	for _, d := range did {
-		was[d.path] = d.was
-	}
-	var undone []string
-	for _, d := range since {
-		if old, is := was[d.path]; is && old == d.is {
-			undone = append(undone, d.path)
-		}
-	}
-	slices.Sort(undone)
-	return undone, nil
 }

@@ -144,6 +144,25 @@ func TestEmptied(t *testing.T) {
 			user(t, dir, "branch", "-f", "theirs", root)
 			user(t, dir, append(ours, "--allow-unrelated-histories", root)...)
 		}, "theirs", []string{"next.txt", "side.txt"}},
+		"with blanks in its place": {func(t *testing.T, dir, _ string) {
+			user(t, dir, append(ours, "theirs")...)
+			write(t, dir+"/side.txt", "")
+			write(t, dir+"/next.txt", " \n\n")
+		}, "theirs", []string{"next.txt", "side.txt"}},
+		"with other lines in its place": {func(t *testing.T, dir, _ string) {
+			user(t, dir, append(ours, "theirs")...)
+			write(t, dir+"/side.txt", "x\n")
+			write(t, dir+"/next.txt/y", "next.txt\n")
+		}, "theirs", []string{"next.txt", "side.txt"}},
+		"one file resolved otherwise": {do: func(t *testing.T, dir, _ string) {
+			user(t, dir, "merge", "-q", "-m", "join", "theirs")
+			write(t, dir+"/side.txt", "x\n")
+		}},
+		"edited": {do: func(t *testing.T, dir, _ string) {
+			user(t, dir, "merge", "-q", "-m", "join", "theirs")
+			write(t, dir+"/side.txt", "side\nx\n")
+			write(t, dir+"/next.txt", "\n  next.txt\n")
+		}},
 		"what is merged": {do: func(t *testing.T, dir, _ string) {
 			user(t, dir, "branch", "-f", "main", "theirs")
 			user(t, dir, append(ours, "theirs")...)
@@ -185,5 +204,67 @@ func TestUndone(t *testing.T) {
 	user(t, dir, "commit", "-qam", "later")
 	if lost, err := Undone(t.Context(), dir, "main", head, one); err != nil || len(lost) > 0 {
 		t.Errorf("%v, %v", lost, err)
+	}
+}
+
+// What became of a change in one file, by what it was, what the change made of it, and what it is.
+func TestCompareFile(t *testing.T) {
+	t.Parallel()
+	texts := map[string][]byte{}
+	file := func(text string) entry {
+		if text == "-" {
+			return none
+		}
+		texts[text] = []byte(text)
+		return entry{mode: "100644", id: text}
+	}
+	for _, tc := range []struct {
+		was, is, now string
+		want         fileFate
+	}{
+		{"a\n", "person\n", "a\n", fileUndone},
+		{"a\n", "person\n", "a \n", fileUndone},
+		{"a\n", "person\n", "\n\ta\n\n", fileUndone},
+		{"a\n", "person\n", "-", fileReplaced},
+		{"a\n", "person\n", "b\n", fileReplaced}, // a conflict, resolved to another side
+		{"a\n", "person\n", "a\nb\n", fileReplaced},
+		{"a\n", "person\n", "person\nb\n", fileKept},
+		{"a\n", "a\nb {\n}\nc {\n}\n", "a\nc  {\n}\n", fileKept}, // a hunk dropped of many
+		{"a\n", "a\nb {\n}\n", "a\n}\n", fileReplaced},           // a bracket is nobody's
+		{"a\n", "a\n}\n", "a\n\n}\n", fileKept},                  // but if there is nothing else
+		{"-", "new\n", "", fileUndone},
+		{"-", "new\n", " \n", fileUndone},
+		{"-", "new\n", "x\n", fileReplaced},
+		{"-", "new\n", "x\nnew\n", fileKept},
+		{"-", "", "x\n", fileKept},
+		{"a\nb\n", "a\n", "a\nb\n\n", fileUndone},
+		{"a\nb\n", "a\n", "a\nc\n", fileKept},
+		{"a\nb\n", "a\n", "a\nb\nc\n", fileReplaced},
+		{"a\n", "-", "a\n\n", fileUndone},
+		{"a\n", "-", "a\nb\n", fileReplaced},
+		{"a\nb\n", "a\n  b\n", "a\n\tb\n", fileKept}, // blanks alone
+	} {
+		if got := compareFile(file(tc.was), file(tc.is), file(tc.now), texts); got != tc.want {
+			t.Errorf("%q to %q, now %q: %d, want %d", tc.was, tc.is, tc.now, got, tc.want)
+		}
+	}
+	old, run, link := file("a\n"), entry{"100755", "a\n"}, entry{"120000", "a\n"}
+	for name, tc := range map[string]struct {
+		was, is, now entry
+		want         fileFate
+	}{
+		"a mode, set back":              {old, run, old, fileUndone},
+		"a mode, set back and edited":   {old, run, file("b\n"), fileUndone},
+		"a mode, and edited":            {old, run, entry{"100755", "b\n"}, fileKept},
+		"another mode for content":      {old, file("person\n"), run, fileUndone},
+		"a link for a file":             {old, file("person\n"), link, fileReplaced},
+		"a link of the person's":        {old, entry{"120000", "z"}, file("b\n"), fileReplaced},
+		"a link of the person's undone": {old, entry{"120000", "z"}, old, fileUndone},
+		"too large to compare":          {old, entry{"100644", "large"}, file("b\n"), fileKept},
+		"made too large to compare":     {old, file("person\n"), entry{"100644", "large"}, fileReplaced},
+	} {
+		if got := compareFile(tc.was, tc.is, tc.now, texts); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
 	}
 }
