@@ -88,6 +88,9 @@ func (d *Daemon) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, erro
 		return api.PlanSynced{}, fmt.Errorf("sync the graph of %s: %w", s.Root(), err)
 	}
 	out := api.PlanSynced{Pulled: rep.Pulled, Pushed: rep.Pushed, Conflicts: rep.Conflicts, Stopped: d.projects.stopClosed(ctx, s.Root())}
+	if err := d.projects.compare(ctx, s.Root()); err != nil { // the tasks that came may have run here, for another clone
+		return out, err
+	}
 	d.runs.poke(s.Root())
 	health, err := s.Health(ctx)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/workgraph"
 )
 
 var (
@@ -39,6 +40,7 @@ type projects struct {
 	open    map[string]*graph.Store // by the project's folder
 	runs    map[td.TaskID]bool      // planned tasks that the journal has, of the graphs that are open
 	stale   map[string]int          // how much those graphs missed that could not be told something
+	coming  string                  // the project whose graph is being opened
 
 	mending sync.Mutex // one stale graph at a time
 
@@ -87,6 +89,7 @@ func (p *projects) at(ctx context.Context, root string) (*graph.Store, error) {
 	if s := p.known(root); s != nil {
 		return s, nil
 	}
+	defer p.comes(root)()
 	s, err := graph.Open(ctx, graph.Options{
 		Root: root, Index: graph.IndexPath(p.indexes(), root), Secrets: p.o.Secrets, Log: p.o.Log,
 	})
@@ -231,10 +234,12 @@ func (p *projects) pass(ctx context.Context, ev td.Event) (planned bool, err err
 	if p.inGraph[ev.Task] = t.Project != ""; t.Project == "" {
 		return false, nil
 	}
-	if err := p.tell(ctx, t, m); ctx.Err() != nil {
-		return true, ctx.Err()
-	} else if err != nil {
-		p.miss(t.Project, fmt.Errorf("tell how %s stands: %w", t.Handle, err))
+	for i, root := range p.having(t) {
+		if err := p.tell(ctx, root, t, m, i > 0); ctx.Err() != nil {
+			return true, ctx.Err()
+		} else if err != nil {
+			p.miss(root, fmt.Errorf("tell how %s stands: %w", t.Handle, err))
+		}
 	}
 	return true, nil
 }
@@ -242,27 +247,36 @@ func (p *projects) pass(ctx context.Context, ev td.Event) (planned bool, err err
 // errStale is why a graph that missed something is not told more.
 var errStale = td.Errorf(td.Unavailable, "it has missed what was before")
 
-// tell passes on what a task moved to.
-func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
-	if p.missed(t.Project) > 0 {
+// tell passes on what a task moved to, to the graph of its project or to that of another clone, which may not have it.
+func (p *projects) tell(ctx context.Context, root string, t td.Task, m td.Moved, another bool) error {
+	if p.missed(root) > 0 {
 		return errStale // to try it with each record may take long, and all would wait
 	}
-	s, err := p.at(ctx, t.Project)
+	s, err := p.at(ctx, root)
 	if err != nil {
 		return err
 	}
-	if p.missed(t.Project) > 0 {
+	if p.missed(root) > 0 {
 		return errStale
 	}
+	if another {
+		switch has, err := s.Has(ctx, t.ID); {
+		case td.IsKind(err, td.NotFound):
+			p.forget(s) // its folder is away; when it is opened again it is told
+			return nil
+		case err != nil || !has:
+			return err
+		}
+	}
 	if !m.Status.State.Terminal() {
-		if m.From.Terminal() {
+		if m.From.Terminal() && (!another || endedByRun(ctx, s, t.ID)) {
 			err = s.Reopen(ctx, t.ID)
 		}
 		if err == nil && m.Status.Paused != nil && m.Status.Paused.By == td.ByRun {
 			err = s.Unclaim(ctx, t.ID, false) // the next run may be another clone's
 		}
 		s.SetState(t.ID, stateInGraph(m.Status))
-		p.touch(t.Project)
+		p.touch(root)
 		return unlessDeleted(s, err)
 	}
 	fpClosing.Hit()
@@ -270,7 +284,7 @@ func (p *projects) tell(ctx context.Context, t td.Task, m td.Moved) error {
 	fpClosed.Hit()
 	if err = unlessDeleted(s, err); err == nil {
 		s.SetState(t.ID, "")
-		p.touch(t.Project)
+		p.touch(root)
 	}
 	return err
 }
@@ -336,7 +350,7 @@ func (p *projects) stopClosed(ctx context.Context, root string) (stopped []strin
 		}
 		cmd, over := over(ctx, s, t.ID)
 		if !over {
-			cmd, over = outrun(ctx, s, t)
+			cmd, over = p.outrun(ctx, s, t)
 		}
 		if !over {
 			continue
@@ -365,15 +379,26 @@ func over(ctx context.Context, s *graph.Store, id td.TaskID) (api.Command, bool)
 }
 
 // outrun is the command to a task that a run here works on, and another clone claimed first, if that is so: both may have
-// started it before they knew of each other.
-func outrun(ctx context.Context, s *graph.Store, t td.Task) (api.Command, bool) {
+// started it before they knew of each other. The clone that it works for is that of the run.
+func (p *projects) outrun(ctx context.Context, s *graph.Store, t td.Task) (api.Command, bool) {
 	if t.Ordered == nil || !works(t) {
 		return api.Command{}, false
 	}
 	c, is, err := s.Elsewhere(ctx, t.ID)
+	if err != nil || !is {
+		return api.Command{}, false
+	}
+	if g, err := p.Daemon.runs.named(ctx, t.Ordered.Run); err == nil && g.Project != s.Root() {
+		if s, err = p.at(ctx, g.Project); err != nil {
+			return api.Command{}, false
+		}
+		if c, is, err = s.Elsewhere(ctx, t.ID); err != nil || !is {
+			return api.Command{}, false
+		}
+	}
 	return api.Command{
 		Key: "claim/" + c.Clone + "/" + c.At.Format(time.RFC3339Nano), Type: td.CmdPause, By: td.ByRun, Text: "claimed before by " + c.Words(),
-	}, err == nil && is
+	}, true
 }
 
 // closing is the command to a task that somebody closed.
@@ -490,16 +515,22 @@ func (p *projects) disagree(ctx context.Context) (found []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	tasks := map[td.TaskID]td.Task{}
+	for _, t := range ended {
+		if t.Project != "" && time.Since(t.UpdatedAt) >= time.Minute { // else it may be on its way
+			tasks[t.ID] = t
+		}
+	}
 	for _, s := range p.all() {
-		for _, t := range ended {
-			if t.Project != s.Root() || time.Since(t.UpdatedAt) < time.Minute { // it may be on its way
-				continue
-			}
-			planned, err := s.Task(ctx, t.ID)
-			if err == nil && untold(&planned, t) {
+		differ, err := differing(ctx, s, tasks)
+		if err != nil {
+			continue // what is wrong with it was found before
+		}
+		_ = s.Each(ctx, differ, func(planned *graph.Task, _ *workgraph.Graph) {
+			if t := tasks[planned.ID]; untold(planned, t) {
 				found = append(found, fmt.Sprintf("%s is %s by the journal and open in the graph of %s", t.Handle, t.Status.State, s.Root()))
 			}
-		}
+		})
 	}
 	return found, nil
 }

@@ -75,8 +75,8 @@ func (p *projects) mendAll(ctx context.Context) {
 	}
 }
 
-// reconcile tells a graph how the tasks of its project stand by the journal. Nobody else may tell it at the same time:
-// it is stale, or not open for others yet.
+// reconcile tells a graph how its tasks stand by the journal, whichever clone of the project they were started in. Nobody else
+// may tell it at the same time: it is stale, or not open for others yet.
 func (p *projects) reconcile(ctx context.Context, s *graph.Store) error {
 	all, err := p.journal.Tasks(ctx, store.TaskFilter{Brief: true})
 	if err != nil {
@@ -84,22 +84,15 @@ func (p *projects) reconcile(ctx context.Context, s *graph.Store) error {
 	}
 	tasks := map[td.TaskID]td.Task{}
 	for _, t := range all {
-		if t.Project == s.Root() {
+		if t.Project != "" {
 			tasks[t.ID] = t
 			p.note(t.ID)
 		}
 	}
-	var differ []td.TaskID // perhaps
-	if err := s.View(ctx, func(g *workgraph.Graph) {
-		for id, t := range tasks {
-			if st, known := g.Standing(id); known && (st.Container || !st.State.Terminal() || !t.Status.State.Terminal()) {
-				differ = append(differ, id)
-			}
-		}
-	}); err != nil {
+	differ, err := differing(ctx, s, tasks)
+	if err != nil {
 		return err
 	}
-	slices.Sort(differ)
 	var end, reopen []td.Task
 	if err := s.Each(ctx, differ, func(planned *graph.Task, _ *workgraph.Graph) {
 		switch t := tasks[planned.ID]; {
@@ -112,7 +105,11 @@ func (p *projects) reconcile(ctx context.Context, s *graph.Store) error {
 		return err
 	}
 	for _, t := range end {
-		if err := unlessDeleted(s, s.End(ctx, t.ID, verdictOf(t, t.Status))); err != nil {
+		tell := s.End
+		if p.resetElsewhere(ctx, s, t) {
+			tell = s.Heard // what a person decided since in another clone counts in this one, too
+		}
+		if err := unlessDeleted(s, tell(ctx, t.ID, verdictOf(t, t.Status))); err != nil {
 			return fmt.Errorf("tell the graph of %s how %s ended: %w", s.Root(), t.Handle, err)
 		}
 	}
@@ -132,6 +129,19 @@ func (p *projects) reconcile(ctx context.Context, s *graph.Store) error {
 		p.touch(s.Root())
 	}
 	return nil
+}
+
+// differing are those of the tasks that a graph has and may see otherwise than the journal, in their order.
+func differing(ctx context.Context, s *graph.Store, tasks map[td.TaskID]td.Task) (ids []td.TaskID, err error) {
+	err = s.View(ctx, func(g *workgraph.Graph) {
+		for id, t := range tasks {
+			if st, known := g.Standing(id); known && (st.Container || !st.State.Terminal() || !t.Status.State.Terminal()) {
+				ids = append(ids, id)
+			}
+		}
+	})
+	slices.Sort(ids)
+	return ids, err
 }
 
 // untold reports whether a task has ended by the journal, and its graph was never told. If somebody decided about it

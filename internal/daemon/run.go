@@ -115,11 +115,12 @@ func (d *Daemon) startPlanned(ctx context.Context, s *graph.Store, id td.TaskID,
 		return nil, nil
 	}
 	if err == nil && t.Status.State.Terminal() {
-		// It was opened again, or it ended since somebody looked: the graph knows when it has heard of the end.
-		if err := d.projects.catchUp(ctx, s.Root()); err != nil {
+		// It was opened again, it ended since somebody looked, or it ended in another clone before this one had it: the graph knows
+		// when it has heard of the end.
+		if err := d.projects.compare(ctx, s.Root()); err != nil {
 			return nil, err
 		}
-		if p, err = s.Task(ctx, id); err != nil || p.Verdict != nil {
+		if p, err = s.Task(ctx, id); err != nil || p.Verdict != nil || untold(&p, t) {
 			return nil, err
 		}
 	}

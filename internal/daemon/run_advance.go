@@ -29,6 +29,7 @@ type standing struct {
 	other []td.Task // of the project, at work in the same folder
 	mine  []td.Task // that it started and that have not ended
 	begun int       // iterations
+	tally *tally    // of all that it began
 
 	unlanded []td.Unlanded // of the work it is about, when it ends, and of work that tasks wait for which could start otherwise
 }
@@ -170,13 +171,13 @@ func (r *runs) stands(ctx context.Context, s *graph.Store, g td.GraphRun) (at st
 		return at, err
 	}
 	for _, t := range live {
-		if t.Project != g.Project {
+		_, about := at.scope.states[t.ID] // also if it was started in another clone
+		if t.Project != g.Project && !about {
 			continue
 		}
 		if t.Ordered != nil && t.Ordered.Run == g.Run {
 			at.mine = append(at.mine, t)
 		}
-		_, about := at.scope.states[t.ID]
 		switch {
 		case !works(t):
 		case about:
@@ -185,7 +186,9 @@ func (r *runs) stands(ctx context.Context, s *graph.Store, g td.GraphRun) (at st
 			at.other = append(at.other, t)
 		}
 	}
-	at.begun, err = r.begun(ctx, g)
+	if at.tally, err = r.counted(ctx, g); err == nil {
+		at.begun = at.tally.begun
+	}
 	return at, err
 }
 
@@ -260,6 +263,11 @@ func (r *runs) startReady(ctx context.Context, s *graph.Store, at *standing) (st
 		}
 		if slices.ContainsFunc(at.own, func(t td.Task) bool { return t.ID == id }) {
 			continue // to the graph one that is queued is ready; it may be completed by now, and must not be begun again
+		}
+		if at.tally.vain[id].exhausted() {
+			err = errors.Join(err, td.Errorf(td.Conflict, "start %s: this run has started it %d times, and each time it was open again or nothing was begun", id.Handle(), mostVain).
+				WithHint("taskdaemon doctor, then: taskdaemon run stop %s", at.Run))
+			continue
 		}
 		grant := 0
 		if at.Limit > 0 {

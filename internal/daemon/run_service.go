@@ -165,12 +165,12 @@ func (r *runs) limited(ctx context.Context, g td.GraphRun, in api.StartRun) (td.
 	if in.Limit == 0 || in.Key == g.Key || !g.Open() {
 		return g, nil
 	}
-	begun, err := r.begun(ctx, g)
+	n, err := r.counted(ctx, g)
 	if err != nil {
 		return g, err
 	}
 	order := g.GraphOrder
-	order.Key, order.Limit = cmp.Or(in.Key, string(td.NewRequestID())), begun+in.Limit
+	order.Key, order.Limit = cmp.Or(in.Key, string(td.NewRequestID())), n.begun+in.Limit
 	if err := r.Daemon.own.append(ctx, td.GraphRunOrdered{Order: order}); err != nil {
 		return g, fmt.Errorf("limit the run %s: %w", g.Run, err)
 	}
@@ -186,8 +186,11 @@ func (r *runs) goOn(ctx context.Context, known []td.GraphRun, in api.StartRun) (
 	if in.Limit == 0 {
 		return 0, nil
 	}
-	begun, err := r.begun(ctx, known[i])
-	return begun + in.Limit, err
+	n, err := r.counted(ctx, known[i])
+	if err != nil {
+		return 0, err
+	}
+	return n.begun + in.Limit, nil
 }
 
 // Runs are the runs over graphs that match, the newest first.

@@ -177,33 +177,59 @@ type tally struct {
 	at    uint64
 	tasks map[td.TaskID]bool // that work for it
 	begun int
+	// vain counts the orders to a task that may have led to nothing: after an end, and since its last iteration began.
+	vain map[td.TaskID]vain
 }
 
-// begun counts the iterations that a run began. Who calls holds the lock of its project.
-func (r *runs) begun(ctx context.Context, g td.GraphRun) (int, error) {
+// vain are orders of one run to one task.
+type vain struct{ ended, idle int }
+
+// mostVain is how often a run starts a task that has ended, or that begins no iteration. Nobody resets a task so often in one
+// run: something takes back what the run brings about, and each start may cost money.
+const mostVain = 10
+
+// exhausted reports whether a run has started a task so often in vain that it is not to go on so.
+func (v vain) exhausted() bool { return max(v.ended, v.idle) >= mostVain }
+
+// counted reads on what a run began. Who calls holds the lock of its project, as long as the tally is looked at.
+func (r *runs) counted(ctx context.Context, g td.GraphRun) (*tally, error) {
 	r.mu.Lock()
 	n := r.tallies[g.Run]
 	if n == nil {
-		n = &tally{at: g.From, tasks: map[td.TaskID]bool{}}
+		n = &tally{at: g.From, tasks: map[td.TaskID]bool{}, vain: map[td.TaskID]vain{}}
 		r.tallies[g.Run] = n
 	}
 	r.mu.Unlock()
 	types := []td.EventType{td.Created{}.Type(), td.Ordered{}.Type(), td.ContextSet{}.Type()}
 	for ev, err := range r.journal.Follow(ctx, store.EventFilter{Types: types, NoFuture: true}, n.at) {
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		n.at = ev.Cursor
-		if name, is := orderedBy(ev.Body); is {
-			delete(n.tasks, ev.Task)
-			if name == g.Run {
-				n.tasks[ev.Task] = true
-			}
-		} else if ev.Body.Type() == (td.ContextSet{}).Type() && n.tasks[ev.Task] {
-			n.begun++ // whatever is left of the record
-		}
+		n.count(ev.Event, g.Run)
 	}
-	return n.begun, ctx.Err()
+	return n, ctx.Err()
+}
+
+// count counts one record.
+func (n *tally) count(ev td.Event, run string) {
+	name, is := orderedBy(ev.Body)
+	v := n.vain[ev.Task]
+	switch {
+	case is && name != run:
+		delete(n.tasks, ev.Task)
+	case is:
+		n.tasks[ev.Task] = true
+		v.idle++
+		if o, again := ev.Body.(td.Ordered); again && o.Fresh {
+			v.ended++
+		}
+		n.vain[ev.Task] = v
+	case ev.Body.Type() == (td.ContextSet{}).Type() && n.tasks[ev.Task]:
+		n.begun++ // whatever is left of the record
+		v.idle = 0
+		n.vain[ev.Task] = v
+	}
 }
 
 // orderedBy is the run that a record gives a task to.

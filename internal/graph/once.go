@@ -180,6 +180,21 @@ func (s *Store) End(ctx context.Context, id td.TaskID, v Verdict) error {
 	return s.Once("").End(ctx, id, v)
 }
 
+// Heard writes down that a run told of this end of a task, and leaves the task open: it was opened again since.
+func (s *Store) Heard(ctx context.Context, id td.TaskID, v Verdict) error {
+	return s.write(ctx, "", func() ([]change, error) {
+		t, err := s.read(id)
+		if err != nil || t.Knows(v) {
+			return nil, err
+		}
+		c := change{jsonl.Change{Task: id}}
+		if err := c.set(FieldClosed, Closed{v.Run, v.At}); err != nil {
+			return nil, err
+		}
+		return []change{c}, nil
+	})
+}
+
 // Reopen takes back how a task ended.
 func (s *Store) Reopen(ctx context.Context, id td.TaskID) error { return s.Once("").Reopen(ctx, id) }
 

@@ -24,6 +24,15 @@ func (s *Store) Task(ctx context.Context, id td.TaskID) (t Task, err error) {
 	return t, err
 }
 
+// Has reports whether a task is in the graph.
+func (s *Store) Has(ctx context.Context, id td.TaskID) (has bool, err error) {
+	err = s.with(ctx, func() error {
+		has = s.heads[id] != nil
+		return nil
+	})
+	return has, err
+}
+
 // Deleted reports whether somebody deleted a task, and in whose clone. One that the file does not know at all was not: it
 // may have been put in the place of another.
 func (s *Store) Deleted(ctx context.Context, id td.TaskID) (actor string, deleted bool, err error) {
