@@ -17,7 +17,7 @@ import (
 // Repositories are the folders below a workspace in which there are repositories, or in which an index says that there are: all that are sealed or noted before a command.
 // skip are folders that are not looked into.
 func Repositories(workspace string, skip []string) (repos []string) {
-	found, _ := searchRepos(workspace, skip, lookedFolders)
+	found := acquainted(workspace, func(k *familiar) []string { return nestedRepos(workspace, skip, lookedFolders, k) })
 	e := newEffort(lookBefore)
 	seen := map[string]bool{workspace: true}
 	for todo := append([]string{workspace}, found...); len(todo) > 0 && e.enough() == nil; todo = todo[1:] {
@@ -33,6 +33,37 @@ func Repositories(workspace string, skip []string) (repos []string) {
 		}
 	}
 	return repos
+}
+
+// acquaintances are what is remembered of workspaces, as a shim does of its own.
+var acquaintances struct {
+	mu sync.Mutex
+	of map[string]*acquaintance
+}
+
+type acquaintance struct {
+	mu sync.Mutex
+	familiar
+}
+
+// mostAcquaintances is how many workspaces are remembered.
+const mostAcquaintances = 64
+
+// acquainted searches a workspace with what is remembered of it.
+func acquainted(workspace string, search func(*familiar) []string) []string {
+	acquaintances.mu.Lock()
+	a := acquaintances.of[workspace]
+	if a == nil {
+		if acquaintances.of == nil || len(acquaintances.of) >= mostAcquaintances {
+			acquaintances.of = map[string]*acquaintance{}
+		}
+		a = &acquaintance{}
+		acquaintances.of[workspace] = a
+	}
+	acquaintances.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return search(&a.familiar)
 }
 
 // indexed are the repositories that indexes name, each read again when it has changed.
