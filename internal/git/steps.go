@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -64,6 +65,8 @@ type Steps struct {
 	watch   *watch   // nil: everything is compared
 	calm    bool     // the last look at everything found nothing new
 	unheard bool     // the checkout cannot be watched
+	// behind are files that were taken without the index, which has them as they were; true: they were gone.
+	behind map[string]bool
 }
 
 // OpenSteps looks at the checkout around dir. The index is kept in the folder indexes, which is for this task alone
@@ -79,7 +82,7 @@ func OpenSteps(ctx context.Context, dir, name, indexes string) (*Steps, error) {
 	if len(lines) != 4 {
 		return nil, td.Errorf(td.Invalid, "read the place of %s: git said %q", dir, out)
 	}
-	s := &Steps{top: lines[0], common: lines[1], own: lines[2], ref: StepsPrefix + name}
+	s := &Steps{top: lines[0], common: lines[1], own: lines[2], ref: StepsPrefix + name, behind: map[string]bool{}}
 	begin := func(index string) error { return copyIndex(index, lines[3]) }
 	if taskAt(s.top) != "" && !sameFile(s.own, s.common) { // the task writes that one
 		begin = func(index string) error { return seedIndex(ctx, index, s.top, s.common, s.own) }
@@ -144,13 +147,27 @@ const indexName = "index-%09d"
 // not hear of: then everything is compared.
 func (s *Steps) Take(ctx context.Context, message string, unseen bool) (Tree, error) {
 	env := s.env()
-	changed, err := s.look(ctx, env, unseen)
+	heard, all := s.heard(ctx)
+	heads := s.headsNow()
+	same := s.heads != "" && heads == s.heads
+	if all && !unseen && same {
+		if len(heard) == 0 {
+			return s.last, nil
+		}
+		tree, err := s.takePlain(ctx, heard, message)
+		if !errors.Is(err, errNotPlain) {
+			if err != nil {
+				s.Close() // what was heard is in no tree
+			}
+			return tree, err
+		}
+	}
+	changed, err := s.look(ctx, env, heard, all && !unseen)
 	if err != nil {
 		s.Close() // what was heard is not in the index
 		return Tree{}, err
 	}
-	heads := s.headsNow()
-	if !changed && s.heads != "" && heads == s.heads {
+	if !changed && same {
 		return s.last, nil
 	}
 	s.heads = "" // until the tree is written what the index holds is in none
@@ -178,23 +195,39 @@ func (s *Steps) Take(ctx context.Context, message string, unseen bool) (Tree, er
 // env are the variables for a git that works on our index.
 func (s *Steps) env() []string { return []string{"GIT_INDEX_FILE=" + s.index} }
 
-// look brings the index up to what the checkout holds, and reports whether that changed it.
-func (s *Steps) look(ctx context.Context, env []string, unseen bool) (changed bool, err error) {
-	heard, ok := s.heard(ctx)
-	if ok && !unseen {
-		return s.lookAt(ctx, env, heard)
+// look brings the index up to what the checkout holds, and reports whether that is something else than was taken last. With all, heard is all that may have changed.
+func (s *Steps) look(ctx context.Context, env, heard []string, all bool) (changed bool, err error) {
+	// One that was gone and has come again is new: it counts unless it is ignored.
+	gone := slices.DeleteFunc(slices.Collect(maps.Keys(s.behind)), func(name string) bool { return !s.behind[name] })
+	if len(gone) > 0 {
+		if err := s.drop(ctx, env, gone); err != nil {
+			return false, err
+		}
 	}
-	if s.watch != nil || s.calm && !s.unheard {
-		s.attend(ctx) // while much changes, folders come and go, and watching them costs more than it saves
+	if all {
+		changed, err = s.lookAt(ctx, env, heard)
+	} else {
+		if s.watch != nil || s.calm && !s.unheard {
+			s.attend(ctx) // while much changes, folders come and go, and watching them costs more than it saves
+		}
+		changed, s.last.LeftOut, err = s.update(ctx, env, "--others", "--modified", "--deleted")
+		s.calm = !changed
 	}
-	changed, s.last.LeftOut, err = s.update(ctx, env, "--others", "--modified", "--deleted")
-	s.calm = !changed
+	if changed && s.watch != nil {
+		s.watch.plain.forget()
+	}
+	if err == nil && len(s.behind) > 0 {
+		changed = true
+		clear(s.behind)
+	}
 	return changed, err
 }
 
 // lookAt is look for files that are known to be all that may have changed.
 func (s *Steps) lookAt(ctx context.Context, env, names []string) (changed bool, err error) {
-	if len(names) == 0 {
+	names = append(slices.Clone(names), slices.Collect(maps.Keys(s.behind))...)
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
 		return false, nil
 	}
 	what := []string{"--cached", "--others", "--"}
@@ -307,28 +340,40 @@ func (s *Steps) beyondLink(dir string, links map[string]bool) bool {
 func (s *Steps) commit(ctx context.Context, tree, head, message string) (string, error) {
 	fpStepsCommit.Hit()
 	args := []string{"commit-tree", "--no-gpg-sign", tree, "-m", message}
-	var onto []string
-	for _, p := range []string{s.last.Commit, head} {
-		if p != "" && !slices.Contains(onto, p) {
-			onto = append(onto, p)
-			args = append(args, "-p", p)
-		}
+	onto := s.parents(head)
+	for _, p := range onto {
+		args = append(args, "-p", p)
 	}
 	commit, err := line(ctx, call{dir: s.top, keep: true, bulk: true, args: args})
 	if err != nil {
 		return "", err
 	}
+	return commit, s.advance(ctx, commit, onto)
+}
+
+// parents are those of the next commit.
+func (s *Steps) parents(head string) (onto []string) {
+	for _, p := range []string{s.last.Commit, head} {
+		if p != "" && !slices.Contains(onto, p) {
+			onto = append(onto, p)
+		}
+	}
+	return onto
+}
+
+// advance has the ref follow to a commit on top of the last one.
+func (s *Steps) advance(ctx context.Context, commit string, onto []string) error {
 	fpStepsRef.Hit()
 	old := s.last.Commit
 	if old == "" {
 		old = strings.Repeat("0", len(commit))
 	}
-	if _, err = run(ctx, call{dir: s.top, keep: true, bulk: true, args: []string{"update-ref", s.ref, commit, old}}); err != nil {
-		return "", errors.Join(err, s.read(ctx)) // who else moved it? The next look is on top of that.
+	if _, err := run(ctx, call{dir: s.top, keep: true, bulk: true, args: []string{"update-ref", s.ref, commit, old}}); err != nil {
+		return errors.Join(err, s.read(ctx)) // who else moved it? The next look is on top of that.
 	}
 	fpStepsDone.Hit()
 	s.onto = onto
-	return commit, nil
+	return nil
 }
 
 // headNow is the commit that HEAD stands for, if that can be read without git; it may be none that the repository has.

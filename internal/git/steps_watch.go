@@ -36,6 +36,7 @@ type watch struct {
 	ignored []string         // folders that are not watched
 	whole   time.Time        // when everything was compared last
 	disk    unix.Fsid        // that it is on
+	plain   *plainFiles      // what is known of its files; nil: only git knows what to make of them
 }
 
 // wholeEvery is how long what was heard is relied on before everything is compared again.
@@ -259,6 +260,11 @@ func (s *Steps) follow(ctx context.Context, w *watch) (err error) {
 		return err
 	}
 	w.disk = on.Fsid
+	said, err := configs.of(ctx, site{top: s.top, git: s.own, common: s.common})
+	if err != nil {
+		return err
+	}
+	w.plain = plainIn(said)
 	for range 3 {
 		w.rules = s.rules(ctx)
 		if err := w.enter(top, ".", 0); err != nil {

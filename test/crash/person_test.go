@@ -157,8 +157,8 @@ func rewindOnce(ctx context.Context, p *person, t td.Task) error {
 	switch {
 	case t.Status.State == td.Paused:
 		p.done["rewound"] = true
-		if _, err := os.Stat(filepath.Join(t.Dir, "one.txt")); err != nil {
-			return td.Errorf(td.Internal, "it was rewound, and its files are not: %v", err)
+		if got, err := os.ReadFile(filepath.Join(t.Dir, "one.txt")); err != nil || string(got) != "one\n" {
+			return td.Errorf(td.Internal, "it was rewound, and its files are not: %q, %v", got, err)
 		}
 		return p.once(ctx, "resume", string(t.ID), api.Command{Type: td.CmdResume})
 	case t.Status.State == td.Waiting && !p.done["rewound"]:

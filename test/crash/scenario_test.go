@@ -162,6 +162,26 @@ turns:
   - tools: [{name: Complete, input: {summary: once more}}]
 `,
 	},
+	{
+		// Where nothing has changed for a while, what changes next is taken without git.
+		name: "rewound after changes that were heard", yes: true, git: true, person: rewindOnce,
+		points: []string{
+			"git.steps.before_tree", "git.steps.before_objects", "git.steps.before_commit", "git.steps.before_ref", "git.steps.after_ref", "engine.snapshot.recorded",
+			"git.restore.before_files", "git.restore.after_files",
+		},
+		script: `
+turns:
+  - tools: [{name: Write, input: {path: one.txt, content: "one\n"}}]
+  - tools: [{name: Bash, input: {command: "true 1"}}]
+  - tools: [{name: Bash, input: {command: "true 2"}}]
+  - tools: [{name: Bash, input: {command: "true 3"}}]
+  - tools: [{name: Write, input: {path: one.txt, content: "two\n"}}]
+  - tools: [{name: Write, input: {path: one.txt, content: "six\n"}}]
+  - tools: [{name: Bash, input: {command: "cat one.txt >> COUNTER"}}]
+  - tools: [{name: Ask, input: {question: Again?, options: [yes, no]}}]
+  - tools: [{name: Complete, input: {summary: once more}}]
+`,
+	},
 	{name: "expired", limit: 30 * time.Millisecond, script: `
 turns:
   - tools: [{name: Bash, input: {command: "echo never >> COUNTER"}}]

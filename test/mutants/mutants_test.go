@@ -412,6 +412,26 @@ var mutants = []mutant{
 		"|unix.IN_ISDIR) != 0", ") != 0", []string{"./internal/git", "-run", "TestStepsHear"},
 	},
 	{
+		"a snapshot is made of an index that lacks what was taken without it", "internal/git/steps.go",
+		"if err == nil && len(s.behind) > 0 {", "if err == nil && len(s.behind) > 1<<30 {", []string{"./internal/git", "-run", "TestStepsIndexBehind|TestStepsWithoutGit"},
+	},
+	{
+		"a file whose lines git would change is taken as it is", "internal/git/steps_plain.go",
+		"(p.converts || p.files[name].converts) && bytes", "p.converts && bytes", []string{"./internal/git", "-run", "TestStepsWithoutGit"},
+	},
+	{
+		"a folder that changed is taken for the one that was read", "internal/sandbox/familiar.go",
+		"is && was.is == stateOfFolder(st)", "is && was.is.ino == st.Ino", []string{"./internal/sandbox", "-run", "TestFamiliarFolders"},
+	},
+	{
+		"what was read of a folder in the moment of its change is remembered", "internal/sandbox/familiar.go",
+		"> int64(settledFor)", "> -1<<40", []string{"./internal/sandbox", "-run", "TestFamiliarIsOld"},
+	},
+	{
+		"after a command that only looks references are judged by nothing", "internal/sandbox/execute.go",
+		"if s.spec.Profile.Files == WorkspaceWrite { // else", "if s.spec.Profile.Files != Full { // else", []string{"./internal/sandbox", "-run", "TestLookingKeepsRefs"},
+	},
+	{
 		"a snapshot believes a watch that missed something", "internal/git/steps_watch.go",
 		"if mask&unix.IN_Q_OVERFLOW != 0 || length", "if length", []string{"./internal/git", "-run", "TestStepsHear"},
 	},
@@ -505,7 +525,7 @@ var mutants = []mutant{
 	},
 	{
 		"a repository that a command made keeps its programs", "internal/sandbox/execute.go",
-		"taken, left = p.disarm(c.had, since, named, e)", "_, _ = taken, named", escape,
+		"taken, left = p.disarm(c.had, since, named, e, &s.known)", "_, _ = taken, named", escape,
 	},
 	{
 		"an object is believed by its name", "internal/sandbox/object.go",
