@@ -179,7 +179,7 @@ func (s *shim) lacks(c *cell, common, dir, of string) bool {
 	script := ""
 	for _, st := range stores(c.repos) {
 		if st.path == filepath.Join(common, "objects") { // not with what the command made and the repository did not get
-			script = "export GIT_OBJECT_DIRECTORY=" + quoted(st.lent) + " GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoted(strings.Join(st.others, ":")) + "; "
+			script = st.borrowed()
 		}
 	}
 	in, err := os.Open(os.DevNull)
@@ -191,6 +191,11 @@ func (s *shim) lacks(c *cell, common, dir, of string) bool {
 	err = s.alone(c, in, nil, r, script+`exec git --git-dir="$0" rev-list --objects --quiet `+of, dir)
 	status, is := errors.AsType[gitStatus](err)
 	return is && status == gitDied
+}
+
+// borrowed has the git of a script find the objects of the repository, without those of the command.
+func (s *store) borrowed() string {
+	return "export GIT_OBJECT_DIRECTORY=" + quoted(s.lent) + " GIT_ALTERNATE_OBJECT_DIRECTORIES=" + quoted(strings.Join(s.others, ":")) + "; "
 }
 
 // quoted makes a text one word of a shell.

@@ -77,7 +77,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, over.caughtBy(), measure, c, &res)
 	fpShimAfterExit.Hit()
 	s.killRest(c, childless)
-	var removed, left, mended, broken []string
+	var removed, left, mended, broken, wrong []string
 	var lost []error
 	if c != nil {
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
@@ -87,6 +87,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
 		if s.spec.Profile.Files == WorkspaceWrite { // else it could change none of them, and nobody noted what they were
+			wrong = s.mendObjects(c)
 			mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
 		}
 	}
@@ -121,6 +122,9 @@ func (s *shim) execute(c *cell) ProcessResult {
 	}
 	if len(mended) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, one whose history refers to objects that are missing, or a name that git does not take\n", told(mended))
+	}
+	if len(wrong) > 0 {
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed objects of git: %s: they name objects that are missing or of another kind\n", told(wrong))
 	}
 	if len(broken) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed %s: objects are missing that it leads to; git reset makes an index again\n", told(broken))

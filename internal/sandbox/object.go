@@ -30,51 +30,57 @@ const (
 // checkObject reads a single object as git stores it, and fails unless it is the one of that name, whole, with nothing behind it, and such that git can read it. It
 // returns how many bytes it read.
 func checkObject(from io.Reader, name string) (int64, error) {
+	_, _, n, err := parseObject(from, name)
+	return n, err
+}
+
+// parseObject is checkObject that returns what the object is, too, and its content unless it is a file's.
+func parseObject(from io.Reader, name string) (kind string, body []byte, n int64, err error) {
 	counted := &counter{r: from}
-	if err := readObject(bufio.NewReaderSize(counted, 32<<10), name); err != nil {
+	if kind, body, err = readObject(bufio.NewReaderSize(counted, 32<<10), name); err != nil {
 		if _, ok := errors.AsType[*fs.PathError](err); ok || errors.Is(err, errEnough) || errors.Is(err, errTooLarge) {
-			return counted.n, err // not the object's fault, or none that it was taken for
+			return "", nil, counted.n, err // not the object's fault, or none that it was taken for
 		}
-		return counted.n, fmt.Errorf("%s: %w", name, errors.Join(errNoObject, err))
+		return "", nil, counted.n, fmt.Errorf("%s: %w", name, errors.Join(errNoObject, err))
 	}
-	return counted.n, nil
+	return kind, body, counted.n, nil
 }
 
 var errTooLarge = errors.New("an object of git is larger than 4 GiB")
 
-func readObject(read *bufio.Reader, name string) error {
+func readObject(read *bufio.Reader, name string) (kind string, content []byte, err error) {
 	sum := newHash(len(name))
 	plain, err := zlib.NewReader(read)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	content := bufio.NewReader(io.TeeReader(plain, sum))
-	kind, size, err := readHeader(content)
+	inflated := bufio.NewReader(io.TeeReader(plain, sum))
+	kind, size, err := readHeader(inflated)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	var body bytes.Buffer
 	to := io.Writer(&body)
 	switch {
 	case size > maxObject:
-		return errTooLarge
+		return "", nil, errTooLarge
 	case kind == "blob":
 		to = io.Discard
 	case size > maxParsed:
-		return errors.New("it is too large for its kind")
+		return "", nil, errors.New("it is too large for its kind")
 	}
-	switch n, err := io.Copy(to, io.LimitReader(content, size+1)); {
+	switch n, err := io.Copy(to, io.LimitReader(inflated, size+1)); {
 	case err != nil:
-		return err
+		return "", nil, err
 	case n != size:
-		return io.ErrUnexpectedEOF
+		return "", nil, io.ErrUnexpectedEOF
 	case hex.EncodeToString(sum.Sum(nil)) != name:
-		return errors.New("its content has another name")
+		return "", nil, errors.New("its content has another name")
 	}
 	if _, err := read.ReadByte(); !errors.Is(err, io.EOF) {
-		return errors.Join(errors.New("there is more behind it"), err)
+		return "", nil, errors.Join(errors.New("there is more behind it"), err)
 	}
-	return readable(kind, body.Bytes(), len(name))
+	return kind, body.Bytes(), readable(kind, body.Bytes(), len(name))
 }
 
 // newHash is what makes names of so many digits.

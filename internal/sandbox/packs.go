@@ -116,7 +116,7 @@ func (s *shim) readPack(c *cell, st *store, name string, r *reading) error {
 	if _, err := st.own.Lstat(path.Join(packedDir, name+".promisor")); err == nil {
 		script += " --promisor"
 	}
-	if s.alone(c, pack, nil, r, script+" --fsck-objects", filepath.Dir(st.path)) == nil {
+	if s.alone(c, pack, nil, r, script+" --strict", filepath.Dir(st.path)) == nil {
 		return nil
 	}
 	if r.ended {
@@ -156,19 +156,31 @@ func (s *store) removePack(name string) error {
 	return err
 }
 
-// readObjects fails if a pack of ours has an object that git could not make sense of.
+// readObjects fails if a pack of ours has an object that git could not make sense of, or that names another wrongly.
 func (s *shim) readObjects(c *cell, st *store, pack string, r *reading) error {
 	names, err := st.inPack(pack)
 	if err != nil {
 		return err
 	}
-	return converse(names, func(asked, tell *os.File) error {
+	links := map[link]bool{}
+	err = converse(names, links, func(asked, tell *os.File) error {
 		return s.alone(c, asked, tell, r, `exec git --git-dir="$0" cat-file --batch-command`, filepath.Dir(st.path))
 	})
+	if err != nil {
+		return err
+	}
+	wrong, err := wrongLinks(links, func(ids []string) (map[string]string, error) { return s.kinds(c, st, "", ids) })
+	if err != nil {
+		return nil //nolint:nilerr // git cannot tell, as in a partial clone that lacks objects
+	}
+	for l := range wrong {
+		return fmt.Errorf("it names %s, which is missing or no %s", l.id, l.kind)
+	}
+	return nil
 }
 
 // converse runs a git that is asked for objects. When whoever reads its answers has ended, git can neither ask nor write any more: it would wait until its time is over.
-func converse(names []string, run func(asked, tell *os.File) error) error {
+func converse(names []string, links map[link]bool, run func(asked, tell *os.File) error) error {
 	asked, ask, err := os.Pipe()
 	if err != nil {
 		return err
@@ -183,15 +195,15 @@ func converse(names []string, run func(asked, tell *os.File) error) error {
 	go func() {
 		defer told.Close()
 		defer ask.Close()
-		read <- askObjects(ask, bufio.NewReader(told), names)
+		read <- askObjects(ask, bufio.NewReader(told), names, links)
 	}()
 	err = run(asked, tell)
 	_ = tell.Close() // whoever reads has all that there is
 	return errors.Join(<-read, err)
 }
 
-// askObjects asks git for the objects of these names, one by one, and for the content of those that have a form.
-func askObjects(ask io.Writer, told *bufio.Reader, names []string) error {
+// askObjects asks git for the objects of these names, one by one, and for the content of those that have a form. What they name is added to links.
+func askObjects(ask io.Writer, told *bufio.Reader, names []string, links map[link]bool) error {
 	for _, name := range names {
 		kind, size, err := askObject(ask, told, "info", name)
 		if err != nil {
@@ -215,6 +227,9 @@ func askObjects(ask io.Writer, told *bufio.Reader, names []string) error {
 		}
 		if err := readable(kind, body[:size], len(name)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, l := range linksOf(kind, body[:size], len(name)) {
+			links[l] = true
 		}
 	}
 	return nil

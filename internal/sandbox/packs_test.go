@@ -19,7 +19,7 @@ import (
 func TestAskObjectsTooLarge(t *testing.T) {
 	var asked strings.Builder
 	told := bufio.NewReader(strings.NewReader("a tree 99999999999\n"))
-	err := askObjects(&asked, told, []string{"a", "b"})
+	err := askObjects(&asked, told, []string{"a", "b"}, nil)
 	if err == nil || !strings.Contains(err.Error(), "too large") || asked.String() != "info a\n" {
 		t.Errorf("asked %q: %v", asked.String(), err)
 	}
@@ -29,7 +29,7 @@ func TestAskObjectsTooLarge(t *testing.T) {
 func TestConverseEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
-		ended <- converse([]string{"a"}, func(asked, tell *os.File) error {
+		ended <- converse([]string{"a"}, nil, func(asked, tell *os.File) error {
 			_, _ = io.WriteString(tell, "something else\n")
 			_, err := io.WriteString(tell, strings.Repeat("x", 1<<20))
 			if _, rerr := io.Copy(io.Discard, asked); rerr != nil {

@@ -21,7 +21,7 @@ import (
 // A commit needs to add objects to a repository. But git believes that an object is what its name says: who can replace the file of one
 // changes what a person checks out, of any branch, and nothing tells. So a command finds an empty folder of its own in the place of the
 // repository's objects, which borrows from those. What it adds there is copied to the repository as soon as it is there, if
-// it is what its name says. Nothing that the repository has is ever replaced or removed.
+// it is what its name says. Nothing that the repository had is ever replaced or removed; of what was copied, mendObjects removes what names others wrongly when the command has ended.
 //
 // Packs are looked at by a git of ours when the command has ended: see packs.
 
@@ -34,6 +34,7 @@ type store struct {
 	others []string        // whom those borrow from, quoted for git
 	digits int             // of a name
 	tree   int             // a copy of the mount of own that is mounted nowhere; -1: none
+	added  []string        // the objects that were copied and name others
 }
 
 // The folders for stores: of what a command adds, in its spool folder; and of what it borrows, in its temp folder.
@@ -308,7 +309,7 @@ func (s *store) add(e *effort, first, rest string) error {
 	if err != nil {
 		return err
 	}
-	_, err = checkObject(bounded{io.TeeReader(io.LimitReader(from, size), f), e}, first+rest)
+	kind, _, _, err := parseObject(bounded{io.TeeReader(io.LimitReader(from, size), f), e}, first+rest)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
@@ -317,6 +318,8 @@ func (s *store) add(e *effort, first, rest string) error {
 	}
 	if err != nil {
 		_ = to.Remove(temp)
+	} else if kind != "blob" {
+		s.added = append(s.added, first+rest)
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) { // then another was faster
 		e.earned(size)

@@ -239,14 +239,6 @@ func storeNames(t *testing.T) {
 }
 
 func TestCheckObject(t *testing.T) {
-	deflate := func(text string) []byte {
-		var b bytes.Buffer
-		w := zlib.NewWriter(&b)
-		_, _ = w.Write([]byte(text))
-		_ = w.Close()
-		return b.Bytes()
-	}
-	sum1 := func(text string) string { s := sha1.Sum([]byte(text)); return hex.EncodeToString(s[:]) }
 	sum256 := func(text string) string { s := sha256.Sum256([]byte(text)); return hex.EncodeToString(s[:]) }
 	const plain = "blob 3\x00abc"
 	id := strings.Repeat("a", 40)
@@ -309,6 +301,17 @@ func TestCheckObject(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 }
+
+// deflate is text as git stores it, and sum1 its name.
+func deflate(text string) []byte {
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func sum1(text string) string { s := sha1.Sum([]byte(text)); return hex.EncodeToString(s[:]) }
 
 func FuzzCheckObject(f *testing.F) {
 	var b bytes.Buffer
