@@ -223,6 +223,9 @@ func (s *Steps) learn(ctx context.Context, p *plainFiles, names []string) error 
 	return nil
 }
 
+// harmless are the attributes that change no file of a checkout.
+var harmless = []string{"diff", "merge", "binary", "delta", "whitespace", "conflict-marker-size", "export-ignore", "export-subst"}
+
 // readTrees reads the trees of the folders that files are in, of the tree that was taken last, as far as they are not known.
 func (s *Steps) readTrees(ctx context.Context, p *plainFiles, names []string) error {
 	if p.tree != s.last.Hash || len(p.trees) > mostPlain {
