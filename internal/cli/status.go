@@ -91,7 +91,8 @@ func runStatus(ctx context.Context, o statusOptions) error {
 		a.printUnlanded(st.Unlanded)
 	}
 	a.printClashes(st.Clashes)
-	a.printCrowded(st.Crowded)
+	a.printWarnings(st.Damaged)
+	a.printWarnings(st.Crowded)
 	if len(st.Waiting) > 0 {
 		fmt.Fprintln(a.stdout, "\nwaiting for you")
 		for _, t := range st.Waiting {

@@ -8,10 +8,10 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// printCrowded says which disks fill up.
-func (a *app) printCrowded(list []string) {
+// printWarnings says which plans were damaged, or which disks fill up.
+func (a *app) printWarnings(list []string) {
 	for _, line := range list {
-		fmt.Fprintln(a.stdout, "\n"+a.style.warn(plainLine(line, 300)))
+		fmt.Fprintln(a.stdout, "\n"+a.style.warn(plainLine(line, 600)))
 	}
 }
 

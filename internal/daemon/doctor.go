@@ -255,7 +255,8 @@ func (d *Daemon) unknownConversations(ctx context.Context, repo *git.Repo, c *ap
 // checkGraphs looks at the graphs of all projects that this daemon or one before it has opened. What is wrong with a log
 // is a person's to put right: it came with the file. An index is only a copy.
 func (d *Daemon) checkGraphs(ctx context.Context, fix bool) (api.Check, error) {
-	c := api.Check{Name: "graphs", Detail: "logs can be read, nothing waits for itself or for what is not there, and they tell of tasks what the journal does"}
+	c := api.Check{Name: "graphs", Detail: "logs can be read, nothing waits for itself or for what is not there, and they tell of tasks what the journal does, and no log lost anything"}
+	d.projects.checkGone(&c, fix)
 	if err := d.projects.openAll(ctx, func(root string, err error) {
 		c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", root, err))
 		c.Fix = "look at " + filepath.Join(root, graph.Folder)
@@ -272,6 +273,9 @@ func (d *Daemon) checkGraphs(ctx context.Context, fix bool) (api.Check, error) {
 		if err != nil {
 			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
 			continue
+		}
+		if d.projects.checkLost(ctx, s, &c, fix) {
+			mended++
 		}
 		log := filepath.Join(s.Root(), graph.Folder, graph.LogFile)
 		for _, b := range h.Bad {

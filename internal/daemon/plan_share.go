@@ -83,9 +83,19 @@ func (d *Daemon) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, erro
 	if err != nil {
 		return api.PlanSynced{}, err
 	}
+	if lost, err := d.projects.lost(ctx, s, false); err != nil {
+		return api.PlanSynced{}, err
+	} else if len(lost) > 0 { // what is lost here is not to become everybody's
+		return api.PlanSynced{}, td.Errorf(td.Conflict, "%s", lostWords(s.Root(), lost)).WithHint("%s", restoreFix)
+	}
 	rep, err := g.Sync(ctx)
 	if err != nil {
 		return api.PlanSynced{}, fmt.Errorf("sync the graph of %s: %w", s.Root(), err)
+	}
+	if head, _, err := g.Committed(ctx); err != nil {
+		return api.PlanSynced{}, err
+	} else if err := s.Saw(head); err != nil {
+		return api.PlanSynced{}, err
 	}
 	out := api.PlanSynced{Pulled: rep.Pulled, Pushed: rep.Pushed, Conflicts: rep.Conflicts, Stopped: d.projects.stopClosed(ctx, s.Root())}
 	if err := d.projects.compare(ctx, s.Root()); err != nil { // the tasks that came may have run here, for another clone
@@ -159,8 +169,19 @@ func (p *projects) commit(ctx context.Context, root string) {
 	if td.IsKind(err, td.NotFound) {
 		return // a plain folder
 	}
+	s := p.known(root)
+	if err == nil && s != nil {
+		var lost []graph.Named
+		if lost, err = p.lost(ctx, s, false); err == nil && len(lost) > 0 {
+			err = td.Errorf(td.Conflict, "%s", lostWords(root, lost)).WithHint("%s", restoreFix) // the branch still has it
+		}
+	}
+	var head string
 	if err == nil {
-		_, _, err = g.Commit(ctx, "Changes of the graph\n")
+		head, _, err = g.Commit(ctx, "Changes of the graph\n")
+	}
+	if err == nil && s != nil {
+		err = s.Saw(head) // one that somebody else moves the branch to is known by that
 	}
 	if err != nil && ctx.Err() == nil {
 		p.o.Log.Error("commit the graph of a project; it is tried again with its next change", "project", root, "err", err)

@@ -85,6 +85,7 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 			st.Stuck = append(st.Stuck, t)
 		}
 	}
+	st.Damaged = d.projects.damaged(ctx)
 	st.Crowded = d.crowded(st.Running, st.Waiting, blocked)
 	if warning := d.diskWarning(); warning != "" {
 		st.Crowded = append([]string{warning}, st.Crowded...)

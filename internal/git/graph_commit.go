@@ -35,6 +35,19 @@ func (g *Graph) Commit(ctx context.Context, message string) (hash string, change
 	return g.commit(ctx, message)
 }
 
+// Committed is the newest commit of the branch, and GraphFile as it is there.
+func (g *Graph) Committed(ctx context.Context) (hash string, text []byte, err error) {
+	if hash, err = g.tip(ctx, graphRef); err != nil {
+		return "", nil, err
+	}
+	files, err := g.readTree(ctx, hash)
+	if err != nil {
+		return "", nil, err
+	}
+	text, err = g.blob(ctx, files[GraphFile])
+	return hash, text, err
+}
+
 func (g *Graph) commit(ctx context.Context, message string) (hash string, changed bool, err error) {
 	head, err := g.tip(ctx, graphRef)
 	if err != nil {

@@ -66,6 +66,9 @@ func openIndex(path, log string) (*index, error) {
 	x, err := dialIndex(path)
 	if err == nil {
 		if err = x.ours(log); err == nil {
+			err = x.db.Exec(lostSchema)
+		}
+		if err == nil {
 			return x, nil
 		}
 		x.close()
@@ -78,7 +81,7 @@ func openIndex(path, log string) (*index, error) {
 	if x, err = dialIndex(path); err != nil {
 		return nil, td.Errorf(td.Storage, "open the index of %s: %w", log, err)
 	}
-	if err := errors.Join(x.db.Exec(schema), x.put("log", []byte(log)), x.db.Exec(fmt.Sprintf("PRAGMA user_version=%d", indexVersion))); err != nil {
+	if err := errors.Join(x.db.Exec(schema), x.db.Exec(lostSchema), x.put("log", []byte(log)), x.db.Exec(fmt.Sprintf("PRAGMA user_version=%d", indexVersion))); err != nil {
 		x.close()
 		return nil, td.Errorf(td.Storage, "make the index of %s: %w", log, err)
 	}
@@ -218,6 +221,9 @@ func (x *index) save(b batch) (err error) {
 		}
 	}()
 	if b.afresh {
+		if err := x.setAside(b.records); err != nil {
+			return err
+		}
 		if err := x.db.Exec("DELETE FROM record; DELETE FROM bad"); err != nil {
 			return err
 		}

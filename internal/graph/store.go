@@ -17,57 +17,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"taskdaemon/internal/beneath"
-	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/jsonl"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/workgraph"
 )
-
-// Folder is the name of the folder in a project that holds its graph.
-const Folder = ".taskdaemon"
-
-// Find is the project that dir is in: the nearest folder, itself or above, with a graph. A linked worktree has that of the
-// checkout it is linked to.
-func Find(dir string) (root string, ok bool) {
-	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		for _, at := range []string{dir, linkedTo(dir)} {
-			if at == "" {
-				continue
-			}
-			if info, err := os.Lstat(filepath.Join(at, Folder, LogFile)); err == nil && info.Mode().IsRegular() {
-				return at, true
-			}
-		}
-		if dir == filepath.Dir(dir) {
-			return "", false
-		}
-	}
-}
-
-// linkedTo is the checkout whose linked worktree a folder is; empty when it is none. Anybody can write a file that leads
-// somewhere: the repository must know the worktree, too.
-func linkedTo(dir string) string {
-	file := filepath.Join(dir, ".git")
-	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	own := gitfile.Gitdir(file)
-	if own == "" {
-		return ""
-	}
-	common := gitfile.Common(own)
-	here, err := os.Stat(file)
-	back, berr := os.Stat(gitfile.Back(own))
-	if err != nil || berr != nil || !os.SameFile(here, back) || filepath.Base(common) != ".git" || filepath.Dir(filepath.Dir(own)) != common {
-		return ""
-	}
-	return filepath.Dir(common)
-}
 
 // Make gives a folder an empty graph. One that is there stays.
 func Make(root string) error {
@@ -150,6 +109,8 @@ type Store struct {
 	named map[td.TaskID][]td.TaskID // by whom a task is named as related
 	live  map[td.TaskID]td.State    // of tasks that somebody runs, or ran
 	bad   []jsonl.Bad
+
+	damaged atomic.Bool // the log lacks something that it had
 }
 
 // head is what is kept in memory of a task.
@@ -199,7 +160,7 @@ func (s *Store) begin(ctx context.Context) error {
 	if s.at, err = s.index.mark(); err != nil {
 		return td.Errorf(td.Storage, "read the index: %w", err)
 	}
-	if err := s.load(); err != nil {
+	if err := errors.Join(s.load(), s.noteLost()); err != nil {
 		return err
 	}
 	return s.refresh(ctx)
@@ -465,6 +426,9 @@ func (s *Store) take(b batch) error {
 	s.at = b.mark
 	if b.afresh {
 		s.bad = b.bad
+		if err := s.noteLost(); err != nil {
+			return err
+		}
 		return s.fill(func(visit func(*jsonl.Record)) error {
 			for _, r := range b.records {
 				visit(r)
