@@ -480,7 +480,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 			t.Errorf("%v prints the key", args)
 		}
 	}
-	wantIn(t, "stderr", b.stderr.String(), "or for want of your key")
+	wantIn(t, "stderr", b.stderr.String(), "started without your key")
 }
 
 // Why no model is at work depends on the settings and on all keys, not on one variable.
@@ -491,9 +491,9 @@ func TestWhyRehearsal(t *testing.T) {
 		want         string
 	}{
 		{"no key", "", nil, "no key in the environment"},
-		{"the standard key", "", map[string]string{"ANTHROPIC_API_KEY": "k"}, "or for want of your key"},
-		{"a key of another name", "api_key_env: MINE\n", map[string]string{"MINE": "k"}, "or for want of your key"},
-		{"the key of the other provider", "provider: openai\n", map[string]string{"OPENAI_API_KEY": "k"}, "or for want of your key"},
+		{"the standard key", "", map[string]string{"ANTHROPIC_API_KEY": "k"}, "started without your key"},
+		{"a key of another name", "api_key_env: MINE\n", map[string]string{"MINE": "k"}, "started without your key"},
+		{"the key of the other provider", "provider: openai\n", map[string]string{"OPENAI_API_KEY": "k"}, "started without your key"},
 		{"a key nobody chose", "", map[string]string{"OPENAI_API_KEY": "k"}, "chooses no provider"},
 		{"rehearsals by choice", "provider: rehearsal\n", map[string]string{"ANTHROPIC_API_KEY": "k"}, "the config says so"},
 		{"a config that cannot be read", "provder: x\n", nil, "taskdaemon config check"},

@@ -43,7 +43,7 @@ func TestAttachShowsTheLoop(t *testing.T) {
 	if code := <-done; code != 0 {
 		t.Errorf("exit %d: %s", code, b.stderr)
 	}
-	wantIn(t, "attach", b.stdout.String(), "the work", "! the model call failed (overloaded): busy; tried again at", "m, attempt 2",
+	wantIn(t, "attach", b.stdout.String(), "the work", "! the model call failed (overloaded): busy; retrying at", "m, attempt 2",
 		"I run ␛]0;pwned␇the test.", "▸ Bash go test ./...", "▸ Read main.go",
 		"  ✓ Bash go test ./... · exit 1 · 1.2s · adopted: its process outlived the daemon",
 		"… 41 lines left out …", "  ✗ Read main.go", "» me: hurry", "✓ completed: It works.", "1 turn, $0")
