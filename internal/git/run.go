@@ -272,6 +272,12 @@ func commandIn(ctx context.Context, c call, at site) (*process, error) {
 	return &process{ctx: ctx, launch: l, far: c.far, partial: partial}, nil
 }
 
+// installed reports whether there is a git at all, wherever.
+func installed() bool {
+	_, err := exec.LookPath("git")
+	return !errors.Is(err, exec.ErrNotFound)
+}
+
 func binary() (string, error) {
 	path, err := sandbox.Program("git")
 	if err != nil {

@@ -28,6 +28,9 @@ type Steering struct {
 // SteeringOf finds it, by the settings of every repository that the person may use git in: those around the folder, those below it, as far as they are looked for before a command, and all checkouts
 // of each but those of tasks. Nothing is run for it but to read files that have changed. Settings that cannot be read are an error: nobody knows what they name.
 func SteeringOf(ctx context.Context, dir string) (Steering, error) {
+	if !installed() {
+		return Steering{}, nil // without git nobody obeys anything
+	}
 	dir = real(dir)
 	in := steering{within: dir}
 	var sites []site
