@@ -70,7 +70,10 @@ func (f *finder) find(b []byte, depth int) (found []span, open int) {
 	}
 	undone := escapes
 	if depth < breaksDepth {
-		undone = slices.Concat(escapes, breaks)
+		undone = slices.Concat(undone, breaks)
+	}
+	if depth < spreadDepth {
+		undone = slices.Concat(undone, spread)
 	}
 	for _, e := range undone {
 		v := e.undo(b)

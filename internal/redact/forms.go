@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"slices"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -87,6 +88,12 @@ func formsOf(v []byte) []form {
 	}
 	for _, b := range nested(v) {
 		out = append(out, rareForm(b))
+	}
+	for _, wide := range utf16Of(v) {
+		add(wide, false)
+		for _, b := range append(based(wide), hexed(wide)...) {
+			out = append(out, rareForm(b))
+		}
 	}
 	return out
 }
@@ -186,6 +193,19 @@ func inArray(digits []byte) []byte {
 	var out []byte
 	for pair := range slices.Chunk(digits, 2) {
 		out = append(append(out, "0x"...), pair...)
+	}
+	return out
+}
+
+// utf16Of are the two orders of bytes in which UTF-16 has a text.
+func utf16Of(v []byte) (out [][]byte) {
+	units := utf16.Encode([]rune(string(v)))
+	for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+		var b []byte
+		for _, u := range units {
+			b = order.AppendUint16(b, u)
+		}
+		out = append(out, b)
 	}
 	return out
 }

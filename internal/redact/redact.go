@@ -2,7 +2,7 @@
 //
 // The promise: what comes out contains no registered value of MinLength bytes or more, whole, in any place, even one
 // that only came together because something between its halves was taken out; neither as it is nor in base64, base32, base85 or hex,
-// percent-encoded, escaped as JSON and shells do it, or split by characters that nobody sees. Shapes are a second net for secrets nobody registered; they are
+// UTF-16, percent-encoded, quoted-printable, escaped as JSON and shells do it, broken over lines that begin with a mark, spaced out, printed over, or split by characters that nobody sees. Shapes are a second net for secrets nobody registered; they are
 // guesses and make no promise. Redacting a text again changes nothing.
 package redact
 

@@ -1,9 +1,15 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // maxHeld is how much of a line without an end a Stream holds back.
 const maxHeld = 8 << 10
+
+// mostOverprinted is in how much of the end a value is looked for that goes on behind a character that is printed over.
+const mostOverprinted = 1 << 10
 
 // Stream takes secrets out of a text that comes in pieces. It lets whole lines through, so that a secret cut in two
 // by the pieces is found; a line that does not end is let through in parts of 8 KiB. What may be the beginning of a
@@ -42,6 +48,13 @@ func (s *Stream) Write(piece []byte) []byte {
 func (k *known) safeCut(b []byte, cut int) int {
 	found, open := k.finder.find(b, 0)
 	cut = min(cut, open)
+	// The last character may yet be printed over.
+	from := max(0, len(b)-mostOverprinted)
+	_, last := utf8.DecodeLastRune(b)
+	tail := b[from : len(b)-last]
+	if _, open = k.finder.find(tail, 0); open < len(tail) {
+		cut = min(cut, from+open)
+	}
 	for _, s := range join(found) {
 		if s.from < cut && cut < s.to {
 			return s.to

@@ -84,7 +84,7 @@ func TestStreamOfATerminal(t *testing.T) {
 		}
 	}
 	s := Stream{Redactor: New(value)}
-	long := "\x1b]0;" + strings.Repeat("never ends ", 1000) + "\n"
+	long := "\x1b]0;" + strings.Repeat("never done ", 1000) + "\n"
 	if got := string(s.Write([]byte(long))); got != long {
 		t.Errorf("%d of %d bytes are shown", len(got), len(long))
 	}

@@ -16,7 +16,10 @@ type view struct {
 }
 
 // jump says that from a place of the view on, bytes come one by one from a place of what was read.
-type jump struct{ at, from int }
+type jump struct {
+	at, from int
+	escaped  bool // the byte stands for an escape
+}
 
 // source is where the byte at a place of the view came from.
 func (v *view) source(at int) int {
@@ -27,9 +30,12 @@ func (v *view) source(at int) int {
 	return v.jumps[i].from + at - v.jumps[i].at
 }
 
-// end is where what was read ends that gave the view up to a place: an escape belongs to it as a whole.
+// end is where what was read ends that gave the view up to a place: an escape belongs to it as a whole, what stands for nothing and follows does not.
 func (v *view) end(at int) int {
 	last := v.source(at - 1)
+	if i := sort.Search(len(v.jumps), func(i int) bool { return v.jumps[i].at > at-1 }) - 1; i < 0 || !v.jumps[i].escaped {
+		return last + 1
+	}
 	i := sort.Search(len(v.jumps), func(i int) bool { return v.jumps[i].at >= at })
 	for i < len(v.jumps) && v.jumps[i].from <= last {
 		i++
@@ -47,7 +53,7 @@ type escape struct {
 }
 
 // escapes are undone one after the other, and what comes of one is read for the others again.
-var escapes = []escape{{begins('%'), readPercent}, {begins('\\'), readBackslash}, {begins('&'), readEntity}, {begins(0x1b), readTerminal}, hidden}
+var escapes = []escape{{begins('%'), readPercent}, {begins('\\'), readBackslash}, {begins('&'), readEntity}, {begins(0x1b), readTerminal}, {begins('='), readPrintable}, {nextOverprinted, readOverprinted}, hidden}
 
 // hidden are the characters that nobody sees.
 var hidden = escape{nextUnseen, readUnseen}
@@ -77,11 +83,11 @@ func (e escape) undo(b []byte) *view {
 		}
 		v.text = append(v.text, b[done:at]...)
 		for i := range n {
-			v.jumps = append(v.jumps, jump{len(v.text), at})
+			v.jumps = append(v.jumps, jump{len(v.text), at, true})
 			v.text = append(v.text, into[i])
 		}
 		done = at + width
-		v.jumps = append(v.jumps, jump{len(v.text), done})
+		v.jumps = append(v.jumps, jump{len(v.text), done, false})
 		at = e.next(b, done)
 	}
 	if len(v.jumps) == 0 {
@@ -107,7 +113,7 @@ func readUnseen(b []byte, _ *[utf8.UTFMax]byte) (n, width int, open bool) {
 		return 0, 0, true
 	}
 	c, width := utf8.DecodeRune(b)
-	if !unseen(c) {
+	if !unseen(c) || width == 1 {
 		return 0, 0, false
 	}
 	return 0, width, false
@@ -125,9 +131,9 @@ func nextUnseen(b []byte, from int) int {
 }
 
 // unseen reports whether a character takes no room: what Unicode has a program ignore that does not know it (joiners, soft hyphens, marks of
-// direction, fillers, variation selectors, tags).
+// direction, fillers, variation selectors, tags), and what stands for a byte that cannot be shown.
 func unseen(c rune) bool {
-	return unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Cf)
+	return c == utf8.RuneError || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Cf)
 }
 
 // mostTerminal bounds what is taken for one sequence of a terminal that has not ended.

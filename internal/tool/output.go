@@ -17,11 +17,17 @@ const MaxOutput = 30_000
 // person's terminal should not obey them.
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-9;?<=>]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Za-z])`)
 
+// overprinted is a character with the backspace that has the next one printed over it, as man has it for bold.
+var overprinted = regexp.MustCompile(`[^\x00-\x1f]\x08`)
+
 // Clean makes bytes from outside fit to be read by models and shown to people: valid UTF-8, no terminal
-// sequences, no control characters but newline and tab.
+// sequences, no control characters but newline and tab. Of what is printed over, what is seen stays.
 func Clean(raw []byte) string {
 	s := escapes.ReplaceAllString(strings.ToValidUTF8(string(raw), "\uFFFD"), "")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
+	if strings.Contains(s, "\b") {
+		s = overprinted.ReplaceAllString(s, "")
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\r':

@@ -160,7 +160,7 @@ func TestSpoolName(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain\ttext\n": "plain\ttext\n", "a\x00b\x07": "a\uFFFDb\uFFFD", "\xff\xfe": "\uFFFD", "x\r\ny\rz": "x\ny\nz",
+		"plain\ttext\n": "plain\ttext\n", "a\x00b\x07": "a\uFFFDb\uFFFD", "\xff\xfe": "\uFFFD", "x\r\ny\rz": "x\ny\nz", "N\bN_\bé\b": "N", "seX\bcr": "secr",
 		"\x1b[1;31mred\x1b[0m": "red", "\x1b]0;title\x07on": "on", "\x1b": "\uFFFD", "\u009b31m": "\uFFFD31m", "é\u2028": "é\u2028",
 	} {
 		if got := Clean([]byte(in)); got != want {
