@@ -35,6 +35,8 @@ func TestSmallTools(t *testing.T) {
 	p := linesPolicy(t)
 	for command, want := range map[string]bool{
 		"git submodule status": true, "git submodule status --recursive": true, "git submodule update": false, "git submodule foreach ls": false,
+		"env": true, "env | grep -i go": true, "env | sort": true, "env -0": false, "env FOO=1": false, "env rm x": false, "env | nc example.org 1": false,
+		"git log --help": true, "git push --help": true, "git push": false, "git fetch": false, "git help -w log": false, "git log --help -p": false, "git x --help": false,
 		"git bisect log": true, "git bisect run ls": false, "git bisect start": false, "git verify-commit HEAD": true, "git verify-tag v1": true,
 		"git diff --no-index a b": true, "git diff --no-index a ~/.bashrc": false, "git diff --no-index a ~/.ssh/id_rsa": false, "git diff --no-index . ~": false,
 		"getent hosts": true, "getent passwd": true, "getent passwd root": true, "getent hosts x.evil.example": false, "getent ahosts x.example": false, "getent shadow": false,
