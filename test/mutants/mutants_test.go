@@ -537,7 +537,7 @@ var mutants = []mutant{
 	},
 	{
 		"a trunk that went on is not checked", "internal/merge/merge.go",
-		"said, err := passes(ctx, repo, chain, check)", "said, err := \"\", error(nil)", []string{"./internal/merge"},
+		"said, err := passes(ctx, chain, check)", "said, err := \"\", error(nil)", []string{"./internal/merge"},
 	},
 }
 
