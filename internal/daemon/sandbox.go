@@ -77,9 +77,15 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 		if top, ok := td.WorktreeAround(workspace); ok {
 			p.Close = []string{filepath.Dir(filepath.Dir(top))} // the person's checkout, with what they keep in it besides what is committed
 		}
-		in, err := steering(workspace, base.Write)
-		p.Refuse = err
-		p.Hooks, p.HooksIn, p.Settings, p.Seal = in.Hooks, in.Everywhere, in.Settings, append(p.Seal, in.Links...)
+		p.Late = func(p *sandbox.Profile) error {
+			p.Person = sandbox.Person(git.PersonOf(context.Background(), workspace))
+			if p.Files != sandbox.WorkspaceWrite {
+				return nil
+			}
+			in, err := steering(workspace, base.Write)
+			p.Hooks, p.HooksIn, p.Settings, p.Seal = in.Hooks, in.Everywhere, in.Settings, slices.Concat(p.Seal, in.Links)
+			return err
+		}
 		if top, ok := td.WorktreeAround(workspace); ok && top == workspace { // below it nothing of .git can be written
 			p.Refs = []string{runRefs + filepath.Base(top)}
 			p.See = slices.Clone(base.See)
@@ -87,7 +93,6 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Dir(top)), name))
 			}
 		}
-		p.Person = sandbox.Person(git.PersonOf(context.Background(), workspace))
 		if root, ok := graph.Find(workspace); ok {
 			p.Seal = append(p.Seal, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
 		}

@@ -78,8 +78,9 @@ func TestUnreadableSettingsRefuse(t *testing.T) {
 	}
 	o := Options{StateDir: t.TempDir(), Getenv: os.Getenv}
 	o.Config.Sandbox = config.Sandbox{Profile: "workspace-write", Network: "full"}
-	if p := profiles(o)(t.TempDir()); p.Refuse == nil || !strings.Contains(p.Refuse.Error(), home+"/.gitconfig") {
-		t.Errorf("refused for %v", p.Refuse)
+	p := profiles(o)(t.TempDir())
+	if err := p.Late(p); err == nil || !strings.Contains(err.Error(), home+"/.gitconfig") {
+		t.Errorf("refused for %v", err)
 	}
 	if paths, err := Steering(o)(t.TempDir()); err == nil {
 		t.Errorf("%q steer", paths)

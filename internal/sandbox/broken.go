@@ -26,7 +26,7 @@ const brokenFor = time.Minute
 
 // refPlaces are the folders with references that the commands of a task can write, by what they are called in a repository, and HEAD of its worktree, which counts as one.
 func (p Profile) refPlaces() map[string]string {
-	own, common := gitWorktree(p.Workspace)
+	own, common := p.worktree()
 	if own == "" || len(p.Refs) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (p Profile) refsNow() (said, at map[string]string) {
 // mendRefs sets references back that the command left broken, and says which.
 func (s *shim) mendRefs(c *cell) (mended []string) {
 	p := s.spec.Profile
-	own, common := gitWorktree(p.Workspace)
+	own, common := p.worktree()
 	var ids []string
 	now, at := p.refsNow()
 	broken := map[string]bool{}
@@ -149,7 +149,7 @@ func forgetLogs(own, common string, refs []string) {
 // mendIndex removes the index of the task's worktree if the command left one that names an object which is missing: git goes through the indexes of all
 // worktrees when it packs, and would stop there.
 func (s *shim) mendIndex(c *cell) (removed []string) {
-	own, common := gitWorktree(s.spec.Profile.Workspace)
+	own, common := s.spec.Profile.worktree()
 	since, ok := startOf(s.dir)
 	if own == "" || len(s.spec.Profile.Refs) == 0 || !ok {
 		return nil

@@ -195,7 +195,10 @@ func (c *cell) close() {
 func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err error) {
 	files := p.Files != Full
 	var hidden []string
-	if files {
+	switch {
+	case b != nil:
+		hidden = present(p.Hide)
+	case files: // and what may come: no mount hides it
 		hidden = expand(p.Hide)
 	}
 	if b != nil {

@@ -48,7 +48,7 @@ func TestCheckoutInHiddenFolder(t *testing.T) {
 			y.fails("echo x > " + source + "/file")
 			y.fails("echo x > " + source + "/.git/objects/x")
 			y.run("echo " + y.priv + " > .git/objects/info/alternates") // which are the command's own
-			if got := gitLenders(own); !slices.Equal(got, []string{source + "/.git/objects"}) {
+			if got := (Profile{Workspace: own}).gitLenders(); !slices.Equal(got, []string{source + "/.git/objects"}) {
 				t.Errorf("it borrows from %q", got)
 			}
 			y.fails("git -C " + source + " " + strings.TrimPrefix(gitAs, "git ") + " commit --allow-empty -qm x")
@@ -73,10 +73,10 @@ func TestLendersOfLenders(t *testing.T) {
 	lend("a", at("b")+"\n")
 	lend("b", "../../../c/.git/objects\n"+at("a")+"\n")
 	want := []string{at("b"), at("c"), at("a")}
-	if got := gitLenders(filepath.Join(dir, "a")); !slices.Equal(got, want) {
+	if got := (Profile{Workspace: filepath.Join(dir, "a")}).gitLenders(); !slices.Equal(got, want) {
 		t.Errorf("lenders %q, want %q", got, want)
 	}
-	if got := gitLenders(filepath.Join(dir, "c")); got != nil {
+	if got := (Profile{Workspace: filepath.Join(dir, "c")}).gitLenders(); got != nil {
 		t.Errorf("lenders of none: %q", got)
 	}
 }

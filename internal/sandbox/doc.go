@@ -5,7 +5,7 @@
 // hands it to a shim: the same binary, as `taskdaemon exec`. The two share nothing but that folder and a
 // pipe, so that either may be killed at any instant:
 //
-//	reserved     alone in a folder that was made before it was on record that the command is to run
+//	reserved     the folder was made before it was on record that the command is to run; without a spec no shim knows of it
 //	spec.json    what to run, written by the daemon before the folder gets its name
 //	lock         flocked exclusively by the shim until the result is on disk; holds the shim's identity
 //	started      made by the shim, under the lock, before the command is executed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -77,13 +78,14 @@ func (s *shim) execute(c *cell) ProcessResult {
 	status := s.supervise(begin, ended, over.caughtBy(), measure, c, &res)
 	fpShimAfterExit.Hit()
 	s.killRest(c, childless)
-	var removed, left, mended, broken, wrong []string
+	removed, left := s.removed, s.left
+	var mended, broken, wrong []string
 	var lost []error
-	if c != nil {
+	if c != nil && s.spec.Profile.Files != ReadOnly { // else there is nothing that it could have changed
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
 		over.close()
-		removed, left = s.tidy(c)
-		removed, left = append(append(s.removed, removed...), over.removed()...), append(s.left, left...)
+		gone, kept := s.tidy(c)
+		removed, left = slices.Concat(removed, gone, over.removed()), slices.Concat(left, kept)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
 		if s.spec.Profile.Files == WorkspaceWrite { // else it could change none of them, and nobody noted what they were

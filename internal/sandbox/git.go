@@ -9,6 +9,27 @@ import (
 	"taskdaemon/internal/gitfile"
 )
 
+// gitPlace is where the repository of a workspace is, and what it borrows from.
+type gitPlace struct {
+	own, common string
+	lenders     []string
+}
+
+// locate looks where the repository of the workspace is, once for a command: it can be asked often, and the command has no say in it.
+func (p *Profile) locate() {
+	own, common := gitWorktree(p.Workspace)
+	p.git = &gitPlace{own: own, common: common}
+	p.git.lenders = p.findLenders()
+}
+
+// worktree is the folder of the workspace's linked worktree and that of its repository, as gitWorktree has it.
+func (p Profile) worktree() (own, common string) {
+	if p.git != nil {
+		return p.git.own, p.git.common
+	}
+	return gitWorktree(p.Workspace)
+}
+
 // gitWorktree is the folder of a linked worktree and that of its repository; empty when .git in the
 // workspace is no file that says so.
 func gitWorktree(workspace string) (own, common string) {
@@ -40,9 +61,16 @@ func resolved(path string) string {
 // lenders are the folders of objects that the repository of a workspace borrows, which git must see: those that the person has named in
 // their own settings, as the daemon's git wants it (taskdaemon.alternates), and for a checkout of taskdaemon's own the repository that it was
 // made from. What a workspace says by itself opens nothing.
-func (p Profile) lenders() (out []string) {
+func (p Profile) lenders() []string {
+	if p.git != nil {
+		return p.git.lenders
+	}
+	return p.findLenders()
+}
+
+func (p Profile) findLenders() (out []string) {
 	ours := covered(p.Workspace, p.Hide)
-	for _, path := range gitLenders(p.Workspace) {
+	for _, path := range p.gitLenders() {
 		real := resolved(path)
 		if real != "" && (covered(real, namedLenders(os.Getenv)) || ours && filepath.Base(real) == "objects" && exists(filepath.Dir(real), "HEAD")) {
 			out = append(out, path)
@@ -70,9 +98,9 @@ func namedLenders(getenv func(string) string) (paths []string) {
 }
 
 // gitLenders are the folders of objects that the repository of a workspace says it borrows from.
-func gitLenders(workspace string) []string {
-	git := filepath.Join(workspace, ".git")
-	if _, common := gitWorktree(workspace); common != "" {
+func (p Profile) gitLenders() []string {
+	git := filepath.Join(p.Workspace, ".git")
+	if _, common := p.worktree(); common != "" {
 		git = common
 	}
 	return gitfile.Lenders(filepath.Join(git, "objects"))

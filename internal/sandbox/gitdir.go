@@ -293,7 +293,7 @@ func (p Profile) GitReadOnly() bool {
 // gitWritable is what a commit in a linked worktree needs outside of the workspace: what every repository
 // shares, and what is the worktree's own; never hooks and config. Of the references only those of p.Refs, if it has any.
 func (p Profile) gitWritable() []string {
-	own, common := gitWorktree(p.Workspace)
+	own, common := p.worktree()
 	if own == "" || p.GitReadOnly() {
 		return nil
 	}

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -215,24 +217,48 @@ func without(root string, hidden []string) []string {
 }
 
 // expand resolves globs and links: rules are about files, not about names.
-func expand(patterns []string) []string {
-	var out []string
-	for _, pattern := range patterns {
-		paths := []string{pattern}
-		if strings.ContainsAny(pattern, "*?[") {
-			paths, _ = filepath.Glob(pattern)
-		}
-		for _, path := range paths {
-			out = append(out, filepath.Clean(path))
-			if _, err := os.Lstat(path); err != nil {
-				continue // most are not there, and a lookup is cheaper than a walk
-			}
-			if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-				out = append(out, real)
-			}
+func expand(patterns []string) (out []string) {
+	for path, real := range resolve(patterns) {
+		if out = append(out, path); real != "" && real != path {
+			out = append(out, real)
 		}
 	}
 	return out
+}
+
+// present is expand of what is there.
+func present(patterns []string) (out []string) {
+	for path, real := range resolve(patterns) {
+		if real == "" {
+			continue
+		}
+		if out = append(out, path); real != path {
+			out = append(out, real)
+		}
+	}
+	return out
+}
+
+// resolve goes through what patterns mean, with where each path leads; empty: it is not there.
+func resolve(patterns []string) iter.Seq2[string, string] {
+	return func(yield func(path, real string) bool) {
+		for _, pattern := range patterns {
+			paths := []string{pattern}
+			if strings.ContainsAny(pattern, "*?[") {
+				paths, _ = filepath.Glob(pattern)
+			}
+			for _, path := range paths {
+				var st unix.Stat_t
+				real := ""
+				if path = filepath.Clean(path); unix.Lstat(path, &st) == nil { // most are not there, and a lookup is cheaper than a walk
+					real = cmp.Or(resolved(path), path)
+				}
+				if !yield(path, real) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // covered reports whether path is one of these or below one.

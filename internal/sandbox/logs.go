@@ -20,7 +20,7 @@ const (
 // logPlaces are the folders in which the commands of a task can write logs of references. git goes through them when it packs and cleans up, and
 // stops at a commit that is there while something of it is missing.
 func (p Profile) logPlaces() (places []string) {
-	own, common := gitWorktree(p.Workspace)
+	own, common := p.worktree()
 	if own == "" || len(p.Refs) == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (s *shim) mendLogs(c *cell) (removed []string) {
 	if !ok {
 		return nil
 	}
-	_, common := gitWorktree(s.spec.Profile.Workspace)
+	_, common := s.spec.Profile.worktree()
 	for _, place := range s.spec.Profile.logPlaces() {
 		folder, err := beneath.Open(place)
 		if err != nil {

@@ -43,6 +43,9 @@ type machine struct {
 	swapped          int64 // of all kinds
 }
 
+// machineTotal is how much memory there is.
+var machineTotal = sync.OnceValue(func() int64 { return readMachine().total })
+
 func readMachine() machine {
 	raw, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

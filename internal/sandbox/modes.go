@@ -61,7 +61,7 @@ func (p Profile) refusedModes() uint32 {
 		return 0
 	}
 	shared := []string{p.Workspace, filepath.Join(p.Workspace, ".git")}
-	if _, common := gitWorktree(p.Workspace); common != "" {
+	if _, common := p.worktree(); common != "" {
 		shared = append(shared, common)
 	}
 	for _, dir := range shared {

@@ -133,7 +133,7 @@ func (p Profile) mountShm() error {
 		return nil
 	}
 	options := "mode=1777" // and half of the machine's
-	if most := p.Limits.Memory; most > 0 && most < readMachine().total/2 {
+	if most := p.Limits.Memory; most > 0 && most < machineTotal()/2 {
 		options += fmt.Sprintf(",size=%d,nr_inodes=%d", most, max(1024, most>>12))
 	}
 	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {

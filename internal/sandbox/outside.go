@@ -120,7 +120,7 @@ func allOutside(list string, reach []string) bool {
 // work gets there when it is merged.
 func (p *Profile) reach() []string {
 	paths := slices.Concat([]string{p.Workspace, enclosing(p.Workspace), p.Temp, p.Layers, "/dev/shm"}, p.Write, p.Others, p.Cache, p.Blank, p.covers())
-	if _, common := gitWorktree(p.Workspace); common != "" {
+	if _, common := p.worktree(); common != "" {
 		if filepath.Base(common) == ".git" {
 			common = filepath.Dir(common)
 		}

@@ -55,8 +55,10 @@ type Profile struct {
 	HooksIn []string `json:"hooks_in,omitempty"`
 	// Settings are files of the workspace that settings of git include. They are sealed, and made where there is none, empty.
 	Settings []string `json:"settings,omitempty"`
-	// Refuse is why no command that could write in the workspace runs: nobody can tell what in it git runs or obeys.
-	Refuse error `json:"-"`
+	// Late adds what takes long to find out, when a command starts: nobody needs it who only asks what a profile allows. Where it fails the command does not run. Nil: it is all there.
+	Late func(*Profile) error `json:"-"`
+
+	git *gitPlace // as it was before the command; nil: nobody has looked
 	// GitWrite lets commands change the repository of a workspace that is the person's own checkout: what git itself writes there. Without it the whole
 	// .git is read-only. A linked worktree of the task's own (Refs), and repositories below the workspace, are not concerned.
 	GitWrite bool `json:"git_write,omitempty"`

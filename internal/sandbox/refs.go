@@ -21,7 +21,7 @@ const (
 
 // boundRefs removes the references of a task but for the branch that is checked out, if there are too many of them or they have names that are too long.
 func (p Profile) boundRefs() (removed []string) {
-	own, common := gitWorktree(p.Workspace)
+	own, common := p.worktree()
 	if own == "" {
 		return nil
 	}
@@ -50,7 +50,7 @@ const maxRef = 4 << 10
 // directRefs has no reference of the task's stand for another one: whoever commits there would move that, and it may be the person's. Such a one is what its log says it was, and
 // goes if there is none.
 func (p Profile) directRefs() (removed []string) {
-	own, common := gitWorktree(p.Workspace)
+	own, common := p.worktree()
 	if own == "" {
 		return nil
 	}
@@ -100,7 +100,7 @@ func lastLogged(log string) string {
 
 // overcrowded says that the command has too many references by now, or nothing: every git of others waits while it lists them.
 func (p Profile) overcrowded() string {
-	_, common := gitWorktree(p.Workspace)
+	_, common := p.worktree()
 	if common == "" {
 		return ""
 	}

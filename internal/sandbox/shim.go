@@ -229,6 +229,7 @@ func (s *shim) confine() (*cell, error) {
 	if !p.confines() {
 		return nil, nil
 	}
+	p.locate()
 	return s.newCell(*p)
 }
 

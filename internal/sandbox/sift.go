@@ -41,9 +41,13 @@ func (p Profile) sifted() []string {
 
 // needed is what a command must be able to see, wherever it lies.
 func (p Profile) needed() []string {
-	paths := slices.Concat([]string{p.Workspace, p.Temp, enclosing(p.Workspace)}, p.Write, p.sockets(), p.See, p.Cache, programFolders(os.Getenv), ordinary, readableEtc())
-	for _, checkout := range []string{p.Workspace, enclosing(p.Workspace)} {
-		if own, common := gitWorktree(checkout); own != "" {
+	around := enclosing(p.Workspace)
+	paths := slices.Concat([]string{p.Workspace, p.Temp, around}, p.Write, p.sockets(), p.See, p.Cache, programFolders(os.Getenv), ordinary, readableEtc())
+	if own, common := p.worktree(); own != "" {
+		paths = append(paths, own, common)
+	}
+	if around != "" {
+		if own, common := gitWorktree(around); own != "" {
 			paths = append(paths, own, common)
 		}
 	}

@@ -210,6 +210,11 @@ func (s *Spool) never(dir string, why error) error {
 // complete gives the command's profile its temp folder and the place of its layers, and refuses one that makes no sense.
 func (s *Spool) complete(cmd *Command) error {
 	p := *cmd.Profile
+	if p.Late != nil {
+		if err := p.Late(&p); err != nil {
+			return fmt.Errorf("no command runs: %w", err)
+		}
+	}
 	if p.confines() && p.Files != Full {
 		dir, err := s.tempDir(cmp.Or(cmd.Room, string(cmd.Task), noTask))
 		if err != nil {
@@ -222,9 +227,6 @@ func (s *Spool) complete(cmd *Command) error {
 		}
 		p.Layers = filepath.Join(s.layerDirs(), filepath.Base(dir), boot)
 	}
-	if p.Refuse != nil && p.Files == WorkspaceWrite {
-		return fmt.Errorf("no command runs: %w", p.Refuse)
-	}
 	if err := p.check(); err != nil {
 		return td.Errorf(td.Invalid, "start %s: %w", cmd.Step, err)
 	}
@@ -232,7 +234,7 @@ func (s *Spool) complete(cmd *Command) error {
 	return nil
 }
 
-// makeFolder makes the folder with its spec under another name first, so that a folder with its own
+// makeFolder puts the spec into the folder, and makes it if it was not reserved: under another name first, so that one with its own
 // name is complete.
 func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error) {
 	dir, err = s.path(name)
@@ -261,6 +263,9 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 	if err != nil {
 		return "", "", fmt.Errorf("encode spec of %s: %w", name, err)
 	}
+	if filled, err := fillReserved(dir, raw); filled || err != nil {
+		return dir, id, err
+	}
 	fresh := filepath.Join(s.Dir, ".new-"+id)
 	fpBeforeMkdir.Hit()
 	if err := os.Mkdir(fresh, 0o700); err != nil {
@@ -284,6 +289,23 @@ func (s *Spool) makeFolder(name string, cmd Command) (dir, id string, err error)
 		return "", "", td.Errorf(td.Storage, "name spool folder of %s: %w", name, errors.Join(err, os.RemoveAll(fresh)))
 	}
 	return dir, id, nil
+}
+
+// fillReserved puts the spec into a folder that was reserved and that no shim was told of, and reports whether there is one.
+func fillReserved(dir string, raw []byte) (bool, error) {
+	if !exists(dir, reservedFile) || exists(dir, specFile) {
+		return false, nil
+	}
+	fresh := filepath.Join(dir, specFile+".new")
+	err := os.WriteFile(fresh, raw, 0o600)
+	fpAfterSpec.Hit()
+	if err == nil {
+		err = os.Rename(fresh, filepath.Join(dir, specFile))
+	}
+	if err != nil {
+		return false, td.Errorf(td.Storage, "write spec in %s: %w", dir, errors.Join(err, os.RemoveAll(fresh)))
+	}
+	return true, nil
 }
 
 // shellFor is the shell for a command with this profile and environment.
