@@ -38,10 +38,9 @@ func decodeBefore(raw []byte) (b before, err error) { return b, json.Unmarshal(r
 const lookBefore = 5 * time.Second
 
 // before looks at what there is before a command, beyond the repositories that are sealed: as far as it is looked afterwards, and wherever an index leads.
-func (p Profile) before(repos []repository, known *familiar) before {
-	seen, whole := searchRepos(p.Workspace, p.Seal, lookedFolders, known)
+func (p Profile) before(repos []repository, found nested) before {
 	refs, _ := p.refsNow()
-	b := before{Refs: refs, Whole: whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
+	b := before{Refs: refs, Whole: found.whole, Sealed: gitFolders(repos), Guarded: map[string]guard{}, Replaced: map[string][]string{}, Noted: map[string]*noted{}}
 	e := newEffort(lookBefore)
 	var linked []string
 	for _, r := range repos {
@@ -68,7 +67,7 @@ func (p Profile) before(repos []repository, known *familiar) before {
 			b.Noted[shared.folder.Name()] = shared.noted
 		}
 	}
-	b.guardAll(p, slices.Concat(seen, linked), e)
+	b.guardAll(p, slices.Concat(found.repos, linked), e)
 	for _, dir := range b.Known {
 		if isGitFolder(dir) {
 			b.Bare = append(b.Bare, dir)

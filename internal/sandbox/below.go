@@ -17,7 +17,7 @@ import (
 // Repositories are the folders below a workspace in which there are repositories, or in which an index says that there are: all that are sealed or noted before a command.
 // skip are folders that are not looked into.
 func Repositories(workspace string, skip []string) (repos []string) {
-	found := acquainted(workspace, func(k *familiar) []string { return nestedRepos(workspace, skip, lookedFolders, k) })
+	found := acquainted(workspace, func(k *familiar) []string { return searchRepos(workspace, skip, k).repos })
 	e := newEffort(lookBefore)
 	seen := map[string]bool{workspace: true}
 	for todo := append([]string{workspace}, found...); len(todo) > 0 && e.enough() == nil; todo = todo[1:] {

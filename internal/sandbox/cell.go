@@ -97,8 +97,9 @@ func (s *shim) openCell(p Profile, is *island, missing []error, b *base) (*cell,
 		}
 	}
 	if p.Files == WorkspaceWrite {
-		c.repos = p.repositories(&s.known)
-		c.had = p.before(c.repos, &s.known)
+		found := searchRepos(p.Workspace, p.Seal, &s.known)
+		c.repos = p.repositories(found)
+		c.had = p.before(c.repos, found)
 	}
 	if b != nil {
 		if covers := p.covers(); len(covers) > 0 {

@@ -145,8 +145,8 @@ func (p Profile) disarm(had before, since int64, named []naming, e *effort, know
 	for _, n := range named {
 		d.follow(n.dir, n.links, since, 0)
 	}
-	repos, _ := search{workspace: p.Workspace, skip: p.Seal, most: lookedFolders, since: since, e: e, known: known, open: d.openFolder, link: d.unlinkOwn}.run()
-	for _, dir := range slices.Concat(repos, had.Known, slices.Sorted(maps.Keys(had.Guarded))) {
+	found := search{workspace: p.Workspace, skip: p.Seal, most: lookedFolders, since: since, e: e, known: known, open: d.openFolder, link: d.unlinkOwn}.run()
+	for _, dir := range slices.Concat(found.repos, had.Known, slices.Sorted(maps.Keys(had.Guarded))) {
 		d.visit(dir, 0)
 	}
 	if e.enough() != nil {

@@ -101,7 +101,11 @@ func hostileToNested(t *testing.T, y *yard) {
 	if err := os.MkdirAll(deep+"/.git", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if found := nestedRepos(y.work, nil, nestedFolders, nil); !slices.Contains(found, deep) || !slices.Contains(found, y.work+"/libs/one") {
+	near := func() []string {
+		found := searchRepos(y.work, nil, nil)
+		return found.repos[:found.near]
+	}
+	if found := near(); !slices.Contains(found, deep) || !slices.Contains(found, y.work+"/libs/one") {
 		t.Errorf("found %v", found)
 	}
 	for i := range nestedFolders {
@@ -109,7 +113,7 @@ func hostileToNested(t *testing.T, y *yard) {
 			t.Fatal(err)
 		}
 	}
-	if found := nestedRepos(y.work, nil, nestedFolders, nil); len(found) > 4 {
+	if found := near(); len(found) > 4 {
 		t.Errorf("found %v", found)
 	}
 	y.works("true")

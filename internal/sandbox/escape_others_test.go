@@ -67,7 +67,7 @@ func hostileToGitFolders(t *testing.T) {
 		y.put(y.out+"/config", "another's")
 		y.git("init", "-q", "sub")
 		y.put(y.work+"/sub/.git/odd", "noted before")
-		repos := y.p.repositories(nil)
+		repos := y.p.repositories(searchRepos(y.p.Workspace, y.p.Seal, nil))
 		defer closeRepositories(repos)
 		spool := t.TempDir()
 		if err := create(spool, startedFile); err != nil {
@@ -204,7 +204,7 @@ func hostileToGitFolders(t *testing.T) {
 	})
 	t.Run("folders that cannot be watched", func(t *testing.T) {
 		y := gitYard(t)
-		repos := y.p.repositories(nil)
+		repos := y.p.repositories(searchRepos(y.p.Workspace, y.p.Seal, nil))
 		defer closeRepositories(repos)
 		w := newWatch(repos[:1])
 		w.wg.Go(w.poll)
@@ -228,7 +228,7 @@ func hostileToGitFolders(t *testing.T) {
 		if fileExists(y.work + "/.git/commondir") {
 			t.Error("commondir stays")
 		}
-		repos := y.p.repositories(nil)
+		repos := y.p.repositories(searchRepos(y.p.Workspace, y.p.Seal, nil))
 		defer closeRepositories(repos)
 		w := newWatch(repos[:1])
 		for i := range 4 {

@@ -19,8 +19,8 @@ func looking(dir string, known *familiar) (repos, links []string, whole bool, re
 		read++
 		return os.Open(dir)
 	}
-	repos, whole = s.run()
-	return repos, links, whole, read
+	found := s.run()
+	return found.repos, links, found.whole, read
 }
 
 // A folder that nothing has changed in is not read again, and one that something has is: what is found is what a search finds that knows nothing.

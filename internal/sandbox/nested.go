@@ -34,19 +34,20 @@ type search struct {
 	link  func(at string, leads gitfile.Way) // is told of links
 }
 
-// nestedRepos are the repositories that are found before a command among so many folders.
-func nestedRepos(workspace string, skip []string, most int, known *familiar) []string {
-	repos, _ := searchRepos(workspace, skip, most, known)
-	return repos
+// nested are the repositories that are found before a command.
+type nested struct {
+	repos []string // the nearest first
+	near  int      // how many of them are among the first folders, nestedFolders of them
+	whole bool     // every folder was seen
 }
 
-// searchRepos is nestedRepos, and says whether it saw every folder.
-func searchRepos(workspace string, skip []string, most int, known *familiar) (repos []string, whole bool) {
-	return search{workspace: workspace, skip: skip, most: most, known: known, open: os.Open, link: func(string, gitfile.Way) {}}.run()
+// searchRepos looks for repositories before a command.
+func searchRepos(workspace string, skip []string, known *familiar) nested {
+	return search{workspace: workspace, skip: skip, most: lookedFolders, known: known, open: os.Open, link: func(string, gitfile.Way) {}}.run()
 }
 
-// run is the search; whole says that it saw every folder.
-func (s search) run() (repos []string, whole bool) {
+// run is the search.
+func (s search) run() (found nested) {
 	looked, seen := 0, map[string]bool{}
 	// counts reports whether something is to be looked at.
 	counts := func(st *unix.Stat_t) bool {
@@ -56,7 +57,7 @@ func (s search) run() (repos []string, whole bool) {
 		looked++
 		return looked <= s.most
 	}
-	whole = true
+	found.whole = true
 	for level := []string{s.workspace}; len(level) > 0; {
 		var below []string
 		for _, dir := range level {
@@ -65,17 +66,19 @@ func (s search) run() (repos []string, whole bool) {
 			}
 			at := stateAt(dir)
 			if seen[dir] = true; !counts(at) {
-				whole = false
+				found.whole = false
 				continue
 			}
 			in := s.foldersOf(dir, at)
 			if in.repo && dir != s.workspace {
-				repos = append(repos, dir)
+				if found.repos = append(found.repos, dir); looked <= nestedFolders {
+					found.near = len(found.repos)
+				}
 			}
-			below, whole = append(below, in.folders...), whole && in.whole
+			below, found.whole = append(below, in.folders...), found.whole && in.whole
 			for _, link := range in.links {
 				if !counts(stateAt(link)) {
-					whole = false
+					found.whole = false
 					continue
 				}
 				leads := gitfile.WayOf(link)
@@ -87,7 +90,7 @@ func (s search) run() (repos []string, whole bool) {
 		}
 		level = below
 	}
-	return repos, whole
+	return found
 }
 
 // changed reports whether the command made or changed something: nobody can set back when the kernel says that it was.
@@ -163,8 +166,8 @@ type repository struct {
 
 // repositories are those that a command finds, that of the workspace itself first. What the profile seals as a whole
 // needs nothing more.
-func (p Profile) repositories(known *familiar) (repos []repository) {
-	for i, dir := range append([]string{p.Workspace}, nestedRepos(p.Workspace, p.Seal, nestedFolders, known)...) {
+func (p Profile) repositories(found nested) (repos []repository) {
+	for i, dir := range append([]string{p.Workspace}, found.repos[:found.near]...) {
 		plan := planGit(dir, i > 0, p.GitReadOnly())
 		plan.note()
 		repos = append(repos, repository{dir, plan})

@@ -504,7 +504,7 @@ func removeIntruders(dir string, sp spec) {
 	}
 	had, err := loadUpTo(dir, knownFile, maxKnown, decodeBefore)
 	unlock(had.Sealed)
-	repos := sp.Profile.repositories(nil)
+	repos := sp.Profile.repositories(searchRepos(sp.Profile.Workspace, sp.Profile.Seal, nil))
 	defer closeRepositories(repos)
 	for _, repo := range repos {
 		for _, dir := range repo.plan.dirs {
