@@ -263,20 +263,16 @@ func resolve(patterns []string) iter.Seq2[string, string] {
 
 // covered reports whether path is one of these or below one.
 func covered(path string, by []string) bool {
-	for _, b := range by {
-		if path == b || strings.HasPrefix(path, strings.TrimSuffix(b, "/")+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(by, func(b string) bool { return path == b || inside(path, b) })
 }
 
 // holds reports whether one of these lies below path.
 func holds(path string, any []string) bool {
-	for _, a := range any {
-		if a != path && strings.HasPrefix(a, strings.TrimSuffix(path, "/")+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(any, func(a string) bool { return a != path && inside(a, path) })
+}
+
+// inside reports whether a path begins with that of a folder.
+func inside(path, dir string) bool {
+	dir = strings.TrimSuffix(dir, "/")
+	return len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }
