@@ -56,8 +56,6 @@ func newDaemonStatusCmd(a *app) *cobra.Command {
 }
 
 func runDaemonStatus(ctx context.Context, o daemonStatusOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	st, err := o.service.Status(ctx)
 	if err != nil {
 		return err

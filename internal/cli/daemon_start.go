@@ -47,9 +47,12 @@ func runDaemonStart(ctx context.Context, o daemonStartOptions) error {
 		return err
 	}
 	defer c.Close()
-	if st, err := c.Status(ctx); err == nil && !st.Stopping {
+	switch st, err := c.Status(ctx); {
+	case td.IsKind(err, td.Timeout):
+		return err // one has the state folder, and does not answer
+	case err == nil && !st.Stopping:
 		return td.Errorf(td.Locked, "a daemon runs already, with pid %d", st.Pid).WithHint("taskdaemon daemon status")
-	} else if err == nil {
+	case err == nil:
 		if err := waitExit(ctx, st.Pid); err != nil {
 			return err
 		}

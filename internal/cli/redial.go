@@ -30,11 +30,15 @@ func (a *app) reviving(ctx context.Context) (api.Service, error) {
 		defer one.Unlock()
 		c := client.New(client.Options{Socket: socketPath(dir)})
 		defer c.Close()
-		if st, err := c.Status(ctx); err == nil && !st.Stopping {
+		st, err := c.Status(ctx)
+		if err == nil && !st.Stopping {
 			return nil
 		}
 		if td.IsKind(cause, td.Interrupted) {
 			return wait(ctx, cause)
+		}
+		if td.IsKind(err, td.Timeout) {
+			return wait(ctx, err)
 		}
 		a.say("%s", a.talk.warn("the daemon is gone; it is started again"))
 		return a.ensureDaemon(ctx, dir)
@@ -50,12 +54,14 @@ func (a *app) redial(dir string) func(context.Context, error) error {
 // waits waits until the daemon that is reached so answers again.
 func (a *app) waits(at client.Options) func(context.Context, error) error {
 	return func(ctx context.Context, cause error) error {
-		what := "the daemon is gone"
-		if td.IsKind(cause, td.Interrupted) {
+		what, then := "the daemon is gone", "taskdaemon daemon start"
+		switch td.KindOf(cause) {
+		case td.Interrupted:
 			what = "the daemon was stopped"
+		case td.Timeout: // it is there, and does nothing
+			what, then = cause.Error(), td.HintOf(cause)
 		}
-		a.say("%s", a.talk.warn(what+"; the task goes on when it is back")+" "+
-			a.talk.dim(a.typeable("(taskdaemon daemon start)")))
+		a.say("%s", a.talk.warn(what+"; the task goes on when it is back")+" "+a.talk.dim(a.typeable("("+then+")")))
 		c := client.New(at)
 		defer c.Close()
 		deadline := a.now().Add(returnLimit)
@@ -65,7 +71,7 @@ func (a *app) waits(at client.Options) func(context.Context, error) error {
 				a.say("%s", a.talk.warn("the daemon is back"))
 				return nil
 			}
-			if err != nil && !td.IsKind(err, td.Unavailable) {
+			if err != nil && !td.IsKind(err, td.Unavailable) && !td.IsKind(err, td.Timeout) {
 				return err
 			}
 			if !pause(ctx, 100*time.Millisecond) {

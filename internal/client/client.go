@@ -2,7 +2,8 @@
 //
 // Failures come back as the td.Error they were in the daemon, with kind and hint; a daemon that cannot be
 // reached is td.Unavailable, and one that vanished in the middle of a change is td.Unknown: every change
-// carries a key, so that the same call again is safe.
+// carries a key, so that the same call again is safe. A daemon may take any time over an answer, but one that is
+// frozen is told by its pid (td.Timeout): a call waits only as long as the daemon gives signs of life.
 package client
 
 import (
@@ -30,6 +31,9 @@ import (
 // fill the memory.
 const maxAnswer = 1 << 30
 
+// origin stands before every path: who is reached is decided when the connection is made.
+const origin = "http://taskdaemon"
+
 // Options says how to reach the daemon.
 type Options struct {
 	Socket string
@@ -42,9 +46,11 @@ type Options struct {
 
 // Client talks to one daemon. It is safe for concurrent use.
 type Client struct {
-	opts Options
-	http *http.Client
-	peer atomic.Pointer[Peer]
+	opts     Options
+	http     *http.Client
+	peer     atomic.Pointer[Peer]
+	holder   atomic.Int64 // the process that listens at the socket, once a connection was made
+	patience patience
 }
 
 var _ api.Service = (*Client)(nil)
@@ -58,7 +64,7 @@ type Peer struct {
 
 // New makes a client. It connects when it is first used.
 func New(o Options) *Client {
-	c := &Client{opts: o}
+	c := &Client{opts: o, patience: usual}
 	c.http = &http.Client{Transport: &http.Transport{
 		DialContext:        c.dial,
 		DisableCompression: true,
@@ -93,7 +99,11 @@ func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	defer done()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	return dialer.DialContext(ctx, "unix", addr)
+	conn, err := dialer.DialContext(ctx, "unix", addr)
+	if err == nil {
+		c.holder.Store(int64(listener(conn)))
+	}
+	return conn, err
 }
 
 // Status is the daemon at a glance.
@@ -255,6 +265,8 @@ func post[T any](ctx context.Context, c *Client, path string, in any) (T, error)
 
 func call[T any](ctx context.Context, c *Client, method, path string, body []byte) (T, error) {
 	var out T
+	ctx, w := c.watch(ctx)
+	defer w.end()
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return out, err
@@ -263,7 +275,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body []byt
 	if resp.StatusCode == http.StatusNoContent {
 		return out, nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	raw, err := io.ReadAll(io.LimitReader(counted{resp.Body, w}, maxAnswer+1))
 	if err != nil {
 		return out, lost(ctx, method, err)
 	}
@@ -278,7 +290,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body []byt
 
 // send makes one request and turns an answer that is an error into one.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://taskdaemon"+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, origin+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, td.Errorf(td.Internal, "make request: %w", err)
 	}
@@ -321,9 +333,14 @@ func lost(ctx context.Context, method string, err error) error {
 	if told, ok := errors.AsType[*td.Error](err); ok && ctx.Err() == nil {
 		return told
 	}
+	if told, ok := errors.AsType[*td.Error](context.Cause(ctx)); ok && method == http.MethodGet {
+		return told // whoever ended it said why
+	} else if ok {
+		return td.Errorf(told.Kind, "%w; what you asked for may be done later", told).WithHint("%s", told.Hint)
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return td.Errorf(td.Timeout, "the daemon did not answer in time").WithHint("taskdaemon daemon status")
+		return td.Errorf(td.Timeout, "the daemon did not answer in time").WithHint("taskdaemon daemon logs")
 	case ctx.Err() != nil:
 		return td.Errorf(td.Interrupted, "interrupted: %w", ctx.Err())
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):

@@ -49,25 +49,29 @@ func (c *Client) Events(ctx context.Context, q api.EventQuery) iter.Seq2[api.Ite
 // recoverable reports whether another daemon, or the same one later, may give what this one did not.
 func recoverable(err error) bool {
 	k := td.KindOf(err)
-	return k == td.Unavailable || k == td.Interrupted
+	return k == td.Unavailable || k == td.Interrupted || k == td.Timeout
 }
 
 // errEnough: the caller wants no more.
 var errEnough = errors.New("enough")
 
 func (c *Client) stream(ctx context.Context, q *api.EventQuery, yield func(api.Item, error) bool) error {
-	ctx, cancel := context.WithCancel(ctx) // ends the request when the caller has enough
-	defer cancel()
+	ctx, w := c.watch(ctx)
+	defer w.end() // ends the request when the caller has enough
 	resp, err := c.send(ctx, http.MethodGet, "/v1/events?"+encodeQuery(*q), nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	r := sse.NewReader(bufio.NewReaderSize(resp.Body, 32<<10), maxMessage)
+	w.every.Store(int64(c.patience.stream))
+	r := sse.NewReader(bufio.NewReaderSize(counted{resp.Body, w}, 32<<10), maxMessage)
 	for {
 		m, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // it says when it has ended
+		}
+		if told, ok := errors.AsType[*td.Error](context.Cause(ctx)); ok && err != nil {
+			return told
 		}
 		if err != nil {
 			return td.Errorf(td.Unavailable, "the connection to the daemon was lost: %w", err).
