@@ -194,6 +194,8 @@ type run struct {
 	looked   map[string]bool // learnings that were looked at while the task worked
 	searched int             // the turn whose answer was searched for what it wants to be kept
 
+	caughtUp int // the turn before which the branch was brought onto the trunk, counted from 1; 0: none
+
 	count      counted                    // by the provider, of the newest call it was asked about
 	waited     time.Duration              // in the queue, before this run
 	begun      bool                       // the hooks of its beginning were asked

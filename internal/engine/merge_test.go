@@ -75,3 +75,34 @@ func TestMergeWaitsForItsLease(t *testing.T) {
 		}
 	})
 }
+
+// busyTrunk gets a new commit whenever a branch is brought onto it.
+type busyTrunk struct {
+	oneTrunk
+	rebases int
+	commit  func()
+}
+
+func (o *busyTrunk) Rebase(context.Context, td.Worktree) (_, _ []string, _ error) {
+	if o.rebases++; o.rebases < 100 {
+		o.commit()
+	}
+	return nil, nil, nil
+}
+
+// A person who commits faster than a branch is rebased does not keep a task from its work: the branch is brought onto the trunk once a turn.
+func TestBusyTrunkLetsTasksWork(t *testing.T) {
+	trees := &busyTrunk{}
+	w := td.Worktree{Repo: "/repo", Branch: "task", Into: "into", Trunk: "main"}
+	play(t, []any{later(calls("Look", `{}`)), calls("Look", `{}`), calls("Complete", `{"summary":"done"}`)}, func(s *td.Spec, o *Options) {
+		s.Worktree = &w
+		o.Worktrees = trees
+	}, func(b *bench, id td.TaskID) {
+		trees.commit = func() { b.post(id, td.Command{Type: td.CmdRebase, Text: "newer"}) }
+		trees.commit()
+		task := b.until(id, td.Completed)
+		if trees.rebases == 0 || trees.rebases > task.Turns {
+			t.Errorf("%d rebases in %d turns", trees.rebases, task.Turns)
+		}
+	})
+}

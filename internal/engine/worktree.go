@@ -236,7 +236,8 @@ func (r *run) command(ctx context.Context, key td.StepKey, shell, dir, room stri
 }
 
 // catchUp brings the branch onto what the trunk has by now, unless a conflict with that was left to the agent or to the merge, or the agent has a
-// merge open: then it waits. It reports whether it did anything.
+// merge open: then it waits. It does so once before each answer of the model, or whoever commits faster than a branch is rebased would keep the task from
+// its work; the merge brings in what is newer. It reports whether it did anything.
 func (r *run) catchUp(ctx context.Context) (bool, error) {
 	task := r.log.Look()
 	if task.Worktree == nil || task.Behind == "" && task.Resolving == nil {
@@ -252,7 +253,17 @@ func (r *run) catchUp(ctx context.Context) (bool, error) {
 	if merging, err := r.Worktrees.Merging(ctx, *task.Worktree); err != nil || merging {
 		return false, err
 	}
-	return true, r.rebase(ctx)
+	turn := task.Turns + 1
+	if r.caughtUp == turn {
+		return false, nil
+	}
+	if err := r.rebase(ctx); err != nil {
+		return true, err
+	}
+	if r.log.Look().Behind == "" {
+		r.caughtUp = turn
+	}
+	return true, nil
 }
 
 // resolved reports whether a conflict is no more: the agent has brought in what conflicted, or the trunk has dropped it.
