@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +29,9 @@ var (
 	fpRenewed  = failpoint.New("coord.claim.renewed")
 )
 
+// tickEvery is how often the claims are looked at.
+const tickEvery = time.Second
+
 // Keeper holds the claims of this process.
 type Keeper struct {
 	claims store.Claims
@@ -34,8 +39,7 @@ type Keeper struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	renewed time.Time // when all claims were last known to be good, on the monotonic clock
-	held    map[*Held]struct{}
+	held    map[*Held]time.Time // when each claim was last known to be good, on the monotonic clock
 	failing error
 }
 
@@ -48,7 +52,7 @@ type Held struct {
 
 // NewKeeper makes a keeper for this process.
 func NewKeeper(c store.Claims, h td.Holder, log *slog.Logger) *Keeper {
-	return &Keeper{claims: c, holder: h, log: log, renewed: time.Now(), held: map[*Held]struct{}{}}
+	return &Keeper{claims: c, holder: h, log: log, held: map[*Held]time.Time{}}
 }
 
 // Claim takes a task. The context handed back ends with cause ErrClaimLost when the claim can no longer
@@ -64,10 +68,7 @@ func (k *Keeper) Claim(ctx context.Context, task td.TaskID) (context.Context, *H
 	h := &Held{Claim: c, keeper: k, cancel: cancel}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.held) == 0 {
-		k.renewed = asked // nothing was held before, so nothing was renewed
-	}
-	k.held[h] = struct{}{}
+	k.held[h] = asked // whatever became of those that were taken before
 	return ctx, h, nil
 }
 
@@ -88,20 +89,21 @@ func (h *Held) Release(ctx context.Context) {
 func (h *Held) MayStart() bool {
 	h.keeper.mu.Lock()
 	defer h.keeper.mu.Unlock()
-	return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart
+	return time.Since(h.keeper.held[h]) < td.ClaimTTL-td.ClaimNoStart
 }
 
 // Run renews the claims until ctx ends. Whether they can still be trusted is looked at beside that, so that
-// a store that hangs does not keep the holders from being stopped in time.
+// a store that hangs does not keep the holders from being stopped in time. A process that was frozen for longer
+// than claims last asks first whether they are still its own: mostly nobody took them, and its runs go on.
 func (k *Keeper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	done := make(chan struct{}, 1)
 	done <- struct{}{}
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	var asked time.Time
-	for {
+	for last := time.Now(); ; last = time.Now() {
 		if time.Since(asked) >= td.ClaimRenewal {
 			select {
 			case <-done: // the renewal before this one came back
@@ -117,19 +119,23 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			k.expire()
 		}
+		if time.Since(last) >= td.ClaimRenewal {
+			tick.Reset(tickEvery) // it was frozen: the renewal comes first
+			continue
+		}
+		k.expire()
 	}
 }
 
 func (k *Keeper) renew(ctx context.Context, asked time.Time) {
 	k.mu.Lock()
-	n := len(k.held)
+	held := slices.Collect(maps.Keys(k.held))
 	k.mu.Unlock()
-	if n == 0 {
+	if len(held) == 0 {
 		return
 	}
-	_, err := k.claims.Renew(ctx, k.holder)
+	has, err := k.claims.Renew(ctx, k.holder)
 	if ctx.Err() != nil {
 		return
 	}
@@ -137,10 +143,19 @@ func (k *Keeper) renew(ctx context.Context, asked time.Time) {
 	defer k.mu.Unlock()
 	k.failing = err
 	if err != nil {
-		k.log.Error("renew claims", "held", n, "err", err)
+		k.log.Error("renew claims", "held", len(held), "err", err)
 		return
 	}
-	k.renewed = asked
+	for _, h := range held {
+		at, is := k.held[h]
+		switch epoch, still := has[h.Task]; {
+		case !is: // it was given back meanwhile
+		case !still || epoch != h.Epoch:
+			h.cancel(ErrClaimLost)
+		case at.Before(asked):
+			k.held[h] = asked
+		}
+	}
 	fpRenewed.Hit()
 }
 
@@ -148,11 +163,10 @@ func (k *Keeper) renew(ctx context.Context, asked time.Time) {
 func (k *Keeper) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if time.Since(k.renewed) < td.ClaimTTL-td.ClaimKill-time.Second || len(k.held) == 0 {
-		return
-	}
-	for h := range k.held {
-		h.cancel(ErrClaimLost)
+	for h, renewed := range k.held {
+		if time.Since(renewed) >= td.ClaimTTL-td.ClaimKill-time.Second {
+			h.cancel(ErrClaimLost)
+		}
 	}
 }
 

@@ -21,9 +21,9 @@ type deaf struct {
 	cut atomic.Bool
 }
 
-func (d *deaf) Renew(ctx context.Context, h td.Holder) (int, error) {
+func (d *deaf) Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error) {
 	if d.cut.Load() {
-		return 0, errors.New("no answer")
+		return nil, errors.New("no answer")
 	}
 	return d.Claims.Renew(ctx, h)
 }
@@ -89,6 +89,69 @@ func TestClaimEndsBeforeAnotherMayTakeIt(t *testing.T) {
 		if taken-stopped < time.Second {
 			t.Errorf("%s between the stop and the take-over: too close", taken-stopped)
 		}
+		held.Release(ctx)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestStolenClaimIsNoticed: who was taken for dead learns at the next renewal that another has the task, before it writes anything.
+func TestStolenClaimIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := mem.New(func(td.Holder) bool { return false })
+		k := NewKeeper(j, td.Holder{Host: "a"}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = k.Run(ctx) })
+		id, mine := newTask(t, j), newTask(t, j)
+		stolen, held, err := k.Claim(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, keeps, err := k.Claim(ctx, mine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Claim(ctx, id, td.Holder{Host: "b"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * td.ClaimRenewal)
+		if !errors.Is(context.Cause(stolen), ErrClaimLost) || kept.Err() != nil {
+			t.Errorf("the stolen claim: %v, the other: %v", context.Cause(stolen), context.Cause(kept))
+		}
+		held.Release(ctx)
+		keeps.Release(ctx)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestNewClaimOutlivesALostOne: of two tasks whose claims were lost together, one is claimed anew while the other's run still ends. The new
+// claim is as good as any.
+func TestNewClaimOutlivesALostOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := mem.New(nil)
+		d := &deaf{Claims: j}
+		k := NewKeeper(d, td.Holder{Host: "a"}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = k.Run(ctx) })
+		d.cut.Store(true)
+		lost, old, err := k.Claim(ctx, newTask(t, j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-lost.Done()
+		again, held, err := k.Claim(ctx, newTask(t, j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.cut.Store(false)
+		time.Sleep(10 * td.ClaimTTL)
+		if again.Err() != nil || !held.MayStart() {
+			t.Errorf("the new claim: %v", context.Cause(again))
+		}
+		old.Release(ctx)
 		held.Release(ctx)
 		cancel()
 		wg.Wait()

@@ -367,12 +367,12 @@ func (j *simJournal) HolderOf(ctx context.Context, id td.TaskID) (td.Claim, bool
 	return c, ok && c.Holder == j.l.holder, err
 }
 
-func (j *simJournal) Renew(ctx context.Context, h td.Holder) (int, error) {
+func (j *simJournal) Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error) {
 	j.l.fmu.Lock()
 	deaf := j.l.dead || time.Now().Before(j.l.deaf)
 	j.l.fmu.Unlock()
 	if deaf {
-		return 0, errDead
+		return nil, errDead
 	}
 	return j.Journal.Renew(ctx, h)
 }

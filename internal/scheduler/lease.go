@@ -36,6 +36,9 @@ const looks = 12
 // mostDoubled is how often the rest of a task is doubled that does not get on.
 const mostDoubled = 3
 
+// lostRest is how long a task is left alone whose run lost its claim for the first time.
+const lostRest = time.Second
+
 // shortest is how long a blocked task is left alone in any case.
 const shortest = 10 * time.Millisecond
 

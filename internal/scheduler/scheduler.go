@@ -102,6 +102,7 @@ type entry struct {
 	queued  bool     // in the queue, or parked
 	resting bool     // not before its timer fires
 	stuck   int      // runs in a row that ended with something in the way
+	lost    int      // runs in a row that lost their claim
 	timer   *time.Timer
 }
 
@@ -455,9 +456,18 @@ func (s *Scheduler) finish(ctx context.Context, d ended) {
 		if td.IsKind(d.err, td.Conflict) || errors.Is(d.err, tool.ErrDetach) {
 			level = slog.LevelDebug // another process has it, or this one is leaving it
 		}
-		s.Log.Log(ctx, level, "task rests", "task", e.task.Handle, "for", s.Retry, "err", d.err)
-		s.rest(ctx, e, s.Retry)
+		rest := s.Retry
+		if errors.Is(d.err, coord.ErrClaimLost) {
+			// This process could not renew it in time, because it was frozen, say; it may have it again unless another one took it.
+			rest = min(rest, lostRest<<min(e.lost, mostDoubled))
+			e.lost++
+		}
+		s.Log.Log(ctx, level, "task rests", "task", e.task.Handle, "for", rest, "err", d.err)
+		s.rest(ctx, e, rest)
 		return
+	}
+	if d.ran {
+		e.lost = 0
 	}
 	if d.task.Status.State.Terminal() && !e.inbox {
 		if e.timer != nil {

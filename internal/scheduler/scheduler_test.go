@@ -221,6 +221,15 @@ func TestPanicHurtsNobodyElse(t *testing.T) {
 	}
 }
 
+// A run that lost its claim, because its process was frozen, goes on soon: nothing is in its way. What cannot be recorded rests longer.
+func TestLostClaimIsTakenAgainSoon(t *testing.T) {
+	r := schedule(t, 1, []td.Spec{{Title: "full", Dir: "/a"}, {Title: "lost", Dir: "/b"}},
+		map[string]error{"full": errors.New("disk full"), "lost": fmt.Errorf("no tool is started: %w", coord.ErrClaimLost)})
+	if want := []string{"full", "lost", "lost", "full"}; !slices.Equal(r.started, want) {
+		t.Errorf("started %v, want %v", r.started, want)
+	}
+}
+
 func TestRunThatCannotRecordRestsAndComesBack(t *testing.T) {
 	r := schedule(t, 1, []td.Spec{{Title: "full", Dir: "/a"}}, map[string]error{"full": errors.New("disk full")})
 	if len(r.started) != 2 {

@@ -173,12 +173,12 @@ type deafJournal struct {
 	y *yard
 }
 
-func (j deafJournal) Renew(ctx context.Context, h td.Holder) (int, error) {
+func (j deafJournal) Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error) {
 	j.y.mu.Lock()
 	deaf := time.Now().Before(j.y.deaf)
 	j.y.mu.Unlock()
 	if deaf {
-		return 0, errors.New("the journal does not answer")
+		return nil, errors.New("the journal does not answer")
 	}
 	return j.Store.Renew(ctx, h)
 }

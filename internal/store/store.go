@@ -100,8 +100,8 @@ type Claims interface {
 	// A holder that claims what it holds already gets a new epoch, and its old claim is fenced.
 	Claim(ctx context.Context, task td.TaskID, h td.Holder) (td.Claim, error)
 
-	// Renew extends every claim the holder still has to td.ClaimTTL from now, and returns how many.
-	Renew(ctx context.Context, h td.Holder) (int, error)
+	// Renew extends every claim the holder still has to td.ClaimTTL from now, and returns their epochs.
+	Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error)
 
 	// Release gives the claim back; no error if it was lost already.
 	Release(ctx context.Context, c td.Claim) error

@@ -228,7 +228,7 @@ var mutants = []mutant{
 	},
 	{
 		"tools are started under a claim that runs out", "internal/coord/keeper.go",
-		"return time.Since(h.keeper.renewed) < td.ClaimTTL-td.ClaimNoStart", "return true",
+		"return time.Since(h.keeper.held[h]) < td.ClaimTTL-td.ClaimNoStart", "return true",
 		[]string{"./internal/coord"},
 	},
 	{

@@ -243,12 +243,12 @@ func (j *journal) Claim(ctx context.Context, task td.TaskID, h td.Holder) (td.Cl
 	return j.Journal.Claim(ctx, task, h)
 }
 
-func (j *journal) Renew(ctx context.Context, h td.Holder) (int, error) {
+func (j *journal) Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error) {
 	j.host.mu.Lock()
 	deaf := j.host.dead || j.host.deaf
 	j.host.mu.Unlock()
 	if deaf {
-		return 0, errDead
+		return nil, errDead
 	}
 	return j.Journal.Renew(ctx, h)
 }

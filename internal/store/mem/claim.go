@@ -33,20 +33,20 @@ func (t *task) claimed() td.Claim {
 }
 
 // Renew extends every claim the holder still has.
-func (s *Store) Renew(ctx context.Context, h td.Holder) (int, error) {
+func (s *Store) Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error) {
 	leave, err := s.enter(ctx.Done())
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer leave()
-	n, end := 0, time.Now().Add(td.ClaimTTL)
+	has, end := map[td.TaskID]uint64{}, time.Now().Add(td.ClaimTTL)
 	for _, t := range s.tasks {
 		if t.claim.held && t.claim.holder == h {
 			t.claim.deadline = end
-			n++
+			has[t.ID] = t.claim.epoch
 		}
 	}
-	return n, nil
+	return has, nil
 }
 
 // Release gives the claim back; no error if it was lost already.

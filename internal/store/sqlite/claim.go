@@ -69,20 +69,22 @@ func (t *tx) extend(n int64, end time.Time) {
 }
 
 // Renew extends every claim the holder still has.
-func (s *Store) Renew(ctx context.Context, h td.Holder) (int, error) {
+func (s *Store) Renew(ctx context.Context, h td.Holder) (map[td.TaskID]uint64, error) {
 	holder, err := json.Marshal(h)
 	if err != nil {
-		return 0, td.Errorf(td.Invalid, "renew claims: %w", err)
+		return nil, td.Errorf(td.Invalid, "renew claims: %w", err)
 	}
-	var count int
+	has := map[td.TaskID]uint64{}
 	err = s.w.do(ctx, func(t *tx) error {
 		var held []int64
-		if err := t.c.query(func(r *sqlite3.Stmt) error { held = append(held, r.ColumnInt64(0)); return nil },
-			"SELECT task FROM claims WHERE holder = ?", string(holder)); err != nil {
+		if err := t.c.query(func(r *sqlite3.Stmt) error {
+			held = append(held, r.ColumnInt64(0))
+			has[td.TaskID(r.ColumnText(2))] = uint64(r.ColumnInt64(1))
+			return nil
+		}, "SELECT task, epoch, id FROM claims JOIN tasks ON n = task WHERE holder = ?", string(holder)); err != nil {
 			return err
 		}
-		count = len(held)
-		if count == 0 {
+		if len(held) == 0 {
 			return nil
 		}
 		end := time.Now().Add(td.ClaimTTL)
@@ -96,9 +98,9 @@ func (s *Store) Renew(ctx context.Context, h td.Holder) (int, error) {
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("renew claims: %w", err)
+		return nil, fmt.Errorf("renew claims: %w", err)
 	}
-	return count, nil
+	return has, nil
 }
 
 // Release gives the claim back; no error if it was lost already.

@@ -93,19 +93,20 @@ func claimDead(t *testing.T, f *fixture) {
 
 func claimRenew(t *testing.T, f *fixture) {
 	a, b, other := f.create("a"), f.create("b"), f.create("other")
-	f.claim(a.ID, 1)
+	must(t, f.Release(f.ctx, f.claim(a.ID, 1)))
+	ca := f.claim(a.ID, 1)
 	cb := f.claim(b.ID, 1)
 	f.claim(other.ID, 2)
-	n, err := f.Renew(f.ctx, holder(1))
+	has, err := f.Renew(f.ctx, holder(1))
 	must(t, err)
-	equal(t, "renewed", n, 2)
+	equal(t, "renewed", has, map[td.TaskID]uint64{a.ID: ca.Epoch, b.ID: cb.Epoch})
 	must(t, f.Release(f.ctx, cb))
-	n, err = f.Renew(f.ctx, holder(1))
+	has, err = f.Renew(f.ctx, holder(1))
 	must(t, err)
-	equal(t, "renewed", n, 1)
-	n, err = f.Renew(f.ctx, holder(3))
+	equal(t, "renewed", has, map[td.TaskID]uint64{a.ID: ca.Epoch})
+	has, err = f.Renew(f.ctx, holder(3))
 	must(t, err)
-	equal(t, "renewed", n, 0)
+	equal(t, "renewed", len(has), 0)
 }
 
 func claimReopened(t *testing.T, f *fixture) {
