@@ -175,23 +175,33 @@ func daemonPid(state string) int {
 	return pid
 }
 
-// api SCRIPT starts a server on loopback that speaks the Claude API and plays the script, and sets the key
+// api SCRIPT [TIMES] starts a server on loopback that speaks the Claude API and plays the script, each text so many times over, and sets the key
 // and the address as a person would.
 func api(ts *testscript.TestScript, neg bool, args []string) {
 	script, err := rehearsal.Parse([]byte(ts.ReadFile(args[0])))
 	ts.Check(err)
-	srv := llmtest.NewServer(llmtest.Options{Script: script})
+	srv := llmtest.NewServer(llmtest.Options{Script: script, Repeat: times(ts, args)})
 	ts.Defer(srv.Close)
 	ts.Setenv("ANTHROPIC_API_KEY", "sk-ant-api03-canary-of-the-session")
 	ts.Setenv("ANTHROPIC_BASE_URL", srv.URL)
 }
 
-// chat SCRIPT starts a server on loopback that speaks Chat Completions and plays the script; CHAT_URL is its
-// address.
+// times is how often a server says what its script says.
+func times(ts *testscript.TestScript, args []string) int {
+	if len(args) < 2 {
+		return 1
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	return n
+}
+
+// chat SCRIPT [TIMES] starts a server on loopback that speaks Chat Completions and plays the script, each text so many times over; CHAT_URL is
+// its address.
 func chat(ts *testscript.TestScript, neg bool, args []string) {
 	script, err := rehearsal.Parse([]byte(ts.ReadFile(args[0])))
 	ts.Check(err)
-	srv := llmtest.NewServer(llmtest.Options{Script: script, API: llmtest.Chat})
+	srv := llmtest.NewServer(llmtest.Options{Script: script, API: llmtest.Chat, Repeat: times(ts, args)})
 	ts.Defer(srv.Close)
 	ts.Setenv("CHAT_URL", srv.URL+"/v1")
 }

@@ -66,10 +66,13 @@ func NewWatch(ctx context.Context, p Patience) *Watch {
 // After MaxContent of them the call is given up.
 func (w *Watch) Came(n int) {
 	w.content.Add(int64(n))
-	if w.whole += n; w.whole > MaxContent {
+	if w.whole += n; w.Full() {
 		w.cancel(errEndless)
 	}
 }
+
+// Full reports that more than MaxContent came. An answer that came in one piece may be complete all the same, and does not count.
+func (w *Watch) Full() bool { return w.whole > MaxContent }
 
 // look gives the call up if too little content came since the last look.
 func (w *Watch) look() {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type Options struct {
 	Record bool
 	// NoCounter leaves out what counts tokens, as some servers do that are compatible with the API.
 	NoCounter bool
+	// Repeat has every text said so many times over: a script is shorter than what a broken server sends.
+	Repeat int
 }
 
 // Exchange is one request as the server saw it.
@@ -205,6 +208,12 @@ func (s *Server) play(ctx context.Context, w http.ResponseWriter, p rehearsal.Pl
 			s.garbled[u.ID] = true
 		}
 		s.mu.Unlock()
+	}
+	for i, b := range p.Message.Blocks {
+		if s.options.Repeat > 1 && b.Type == td.TextBlock {
+			p.Message.Blocks = slices.Clone(p.Message.Blocks)
+			p.Message.Blocks[i].Text = strings.Repeat(b.Text, s.options.Repeat)
+		}
 	}
 	for i, f := range s.protocol.frames(p) {
 		if s.options.Hold != nil && i == 3 {

@@ -122,7 +122,7 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 	a := &answer{emit: emit, came: c.watch.Came, start: time.Now(), model: req.Model}
 	err = c.run(a)
 	switch {
-	case a.done && err == nil:
+	case a.done && err == nil && !c.watch.Full():
 		r := a.response(req.Messages)
 		r.Limits = c.limits
 		return r, nil
