@@ -22,7 +22,7 @@ func runRebuild(ctx context.Context, o doctorOptions) error {
 		return err // before anything is made there
 	}
 	r, err := rebuild.Run(ctx, rebuild.Options{
-		StateDir: dir, Repo: daemon.RepoPath(dir), Graphs: daemon.GraphsPath(dir), Version: Version(),
+		StateDir: dir, Repo: daemon.RepoPath(dir), Graphs: daemon.GraphsPath(dir), Version: Version(), Marked: daemon.Marked(dir),
 		Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if td.IsKind(err, td.Locked) {

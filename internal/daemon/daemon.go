@@ -76,7 +76,8 @@ type Daemon struct {
 	journal   store.Journal
 	displaced func() error // says that the state folder is not in its place any more
 	disappear func()       // gives the name of the state folder back
-	inPlace   sync.Once    // the note beside the state folder, made before the first task
+	markIn    func(*os.File) error
+	inPlace   sync.Once // the note beside the state folder, made before the first task
 	own       *stream
 	keeper    *coord.Keeper
 	engine    *engine.Engine
@@ -181,14 +182,17 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	// Who has the folder's lock is alone: any other holder of a claim is dead, on whatever host it was.
 	alone := func(h td.Holder) bool { return h == holder }
-	journal, err := sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log, Seen: mirror.Seen(d.repo())})
+	journal, err := sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log, Seen: mirror.Seen(d.repo()), Marked: Marked(d.o.StateDir)})
 	if err != nil {
 		return err
 	}
-	d.journal, d.displaced = clean.New(journal, d.o.Secrets), journal.Displaced
+	d.journal, d.displaced, d.markIn = clean.New(journal, d.o.Secrets), journal.Displaced, journal.MarkOutside
 	fpOpened.Hit()
 	if d.disappear, err = appear(ctx, d.o.StateDir); err != nil {
 		return errors.Join(err, d.journal.Close())
+	}
+	if noted(d.o.StateDir) {
+		d.inPlace.Do(d.markPlace)
 	}
 	if err := d.wire(ctx, holder); err != nil {
 		d.disappear()

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,14 +11,15 @@ import (
 	"syscall"
 
 	"taskdaemon/internal/disk"
+	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
 )
 
-// A file beside the state folder says that tasks were kept in it: it is still there when the folder was moved or removed while no daemon ran. Who
-// began an empty journal in such a place would say that all is well, and do again what is done.
+// A file beside the state folder says that tasks were kept in it, and how far its journal was: it is still there when the folder was moved, removed or put back to
+// an older copy while no daemon ran. Who began an empty journal in such a place, or went on with an old one, would say that all is well, and do again what is done.
 
-const placeText = "taskdaemon keeps the records of its tasks in the folder that this file is named after.\n" +
-	"If you remove that folder, remove this file as well: until then no empty one is begun in its place.\n"
+const placeText = "taskdaemon keeps the records of its tasks in the folder that this file is named after, and counts in the first line what it wrote there.\n" +
+	"If you remove that folder, remove this file as well: until then no empty one is begun in its place, and no older copy is gone on with.\n"
 
 // statePath is the path of a state folder with the links on the way to it followed, but not the folder itself, which may be gone.
 func statePath(stateDir string) string {
@@ -37,36 +39,76 @@ func placeFile(stateDir string) string {
 	return filepath.Join(filepath.Dir(dir), "."+filepath.Base(dir)+".place")
 }
 
-// notePlace makes the file, durably. Where none can be made there is no such protection.
-func notePlace(stateDir string) error {
+// notePlace makes the file, durably, if it is not there, and returns it for the journal to mark. Where none can be made there is no such protection.
+func notePlace(stateDir string) (*os.File, error) {
 	path := placeFile(stateDir)
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(filepath.Base(path), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
+	f, err := openPlace(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = f.WriteString(placeText)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	_, err = f.WriteAt([]byte(placeText), sqlite.MarkSize)
+	err = errors.Join(err, f.Truncate(int64(sqlite.MarkSize+len(placeText))), f.Sync(), disk.SyncFolder(root, "."))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	return disk.SyncFolder(root, ".")
+	return f, nil
 }
 
-// noted reports whether tasks were kept in a state folder once. Anybody may have made a file in a shared folder: only one's own counts.
+// markPlace has the journal say in that file how far it is, from now on.
+func (d *Daemon) markPlace() {
+	f, err := notePlace(d.o.StateDir)
+	if err == nil {
+		err = d.markIn(f)
+	}
+	if err != nil {
+		d.o.Log.Warn("note beside the state folder that it has tasks; an older copy of it will not be noticed", "err", err)
+	}
+}
+
+// openPlace opens such a file. Anybody may have made one in a shared folder, or a link that leads to something else: only one's own counts.
+func openPlace(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		// What has another name, too, may be anything: it is not written to.
+		if info.Mode().IsRegular() && ok && int(owner.Uid) == os.Getuid() && (flags == os.O_RDONLY || owner.Nlink == 1) {
+			return f, nil
+		}
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is not a file of this user alone")}
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// noted reports whether tasks were kept in a state folder once.
 func noted(stateDir string) bool {
-	info, err := os.Lstat(placeFile(stateDir))
-	if err != nil || !info.Mode().IsRegular() {
+	f, err := openPlace(placeFile(stateDir), os.O_RDONLY)
+	if err != nil {
 		return false
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(owner.Uid) == os.Getuid()
+	return f.Close() == nil
+}
+
+// Marked is how far the journal of a state folder was when its daemon last wrote to it, whatever is in the folder now; 0: not known.
+func Marked(stateDir string) uint64 {
+	f, err := openPlace(placeFile(stateDir), os.O_RDONLY)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	raw := make([]byte, sqlite.MarkSize)
+	if _, err := io.ReadFull(f, raw); err != nil {
+		return 0
+	}
+	return sqlite.ParseMark(raw)
 }
 
 // CheckPlace refuses a state folder that is not where it was: one whose daemon still lives, and whose tasks are elsewhere, and one that had tasks and

@@ -16,11 +16,7 @@ func (d *Daemon) create(ctx context.Context, spec td.Spec, key string) (td.Task,
 	if err := d.o.mayWorkIn(spec.Dir); err != nil {
 		return td.Task{}, err
 	}
-	d.inPlace.Do(func() {
-		if err := notePlace(d.o.StateDir); err != nil {
-			d.o.Log.Warn("note beside the state folder that it has tasks", "err", err)
-		}
-	})
+	d.inPlace.Do(d.markPlace)
 	return d.journal.Create(ctx, spec, key)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"taskdaemon/internal/disk"
 	"taskdaemon/internal/store/mirror"
+	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
 )
 
@@ -33,6 +34,15 @@ func (b *builder) keepLog() error {
 	}
 	b.report.Aside = append(b.report.Aside, to)
 	return nil
+}
+
+// counted is how far the journal that was there is known to have been.
+func (b *builder) counted() (uint64, error) {
+	raw, err := os.ReadFile(filepath.Join(b.StateDir, markFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, td.Errorf(td.Storage, "read how far the journal was: %w", err)
+	}
+	return max(b.Marked, sqlite.ParseMark(raw)), nil
 }
 
 // stamp is what the names of files that are kept aside end in.

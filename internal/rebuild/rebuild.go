@@ -41,6 +41,7 @@ type Options struct {
 	Repo     string // where the conversations are mirrored
 	Graphs   string // the folder with the indexes of graphs
 	Version  string
+	Marked   uint64 // how far the journal is known to have been, from outside of the state folder
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now
 }
@@ -145,7 +146,7 @@ func (b *builder) run(ctx context.Context) error {
 // examine finds out whether the journal can be opened; where there is none, an empty one is made. It is closed in order,
 // so that all of it is in one file.
 func (b *builder) examine(ctx context.Context) error {
-	o := sqlite.Options{Dir: b.StateDir, Log: b.Log, Seen: mirror.Seen(b.Repo)}
+	o := sqlite.Options{Dir: b.StateDir, Log: b.Log, Seen: mirror.Seen(b.Repo), Marked: b.Marked}
 	j, err := sqlite.Open(ctx, o)
 	if td.IsKind(err, td.Corrupt) && b.there() {
 		b.report.Damaged = err.Error()
@@ -187,7 +188,12 @@ func (b *builder) fill(ctx context.Context) (changed bool, err error) {
 	}
 	fpCopied.Hit()
 	self := td.Holder{Host: "rebuild", Pid: os.Getpid()}
-	j, err := sqlite.Open(ctx, sqlite.Options{Dir: b.at, Log: b.Log, Alive: func(h td.Holder) bool { return h == self }})
+	counted, err := b.counted()
+	if err != nil {
+		return false, err
+	}
+	// It counts on from where the lost one was, so that no copy of that is taken for newer.
+	j, err := sqlite.Open(ctx, sqlite.Options{Dir: b.at, Log: b.Log, Behind: true, Marked: counted, Alive: func(h td.Holder) bool { return h == self }})
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"taskdaemon/internal/td"
 )
 
 // markFile says how many groups were acknowledged.
@@ -24,7 +26,9 @@ type mark struct {
 	f *os.File
 
 	mu      sync.Mutex
-	pending bool // a sync is to come
+	n       uint64
+	outside *os.File // the same number where no copy of the folder takes it along; nil: nowhere
+	pending bool     // a sync is to come
 	closed  bool
 }
 
@@ -43,10 +47,14 @@ func readMark(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return parseMark(raw), nil
+	return ParseMark(raw), nil
 }
 
-func parseMark(raw []byte) (n uint64) {
+// MarkSize is the length of a mark.
+const MarkSize = 30
+
+// ParseMark is the number of a mark. What is none says 0.
+func ParseMark(raw []byte) (n uint64) {
 	if _, err := fmt.Sscanf(string(raw), "%d ", &n); err != nil || string(markLine(n)) != string(raw) {
 		return 0
 	}
@@ -59,25 +67,31 @@ func openMark(dir string, n uint64) (*mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mark{f: f}
-	if err := errors.Join(m.write(n), f.Truncate(int64(len(markLine(n)))), f.Sync()); err != nil {
+	m := &mark{f: f, n: n}
+	if err := errors.Join(writeMark(f, n), f.Truncate(MarkSize), f.Sync()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return m, nil
 }
 
-func (m *mark) write(n uint64) error {
-	_, err := m.f.WriteAt(markLine(n), 0)
+func writeMark(f *os.File, n uint64) error {
+	_, err := f.WriteAt(markLine(n), 0)
 	return err
 }
 
 // set moves the mark. It is on the disk a little later.
 func (m *mark) set(n uint64) error {
-	if err := m.write(n); err != nil {
+	if err := writeMark(m.f, n); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.n = n
+	if m.outside != nil {
+		if err := writeMark(m.outside, n); err != nil {
+			return err
+		}
+	}
 	if !m.pending && !m.closed {
 		m.pending = true
 		time.AfterFunc(markSyncAfter, m.sync)
@@ -93,11 +107,30 @@ func (m *mark) sync() {
 	}
 }
 
-func (m *mark) close() error {
+func (m *mark) close() (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-	return errors.Join(m.f.Sync(), m.f.Close())
+	if m.outside != nil {
+		err = errors.Join(m.outside.Sync(), m.outside.Close())
+	}
+	return errors.Join(err, m.f.Sync(), m.f.Close())
+}
+
+// MarkOutside also writes how far the journal is to the beginning of a file outside of its folder, from now on, and closes that with the journal. Whoever
+// opens an older copy of the folder says what that file has (Options.Marked). It costs no sync: after a loss of power it may be some seconds old.
+func (s *Store) MarkOutside(f *os.File) error {
+	m := s.w.sync.mark
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := os.ErrClosed
+	if !m.closed && m.outside == nil {
+		if err = errors.Join(writeMark(f, m.n), f.Sync()); err == nil {
+			m.outside = f
+			return nil
+		}
+	}
+	return errors.Join(td.Errorf(td.Storage, "mark how far the journal is in %s: %w", f.Name(), err), f.Close())
 }
 
 // whole makes sure that the journal has everything that is known to have been in it, before anything is written to it.
@@ -114,6 +147,7 @@ func (s *Store) whole(c *conn, version int64, o Options) (commits uint64, err er
 		return 0, missing(s.path, err)
 	}
 	marked, err := readMark(s.dir)
+	marked = max(marked, o.Marked)
 	switch {
 	case err != nil:
 		return 0, err
@@ -134,7 +168,7 @@ func (s *Store) gone(o Options) error {
 		return corrupt(s.path, errors.New("it is missing, but its log is there"))
 	}
 	marked, err := readMark(s.dir)
-	if err != nil || o.Behind || marked == 0 && o.Seen == 0 {
+	if err != nil || o.Behind || marked == 0 && o.Marked == 0 && o.Seen == 0 {
 		return err
 	}
 	return behind(s.path, errors.New("the file is missing"))

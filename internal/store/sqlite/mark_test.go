@@ -177,6 +177,60 @@ func TestSeenByOthers(t *testing.T) {
 	}
 }
 
+// An older copy of all that is in the folder is found by a mark that is not in it.
+func TestMarkedOutside(t *testing.T) {
+	dir, old, path := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	marked := func() uint64 {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ParseMark(raw)
+	}
+	add := func(s *Store) {
+		if _, err := s.Create(t.Context(), td.Spec{ID: td.NewTaskID(), CreatedAt: time.Unix(1, 0).UTC()}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openTest(t, Options{Dir: dir})
+	add(s)
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkOutside(f); err != nil || marked() == 0 {
+		t.Fatalf("marked %d: %v", marked(), err)
+	}
+	copyState(t, dir, old)
+	older := marked()
+	add(s)
+	if marked() <= older { // before the caller is told, and not when the journal is closed
+		t.Errorf("marked %d after a group, %d before it", marked(), older)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(t.Context(), Options{Dir: old, Marked: marked()}); !td.IsKind(err, td.Corrupt) {
+		t.Fatalf("an older copy is opened: %v, %v", s, err)
+	}
+	if s, err := Open(t.Context(), Options{Dir: t.TempDir(), Marked: marked()}); !td.IsKind(err, td.Corrupt) {
+		t.Fatalf("an empty folder is opened: %v, %v", s, err)
+	}
+	s = openTest(t, Options{Dir: dir, Marked: marked()})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, Options{Dir: old, Marked: marked(), Behind: true})
+	add(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, Options{Dir: old, Marked: marked()}) // it counts from where the other was
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A bit that flips in any page of the journal is found, in what a record says, too.
 func TestFlippedInABody(t *testing.T) {
 	dir := t.TempDir()
@@ -229,7 +283,7 @@ func FuzzMark(f *testing.F) {
 	f.Add([]byte("00000000000000000007 deadbeef\n"))
 	f.Add([]byte(""))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if n := parseMark(raw); n > 0 && !bytes.Equal(markLine(n), raw) {
+		if n := ParseMark(raw); n > 0 && !bytes.Equal(markLine(n), raw) {
 			t.Errorf("%q is read as %d", raw, n)
 		}
 	})

@@ -33,6 +33,8 @@ type Options struct {
 	Log *slog.Logger
 	// Seen is a record that somebody has seen in this journal. One that ends before it was rolled back, and is not opened.
 	Seen uint64
+	// Marked is what MarkOutside last wrote: a journal of fewer groups is an older copy, and is not opened.
+	Marked uint64
 	// Behind opens it all the same, and a new one in the place of one that is gone: a person wants to go on with what there is.
 	Behind bool
 
