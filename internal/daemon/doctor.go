@@ -265,6 +265,11 @@ func (d *Daemon) checkGraphs(ctx context.Context, fix bool) (api.Check, error) {
 	}
 	mended := 0
 	for _, s := range d.projects.all() {
+		same, err := s.Verify(ctx) // before anything is said of what the index knows
+		if err != nil && !td.IsKind(err, td.NotFound) {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
+			continue
+		}
 		h, err := s.Health(ctx)
 		if td.IsKind(err, td.NotFound) {
 			d.projects.forget(s) // somebody removed the project, which is theirs to do
@@ -274,13 +279,15 @@ func (d *Daemon) checkGraphs(ctx context.Context, fix bool) (api.Check, error) {
 			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
 			continue
 		}
-		if d.projects.checkLost(ctx, s, &c, fix) {
-			mended++
+		found := len(c.Findings)
+		whole := d.projects.checkLost(ctx, s, &c, h.Bad, fix)
+		if len(c.Findings) == found && !same {
+			c.Findings = append(c.Findings, fmt.Sprintf("%s: the index was not of what is in the log", s.Root()))
+		}
+		if whole {
+			mended += len(c.Findings) - found
 		}
 		log := filepath.Join(s.Root(), graph.Folder, graph.LogFile)
-		for _, b := range h.Bad {
-			c.Findings = append(c.Findings, fmt.Sprintf("%s, %s", log, b))
-		}
 		for _, p := range h.Problems {
 			c.Findings = append(c.Findings, fmt.Sprintf("%s, %s: %s", s.Root(), p.Handle, p.Why))
 		}
@@ -289,13 +296,6 @@ func (d *Daemon) checkGraphs(ctx context.Context, fix bool) (api.Check, error) {
 		}
 		if len(c.Findings) > 0 && c.Fix == "" {
 			c.Fix = "look at " + log
-		}
-		switch same, err := s.Verify(ctx, fix); {
-		case err != nil:
-			c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
-		case !same:
-			c.Findings = append(c.Findings, fmt.Sprintf("%s: the index is not of what is in the log", s.Root()))
-			mended++
 		}
 	}
 	disagree, err := d.projects.disagree(ctx)

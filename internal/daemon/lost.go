@@ -13,6 +13,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/graph"
+	"taskdaemon/internal/jsonl"
 )
 
 // restoreFix is what a person types to have lost tasks written again.
@@ -108,24 +109,41 @@ func (p *projects) checkGone(c *api.Check, fix bool) {
 	}
 }
 
-// checkLost looks for tasks that a log had and lacks, and writes them again if it is to. It reports whether nothing is left to do.
-func (p *projects) checkLost(ctx context.Context, s *graph.Store, c *api.Check, fix bool) (mended bool) {
+// checkLost looks for what is wrong with the lines of a log: tasks that it had and lacks, and lines that are no changes. It mends that if it is to, and reports whether
+// nothing of it is left to do for a person.
+func (p *projects) checkLost(ctx context.Context, s *graph.Store, c *api.Check, bad []jsonl.Bad, fix bool) (whole bool) {
 	lost, err := p.lost(ctx, s, true)
 	if err != nil {
 		c.Findings = append(c.Findings, fmt.Sprintf("%s: %v", s.Root(), err))
 		return false
 	}
-	if len(lost) == 0 {
-		return false
+	if len(lost) > 0 {
+		c.Findings = append(c.Findings, lostWords(s.Root(), lost))
 	}
-	c.Findings, c.Fix = append(c.Findings, lostWords(s.Root(), lost)), restoreFix
+	log := filepath.Join(s.Root(), graph.Folder, graph.LogFile)
+	for _, b := range bad {
+		c.Findings = append(c.Findings, fmt.Sprintf("%s, %s", log, b))
+	}
+	if len(lost) == 0 && len(bad) == 0 {
+		return true
+	}
+	c.Fix = restoreFix
 	if !fix {
 		return true
 	}
-	if _, err := s.Restore(ctx); err != nil {
+	m, err := s.Mend(ctx)
+	if err != nil {
 		c.Findings = append(c.Findings, fmt.Sprintf("%s: it cannot be restored: %v", s.Root(), err))
 		return false
 	}
 	p.touch(s.Root())
+	if m.Lines > 0 {
+		c.Findings = append(c.Findings, fmt.Sprintf("%s: damaged lines were taken out (%d) and are kept in %s", log, m.Lines, m.Aside))
+	}
+	h, err := s.Health(ctx)
+	if err != nil || len(h.Bad) > 0 { // two lines that disagree, and nobody knows which of them is right
+		c.Fix = "look at " + log
+		return false
+	}
 	return true
 }

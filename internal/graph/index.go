@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -30,6 +31,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 // of each task are, what is wrong with the file, and how far it was read. It is only a copy: it is not synced,
 // but what it says is always of one moment.
 type index struct {
+	path  string
 	db    *sqlite3.Conn
 	stmts map[string]*sqlite3.Stmt
 }
@@ -94,7 +96,7 @@ func dialIndex(path string) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &index{db: db, stmts: map[string]*sqlite3.Stmt{}}
+	x := &index{path: path, db: db, stmts: map[string]*sqlite3.Stmt{}}
 	for _, p := range []string{"busy_timeout=5000", "journal_mode=wal", "synchronous=normal", "temp_store=memory"} {
 		if err := db.Exec("PRAGMA " + p); err != nil {
 			x.close()
@@ -205,6 +207,10 @@ type batch struct {
 	found   map[td.TaskID]*found
 	bad     []jsonl.Bad
 	mark    mark
+
+	has     func(jsonl.Stamp) bool // whether there is a change of an op, compact lines left out
+	compact map[td.TaskID]bool     // tasks with compact lines
+	clashes map[td.TaskID]bool     // tasks of which one op says two things
 }
 
 // found is where the changes of a task are, as varints, and the line itself if it is all there is of the task.
@@ -221,7 +227,15 @@ func (x *index) save(b batch) (err error) {
 		}
 	}()
 	if b.afresh {
-		if err := x.setAside(b.records); err != nil {
+		mended, err := x.get(mendedLog)
+		switch {
+		case err != nil:
+		case bytes.Equal(mended, b.mark.sum):
+			err = x.exec("DELETE FROM lost") // all of it was written again
+		default:
+			err = x.setAside(b)
+		}
+		if err != nil {
 			return err
 		}
 		if err := x.db.Exec("DELETE FROM record; DELETE FROM bad"); err != nil {

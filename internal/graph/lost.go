@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -20,16 +19,16 @@ import (
 
 const lostSchema = `CREATE TABLE IF NOT EXISTS lost (id TEXT PRIMARY KEY, line BLOB NOT NULL)`
 
-// setAside keeps what the index knows and the records, which are all that the log has, lack.
-func (x *index) setAside(records []*jsonl.Record) error {
-	now := make(map[td.TaskID]*jsonl.Record, len(records))
-	for _, r := range records {
+// setAside keeps what the index knows and a batch, which is all that the log has, lacks.
+func (x *index) setAside(b batch) error {
+	now := make(map[td.TaskID]*jsonl.Record, len(b.records))
+	for _, r := range b.records {
 		now[r.ID] = r
 	}
 	var gone []*jsonl.Record
 	if err := x.each(func(s *sqlite3.Stmt) error {
 		r, err := decodeRecord(td.TaskID(s.ColumnText(0)), s.ColumnBlob(1, nil))
-		if err == nil && ahead(r, now[r.ID]) {
+		if err == nil && !b.clashes[r.ID] && (ahead(r, now[r.ID]) || !r.Deleted() && b.misses(r)) {
 			gone = append(gone, r)
 		}
 		return err
@@ -48,8 +47,32 @@ func ahead(r, than *jsonl.Record) bool {
 	return than.Lacks(r.Change())
 }
 
+// misses reports whether a change is not in the log any more that a record was made of.
+func (b *batch) misses(r *jsonl.Record) bool {
+	if b.compact[r.ID] {
+		return false // its changes may be in compact lines; of those the newest of each field are compared
+	}
+	for op := range r.Ops() {
+		if !b.has(op) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepLost sets records aside, beside what was set aside of the same task. What contradicts that comes of the damage itself.
 func (x *index) keepLost(records []*jsonl.Record) error {
 	for _, r := range records {
+		before, err := x.lostRecord(r.ID)
+		if err != nil {
+			return err
+		}
+		if before != nil {
+			if before.Refutes(r.Change()) {
+				continue
+			}
+			r.Apply(before.Change())
+		}
 		line, err := jsonl.Append(nil, r.Change())
 		if err != nil {
 			return err
@@ -59,6 +82,15 @@ func (x *index) keepLost(records []*jsonl.Record) error {
 		}
 	}
 	return nil
+}
+
+// lostRecord is what was set aside of a task; nil: nothing.
+func (x *index) lostRecord(id td.TaskID) (found *jsonl.Record, err error) {
+	err = x.each(func(s *sqlite3.Stmt) error {
+		found, err = decodeRecord(id, s.ColumnBlob(0, nil))
+		return err
+	}, "SELECT line FROM lost WHERE id = ?", string(id))
+	return found, err
 }
 
 // lost are the records that were set aside.
@@ -77,11 +109,11 @@ func (x *index) lost() (out []*jsonl.Record, err error) {
 func (s *Store) missing() (out []*jsonl.Record, err error) {
 	all, err := s.index.lost()
 	for _, r := range all {
-		var now *jsonl.Record
-		if now, err = s.index.record(r.ID); err != nil {
+		var lacks bool
+		if lacks, err = s.lacks(r); err != nil {
 			break
 		}
-		if ahead(r, now) {
+		if lacks {
 			out = append(out, r)
 		} else if err = s.index.exec("DELETE FROM lost WHERE id = ?", string(r.ID)); err != nil {
 			break
@@ -92,6 +124,26 @@ func (s *Store) missing() (out []*jsonl.Record, err error) {
 	}
 	s.damaged.Store(len(out) > 0)
 	return out, nil
+}
+
+// lacks reports whether the log lacks something of a record that was set aside.
+func (s *Store) lacks(r *jsonl.Record) (bool, error) {
+	now, err := s.index.record(r.ID)
+	if err != nil || now == nil || ahead(r, now) {
+		return err == nil && ahead(r, now), err
+	}
+	lines, err := s.history(r.ID)
+	if err != nil {
+		return false, err
+	}
+	b := batch{compact: map[td.TaskID]bool{}}
+	there := map[jsonl.Stamp]bool{}
+	for _, e := range lines {
+		there[e.Change.Op] = true
+		b.compact[r.ID] = b.compact[r.ID] || e.Change.At != nil
+	}
+	b.has = func(op jsonl.Stamp) bool { return there[op] }
+	return b.misses(r), nil
 }
 
 // Damaged reports whether something was lost when the log was last looked at. It waits for nobody.
@@ -143,41 +195,6 @@ func (s *Store) Witness(ctx context.Context, copied []byte) error {
 		}
 		return s.noteLost()
 	})
-}
-
-// Restore writes what was lost into the log again, each change with the time it was made at, and returns how many tasks that were.
-func (s *Store) Restore(ctx context.Context) (n int, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := openLog(s.path, true)
-	if err != nil {
-		return 0, err
-	}
-	defer l.close()
-	if err := s.catchUp(ctx, l); err != nil {
-		return 0, err
-	}
-	gone, err := s.missing()
-	if err != nil || len(gone) == 0 {
-		return 0, err
-	}
-	var lines []byte
-	for _, r := range gone {
-		if lines, err = jsonl.Append(lines, r.Change()); err != nil {
-			return 0, td.Errorf(td.Invalid, "write down a change: %w", err)
-		}
-	}
-	torn, err := l.torn()
-	if err != nil {
-		return 0, err
-	}
-	if torn {
-		lines = slices.Concat([]byte("\n"), lines)
-	}
-	if _, err := l.append(lines); err != nil {
-		return 0, err
-	}
-	return len(gone), s.heed(ctx, l)
 }
 
 // Meant says that what was lost was meant to go, if the log begins with a copy of it that somebody put there: then it is

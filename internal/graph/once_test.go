@@ -158,7 +158,7 @@ func TestAnEndCountsOnce(t *testing.T) {
 func TestVerify(t *testing.T) {
 	s, root := fresh(t)
 	add(t, s, Task{Title: "abc"})
-	if ok, err := s.Verify(t.Context(), false); err != nil || !ok {
+	if ok, err := s.Verify(t.Context()); err != nil || !ok {
 		t.Errorf("as it was written: %t, %v", ok, err)
 	}
 	info, err := os.Stat(s.path)
@@ -169,15 +169,16 @@ func TestVerify(t *testing.T) {
 	if err := os.Chtimes(s.path, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	for _, mend := range []bool{false, true} {
-		if ok, err := s.Verify(t.Context(), mend); err != nil || ok {
-			t.Errorf("changed without a trace: %t, %v", ok, err)
-		}
+	if ok, err := s.Verify(t.Context()); err != nil || ok {
+		t.Errorf("changed without a trace: %t, %v", ok, err)
 	}
-	if ok, err := s.Verify(t.Context(), false); err != nil || !ok {
+	if ok, err := s.Verify(t.Context()); err != nil || !ok {
 		t.Errorf("after it was made anew: %t, %v", ok, err)
 	}
 	wants(t, s, "xyz")
+	if lost, err := s.Lost(t.Context()); err != nil || len(lost) != 1 || lost[0].Title != "abc" {
+		t.Errorf("lost %v, %v", lost, err)
+	}
 }
 
 // The index may go at any time: all there is to know is in the log.

@@ -241,16 +241,16 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 	return h, err
 }
 
-// Verify reports whether the index was made of what is in the log. Else somebody changed the log in its place without a
-// trace, or the index is not what was written; with mend it is made anew.
-func (s *Store) Verify(ctx context.Context, mend bool) (ok bool, err error) {
+// Verify reports whether the index was made of what is in the log. Else the log was changed in its place without a
+// trace, or the index is not what was written: it is made anew, and what the log lacks then is lost.
+func (s *Store) Verify(ctx context.Context) (ok bool, err error) {
 	err = s.with(ctx, func() error {
 		l, err := openLog(s.path, false)
 		if err != nil {
 			return err
 		}
 		defer l.close()
-		if _, ok, err = l.grown(s.at); err != nil || ok || !mend {
+		if _, ok, err = l.grown(s.at); err != nil || ok {
 			return err
 		}
 		return s.follow(ctx, l, jsonl.Place{}, sha256.New())

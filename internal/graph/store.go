@@ -330,8 +330,8 @@ func (s *Store) catchUp(ctx context.Context, l *log) error {
 // follow reads the log from a place on. The hash is that of what is before it.
 func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Hash) error {
 	grown := from != jsonl.Place{}
-	b := batch{afresh: !grown, mark: mark{Place: from}, found: map[td.TaskID]*found{}}
 	fold, before := jsonl.NewFold(), known{}
+	b := batch{afresh: !grown, mark: mark{Place: from}, found: map[td.TaskID]*found{}, has: fold.Has, compact: map[td.TaskID]bool{}, clashes: map[td.TaskID]bool{}}
 	for e, err := range jsonl.Read(io.NewSectionReader(l.f, from.Offset, 1<<62), from) {
 		if err != nil {
 			return fileError("read", s.path, err)
@@ -350,7 +350,11 @@ func (s *Store) follow(ctx context.Context, l *log, from jsonl.Place, h hash.Has
 					return err
 				}
 			}
+			if e.Change.At != nil {
+				b.compact[e.Change.Task] = true
+			}
 			if fold.Apply(e.Change) {
+				b.clashes[e.Change.Task] = true
 				b.bad = append(b.bad, jsonl.Bad{Line: e.Lines + 1, Offset: e.Offset, Why: "its op " + e.Change.Op.String() + " says something else in another line"})
 			}
 			b.note(e)

@@ -139,28 +139,6 @@ func (r *Record) holdsMembers(c *Change, sets map[string][]string, in bool) bool
 	return true
 }
 
-// Lacks reports whether c has something newer than what r has in its place.
-func (r *Record) Lacks(c Change) bool {
-	if c.Op.Compare(r.Last) > 0 {
-		return true
-	}
-	for field := range c.Set {
-		if c.fieldOp(field).Compare(r.Fields[field].Op) > 0 {
-			return true
-		}
-	}
-	for _, sets := range []map[string][]string{c.Add, c.Remove} {
-		for set, members := range sets {
-			for _, name := range members {
-				if c.memberOp(set, name).Compare(r.Sets[set][name].Op) > 0 {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // Change is the compact change that stands for all that r is made of.
 func (r *Record) Change() Change {
 	c := Change{Op: r.Last, Task: r.ID, At: &At{First: r.First}}
@@ -246,6 +224,12 @@ func (f *Fold) sum(c *Change) uint64 {
 		}
 	}
 	return sum
+}
+
+// Has reports whether a change of this op was folded, compact lines left out.
+func (f *Fold) Has(op Stamp) bool {
+	_, seen := f.seen[op]
+	return seen
 }
 
 // Records are all records, deleted ones too, by id.
