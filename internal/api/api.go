@@ -117,7 +117,7 @@ type Status struct {
 	Unlanded  []td.Unlanded      `json:"unlanded,omitempty"` // merged work that trunks lack
 	Listen    string             `json:"listen,omitempty"`   // host and port of the API over TCP, if there is one
 	Crowded   []string           `json:"crowded,omitempty"`  // disks that fill up, of the state folder and of live tasks with worktrees, in words
-	Damaged   []string           `json:"damaged,omitempty"`  // plans whose file lost something, in words, with what to type
+	Damaged   []string           `json:"damaged,omitempty"`  // plans whose file lost something, and conversations that are lost, in words, with what to type
 }
 
 // Clash is a conflict that is to come: the work of two tasks, or of a task and what is merged, changes the same lines.

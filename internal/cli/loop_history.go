@@ -82,7 +82,11 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 // sayGone says that records are nowhere any more.
 func (a *app) sayGone(h api.History) {
 	if h.Gone > 0 {
-		a.say("%s of %s that retention let go could not be read from the git mirror; to check it: taskdaemon doctor", plural(h.Gone, "record"), h.Task.Handle)
+		are := "are lost: retention removed them"
+		if h.Gone == 1 {
+			are = "is lost: retention removed it"
+		}
+		a.say("%s of %s %s from the journal, and conversations.git does not have them; to check it: taskdaemon doctor", plural(h.Gone, "record"), h.Task.Handle, are)
 	}
 }
 

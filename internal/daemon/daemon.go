@@ -411,16 +411,20 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 // catchUp gives the mirror a moment to write the last words. What it misses it writes after the next
 // start.
 func (d *Daemon) catchUp(ctx context.Context) {
-	last, err := d.journal.Last(ctx)
-	if err != nil {
-		return
+	if last, err := d.journal.Last(ctx); err == nil {
+		d.mirrors(last)
 	}
+}
+
+// mirrors waits a moment for the mirror to have a record, and reports whether it has.
+func (d *Daemon) mirrors(record uint64) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(3 * time.Second); d.mirror.Mirrored() < last && time.Now().Before(end); {
+	for end := time.Now().Add(3 * time.Second); d.mirror.Mirrored() < record && time.Now().Before(end); {
 		d.mirror.Hurry()
 		<-tick.C
 	}
+	return d.mirror.Mirrored() >= record
 }
 
 func (d *Daemon) close() error {

@@ -2,10 +2,7 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"taskdaemon/internal/api"
-	"taskdaemon/internal/git"
 	"taskdaemon/internal/graph"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store"
-	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -174,82 +169,6 @@ func (d *Daemon) checkProcesses(ctx context.Context, fix bool) (api.Check, error
 		c.Fix, c.Fixed = "taskdaemon doctor --fix", fix && fixed
 	}
 	return c, nil
-}
-
-func (d *Daemon) checkConversations(ctx context.Context, fix bool) (c api.Check, err error) {
-	c = api.Check{Name: "conversations", Detail: "git fsck of the conversations' repository, and the journal has their tasks"}
-	last, err := d.journal.Last(ctx)
-	if err != nil {
-		return c, err
-	}
-	if behind := last - min(last, d.mirror.Mirrored()); behind > 0 {
-		c.Detail += fmt.Sprintf("; %d records still to be mirrored", behind)
-	}
-	defer func() {
-		for _, aside := range git.PutAside(d.repo()) {
-			c.Findings = append(c.Findings, fmt.Sprintf("%s was damaged and put aside: of tasks that ended long ago it may have the only conversation", aside))
-			if c.Fix == "" {
-				c.Fix = "git -C " + aside + " log --all; when you need nothing of it: rm -r " + aside
-			}
-		}
-	}()
-	if _, err := os.Stat(d.repo()); errors.Is(err, fs.ErrNotExist) {
-		return c, nil // the mirror has not begun yet
-	}
-	repo, err := git.OpenBare(ctx, d.repo())
-	if err == nil {
-		if repo.Aside() != "" {
-			d.mirror.Restart()
-		}
-		err = repo.Fsck(ctx)
-	}
-	if err != nil {
-		c.Findings = append(c.Findings, err.Error())
-		c.Fix = "taskdaemon doctor --fix"
-		if !fix {
-			return c, nil
-		}
-		return c, d.repairConversations(ctx, &c)
-	}
-	return c, d.unknownConversations(ctx, repo, &c)
-}
-
-// repairConversations keeps what can be read of a damaged mirror, and says what cannot.
-func (d *Daemon) repairConversations(ctx context.Context, c *api.Check) error {
-	_, lost, err := d.mirror.Repair(ctx)
-	if err != nil {
-		c.Findings = append(c.Findings, fmt.Sprintf("it cannot be repaired: %v", err))
-		c.Fix = ""
-		return context.Cause(ctx)
-	}
-	c.Fixed = true
-	for _, name := range lost {
-		c.Findings = append(c.Findings, fmt.Sprintf("%s could not be read; it is written again as far as the journal has it", name))
-	}
-	return nil
-}
-
-// unknownConversations looks for tasks that have a conversation and are not in the journal: it was deleted, or is another
-// one than the mirror is of.
-func (d *Daemon) unknownConversations(ctx context.Context, repo *git.Repo, c *api.Check) error {
-	tips, err := repo.Branches(ctx)
-	if err != nil {
-		return err
-	}
-	unknown := 0
-	for branch := range tips {
-		_, err := d.journal.Resolve(ctx, strings.TrimPrefix(branch, mirror.BranchPrefix))
-		if td.IsKind(err, td.NotFound) {
-			unknown++
-		} else if err != nil {
-			return err
-		}
-	}
-	if unknown > 0 {
-		c.Findings = append(c.Findings, fmt.Sprintf("%d of %d tasks with a conversation are not in the journal: it was lost, or put in the place of another", unknown, len(tips)))
-		c.Fix = "taskdaemon daemon stop && taskdaemon doctor --rebuild"
-	}
-	return nil
 }
 
 // checkGraphs looks at the graphs of all projects that this daemon or one before it has opened. What is wrong with a log

@@ -41,7 +41,7 @@ func (d *Daemon) records(ctx context.Context, t td.Task) (events []td.Event, gon
 func (d *Daemon) whole(ctx context.Context, t td.Task) ([]td.Event, error) {
 	events, gone, err := d.records(ctx, t)
 	if err == nil && gone > 0 {
-		err = td.Errorf(td.NotFound, "records of %s that retention let go could not be read from the git mirror", t.Handle).
+		err = td.Errorf(td.NotFound, "records of %s are lost: retention removed them from the journal, and conversations.git does not have them", t.Handle).
 			WithHint("taskdaemon doctor")
 	}
 	return events, err

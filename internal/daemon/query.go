@@ -58,18 +58,14 @@ func (d *Daemon) Query(ctx context.Context, ref string, in api.Query) (api.Answe
 
 // facts is what is known of a task. What git cannot tell is left out.
 func (d *Daemon) facts(ctx context.Context, t td.Task) (query.Facts, error) {
-	var events []td.Event
-	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
-		if err != nil {
-			return query.Facts{}, err
-		}
-		events = append(events, ev)
+	events, gone, err := d.records(ctx, t)
+	if err != nil {
+		return query.Facts{}, err
 	}
 	f := query.FactsOf(t, events)
-	f.Now = time.Now()
+	f.Now, f.Gone = time.Now(), gone
 	look, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	var err error
 	if f.Changed, f.Tracked, err = git.Uncommitted(look, t.Dir); err != nil {
 		d.o.Log.Debug("look for changed files", "task", t.Handle, "err", err)
 	}

@@ -86,6 +86,9 @@ func (d *Daemon) Status(ctx context.Context) (api.Status, error) {
 		}
 	}
 	st.Damaged = d.projects.damaged(ctx)
+	if lost := d.lostConversations(); lost != "" {
+		st.Damaged = append(st.Damaged, lost+"; what to do about it: taskdaemon doctor")
+	}
 	st.Crowded = d.crowded(st.Running, st.Waiting, blocked)
 	if warning := d.diskWarning(); warning != "" {
 		st.Crowded = append([]string{warning}, st.Crowded...)

@@ -22,6 +22,7 @@ type Facts struct {
 	Committed []string
 	Todo      string // its list of what is to be done, as it last gave it
 	Said      string // the last words of its model
+	Gone      int    // records that are nowhere any more
 	script    *transcript.Transcript
 }
 
@@ -76,6 +77,9 @@ func (f Facts) Answer(k Kind) string {
 	case Progress:
 		return f.progress()
 	case Words:
+		if f.Said == "" && f.Gone > 0 {
+			return "What it said is lost: retention removed it from the journal, and conversations.git does not have it."
+		}
 		if f.Said == "" {
 			return "It has said nothing yet."
 		}

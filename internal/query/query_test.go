@@ -103,6 +103,10 @@ func TestFactsAnswerWithoutAModel(t *testing.T) {
 	if got := FactsOf(task, nil).Answer(Words); got != "It has said nothing yet." {
 		t.Errorf("a task that said nothing says %q", got)
 	}
+	lost := FactsOf(task, nil)
+	if lost.Gone = 3; !strings.HasPrefix(lost.Answer(Words), "What it said is lost") {
+		t.Errorf("a task whose records are gone says %q", lost.Answer(Words))
+	}
 }
 
 func TestPromptHoldsTheEndOfTheConversation(t *testing.T) {

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"taskdaemon/internal/failpoint"
@@ -37,6 +38,7 @@ type batch struct {
 	im      *git.Import
 	objects *git.Objects
 	touched []*state // those with commits in im
+	lost    []string // branches of conversations that are not whole any more
 	commits int
 }
 
@@ -142,9 +144,13 @@ func (b *batch) put(ctx context.Context, s *state, ev td.Record) error {
 	if ev.Seq <= s.Seq {
 		return nil
 	}
+	before := s.Lost
 	commits, err := s.take(ev)
 	if err != nil {
 		return err
+	}
+	if before == 0 && s.Lost > 0 {
+		b.lost = append(b.lost, strings.TrimPrefix(s.branch(), BranchPrefix))
 	}
 	for _, c := range commits {
 		if err := b.commit(ctx, s, c); err != nil {
@@ -221,6 +227,9 @@ func (b *batch) end() error {
 	}
 	if b.im == nil {
 		return nil
+	}
+	if err := noteLost(b.repo.Path(), b.lost); err != nil { // before there is a branch that looks like all there was
+		return err
 	}
 	fpImport.Hit()
 	tips, err := b.im.Done()

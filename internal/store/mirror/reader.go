@@ -80,7 +80,7 @@ func (r *Reader) Tasks() (kept []Kept, wrong []error, err error) {
 
 // Task is the task with this spec. NotFound: the repository has none of it.
 func (r *Reader) Task(spec td.Spec) (Kept, error) {
-	branch := (&state{Task: spec.ID, Spec: spec}).branch()
+	branch := Branch(spec)
 	tip, err := r.repo.Tip(r.ctx, branch)
 	if err != nil {
 		return Kept{}, err

@@ -30,6 +30,7 @@ type state struct {
 	Live    td.Live   `json:"live"`
 	Calls   []toolUse `json:"calls,omitempty"` // of the last answer, not ended yet
 	Since   []string  `json:"since,omitempty"` // files written since the last answer, with it
+	Lost    uint64    `json:"lost,omitempty"`  // records that retention had let go before they came here
 
 	kept     []string  // records since the last commit, in parts
 	keptFrom uint64    // the number of the first
@@ -96,6 +97,12 @@ func (s *state) take(ev td.Record) (out []git.Commit, err error) {
 	}
 	if err := s.keep(ev); err != nil {
 		return nil, err
+	}
+	if ev.Seq > s.Seq+1 {
+		s.Lost += ev.Seq - s.Seq - 1
+	}
+	if _, bare := ev.Body.(td.Trimmed); bare {
+		s.Lost++
 	}
 	s.apply(ev.Event)
 	s.Seq, s.at = ev.Seq, ev.At
