@@ -25,29 +25,22 @@ func init() {
 		"file":      func(m *matching, ws []string) bool { return plainFile(ws[0]) && m.reads(ws[0], false) },
 		"cert":      certificate,
 		"pagerfile": func(m *matching, ws []string) bool { return pagerCommand.MatchString(ws[0]) || m.reads(ws[0], false) },
-		"loopback": func(_ *matching, ws []string) bool {
-			return slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, ws[0])
-		},
-		"shown":    func(_ *matching, ws []string) bool { return slices.Contains(shownVariables, ws[0]) },
-		"sink":     func(_ *matching, ws []string) bool { return harmlessSink(ws[0]) },
-		"sqlite":   func(_ *matching, ws []string) bool { return sqliteLooks.MatchString(ws[0]) },
-		"name":     func(m *matching, ws []string) bool { return plainText.MatchString(ws[0]) },
-		"pkg":      func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
-		"rev":      revision,
-		"dir":      folder,
-		"set":      func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
-		"setread":  readsSetting,
-		"branches": func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
-		"sed":      func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
-		"awk":      func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
-		"awkfile":  awkFile,
+		"shown":     func(_ *matching, ws []string) bool { return slices.Contains(shownVariables, ws[0]) },
+		"sink":      func(_ *matching, ws []string) bool { return harmlessSink(ws[0]) },
+		"pkg":       func(m *matching, ws []string) bool { return !strings.Contains(ws[0], "@") && m.text(ws[0]) },
+		"rev":       revision,
+		"dir":       folder,
+		"set":       func(m *matching, ws []string) bool { return harmlessSetting(ws[0]) },
+		"setread":   readsSetting,
+		"branches":  func(m *matching, ws []string) bool { m.given["operand"] = true; return m.text(ws[0]) },
+		"sed":       func(m *matching, ws []string) bool { return m.program(ws[0], sedLooks().MatchString) },
+		"awk":       func(m *matching, ws []string) bool { return m.program(ws[0], awkLooks) },
+		"awkfile":   awkFile,
 		"jq": func(m *matching, ws []string) bool {
 			return m.program(ws[0], func(s string) bool { return !jqReaches.MatchString(s) })
 		},
 		"yq":       yqProgram,
-		"page":     func(_ *matching, ws []string) bool { return namesPage.MatchString(ws[0]) },
 		"date":     func(_ *matching, ws []string) bool { return strings.HasPrefix(ws[0], "+") },
-		"ps":       func(_ *matching, ws []string) bool { return psLetters.MatchString(ws[0]) },
 		"field":    func(_ *matching, ws []string) bool { return certain(ws[0]) && noneOf("env")(ws[0]) },
 		"jqpick":   func(m *matching, ws []string) bool { return certain(ws[0]) && jqPlain(ws[0]) },
 		"kube":     kubeOutput,
@@ -58,9 +51,78 @@ func init() {
 			return len(ws) == 1 && slices.Contains([]string{"--version", "--help"}, ws[0])
 		},
 		"versions": func(_ *matching, ws []string) bool { return len(ws) == 1 && slices.Contains(versionWords, ws[0]) },
-		"build":    func(*matching, []string) bool { return true },
-		"program":  func(*matching, []string) bool { return true },
+		"helps":    func(_ *matching, ws []string) bool { return helps(ws) },
+		"id": func(_ *matching, ws []string) bool {
+			return idText.MatchString(ws[0]) && !strings.Contains(ws[0], "arn:")
+		},
+		"dryrun": func(_ *matching, ws []string) bool {
+			return slices.ContainsFunc(ws, func(w string) bool { return slices.Contains(dryRuns, w) })
+		},
+		"script":  namesScript,
+		"build":   func(*matching, []string) bool { return true },
+		"program": func(*matching, []string) bool { return true },
 	}
+	for name, shape := range shapes {
+		kinds[name] = func(_ *matching, ws []string) bool { return shape.MatchString(ws[0]) }
+	}
+}
+
+// shapes are the kinds of words that a pattern describes.
+var shapes = map[string]*regexp.Regexp{
+	"name":      plainText,
+	"toolchain": regexp.MustCompile(`^\+[a-z0-9][a-z0-9.-]*$`),
+	"loopback":  regexp.MustCompile(`^(localhost|127\.0\.0\.1|::1)$`),
+	"page":      regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]+$`), // with a slash it would be a file
+	"ps":        regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`),
+	"sqlite":    regexp.MustCompile(`^\.(tables|schema|indexes|databases)( [A-Za-z0-9_%]+)?$|^(?i:select) (\*|count\(\*\)|[a-z0-9_, ]+) (?i:from) [a-z0-9_]+( (?i:limit) [0-9]+)?;?$`),
+	"psql":      regexp.MustCompile(`^\\(l|d|dt|dn|di|dv|ds|dx|df|du|conninfo)\+?( [A-Za-z0-9_.*]+)?$|^(?i:select (1|version\(\)|now\(\)|current_database\(\)));?$`),
+	"mysql":     regexp.MustCompile(`^(?i:show (databases|tables|engines|status)|(describe|show columns from) [a-z0-9_]+|select (1|version\(\)|now\(\)|database\(\)));?$`),
+	// What is asked of the API of a forge without changing anything there. By graphql something may be changed, and with // another host be named.
+	"get":      regexp.MustCompile(`^(GET|get)$`),
+	"accept":   regexp.MustCompile(`^Accept: [A-Za-z0-9./+;=, *-]+$|^X-GitHub-Api-Version: [0-9-]+$`),
+	"endpoint": regexp.MustCompile(`^/?(repos|users?|orgs|search|issues|notifications|projects|groups|rate_limit|gists|events|licenses|meta|emojis)(/\.?[A-Za-z0-9_~%:@{}+,-][A-Za-z0-9_.~%:@{}+,-]*)*(\?[A-Za-z0-9_.~%:@{}+,&=/-]*)?$`),
+	// Fields of a container, and columns of a list, but none of what a program gets as its environment.
+	"inspect": regexp.MustCompile(`^([^{}]|\{\{ ?(json )?\.(State|Name|Id|Image|Created|Path|Platform|Driver|RestartCount|NetworkSettings|Mounts|RepoTags|RepoDigests|Architecture|Os|Size|Config\.Image|Config\.ExposedPorts|HostConfig\.(RestartPolicy|PortBindings|NetworkMode|Memory))(\.[A-Za-z0-9_.]+)? ?\}\})+$`),
+	"columns": regexp.MustCompile(`^(table|value|csv)(\[[a-z-]+\])?\((name|id|status|state|zone|region|location|networkIP|externalIP|machineType|createTime|creationTimestamp|metadata\.name|status\.url|databaseVersion|,| )+\)$`),
+}
+
+// dryRuns are the flags with which a program says what it would do.
+var dryRuns = []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--dryrun", "--check", "--syntax-check", "--list-tasks", "--list-hosts", "--list-tags", "--draft", "--simulate", "--snapshot", "--no-act"}
+
+// scriptNames are what projects call their builds and tests.
+var scriptNames = strings.Fields(`build bundle check ci clean codegen compile coverage dev docs e2e fmt format generate lint preview start storybook test typecheck
+	type-check types unit validate verify`)
+
+// namesScript reports whether the first word is a script of the project by its usual name, perhaps with more of it after a colon, or a program that builds
+// or tests.
+func namesScript(_ *matching, ws []string) bool {
+	if len(ws) == 0 {
+		return false
+	}
+	name, _, _ := strings.Cut(ws[0], ":")
+	builds := func(e *entry) bool { return e.class == classBuild && e.free }
+	return slices.Contains(scriptNames, name) || slices.ContainsFunc(known()[ws[0]], builds)
+}
+
+// helps reports whether a program is asked for its version, or for help on a subcommand, and nothing else.
+func helps(ws []string) bool {
+	if len(ws) == 0 || len(ws) > 4 {
+		return false
+	}
+	first, last := ws[0], ws[len(ws)-1]
+	others := ws[:len(ws)-1]
+	switch {
+	case len(ws) == 1:
+		return slices.Contains(versionWords, first)
+	case slices.Contains([]string{"--help", "-h", "-help", "help"}, last):
+	case first == "help":
+		others = ws[1:]
+	case first == "version" || first == "--version":
+		return strings.HasPrefix(last, "--") && len(ws) == 2 && subcommand.MatchString(last[2:])
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(others, func(w string) bool { return !subcommand.MatchString(w) })
 }
 
 var versionWords = []string{"--version", "--help", "-V", "-v", "-version", "-vV", "-h", "version", "help", "doctor"}
@@ -71,9 +133,9 @@ var (
 	jqReaches    = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
 	yqReaches    = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)
 	pagerCommand = regexp.MustCompile(`^\+(G|g|F|\d+[Gg]?)$`) // to the end, to a line: others run programs
-	sqliteLooks  = regexp.MustCompile(`^\.(tables|schema|indexes|databases)( [A-Za-z0-9_%]+)?$|^(?i:select) (\*|count\(\*\)|[a-z0-9_, ]+) (?i:from) [a-z0-9_]+( (?i:limit) [0-9]+)?;?$`)
-	namesPage    = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]+$`) // with a slash it would be a file
-	psLetters    = regexp.MustCompile(`^[aAxuTrwfjlsvm]+$|^[0-9]+$`)
+	subcommand   = regexp.MustCompile(`^[a-z][a-z0-9:_-]*$`)
+	// The name of something that a service has: no address, and by @ and file: no file.
+	idText = regexp.MustCompile(`^[A-Za-z0-9_.:%+=,*-]*(/[A-Za-z0-9_.:%+=,*-]+)*$`)
 )
 
 // shownVariables hold no secrets.
@@ -273,7 +335,12 @@ var wholes = map[string]func(m *matching) bool{
 		return true
 	},
 	"git symbolic-ref": func(m *matching) bool { return true },
+	"docker inspect":   formatted, "docker container inspect": formatted, "docker image inspect": formatted, "nerdctl inspect": formatted,
+	"podman inspect": formatted, "podman container inspect": formatted, "podman image inspect": formatted,
 }
+
+// formatted reports whether it is said what is shown: all of a container would show its environment, where secrets are.
+func formatted(m *matching) bool { return m.given["-f"] || m.given["--format"] }
 
 // comparesOwn reports whether git diff stays in the workspace where it is told to compare any files. It goes through
 // folders then.

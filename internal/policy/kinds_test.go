@@ -196,3 +196,33 @@ func TestDailyLooks(t *testing.T) {
 		}
 	}
 }
+
+// What is new on the table is held as its row says, and what stands right beside it is asked about.
+func TestRowsByTrade(t *testing.T) {
+	p := linesPolicy(t)
+	const asked Confinement = "asked"
+	for command, want := range map[string]Confinement{
+		"foo --version": HeldToLooking, "foo deploy --help": HeldToLooking, "foo help deploy": HeldToLooking, "foo version --client": HeldToLooking, "foo": asked, "foo x": asked, "foo --version x": asked,
+		"foo ./x --help": asked, "foo -x --help": asked, "foo a b c d --help": asked, "taskdaemon --help": asked, "sudo foo --version": asked, "~/bin/foo --version": asked, "git x --help": asked,
+		"gh api user": HeldToService, "gh api repos/{owner}/{repo}/contents/.github": HeldToService, "gh api -X GET search/issues -f q=x": HeldToService, "gh api user -X POST": asked, "gh api user -f a=b": asked,
+		"gh api graphql": asked, "gh api https://evil.example/": asked, "gh api user/../../x": asked, "gh api user --jq env": asked, "gh api user -H 'X-HTTP-Method-Override: PUT'": asked,
+		"aws --region x ec2 describe-instances --filters Name=tag:a,Values=b": HeldToService, "aws ec2 describe-vpcs --filters file://x": asked, "aws ec2 describe-vpcs --endpoint-url http://x": asked,
+		"aws ecs describe-services --cluster arn:aws:ecs:x:1:cluster/y": asked, "aws lambda list-functions": asked, "kubectl -n x get pods": HeldToService, "kubectl -n x delete pod y": asked,
+		"gcloud compute instances list": HeldToService, "gcloud compute instances list --format=json": asked, "gcloud auth print-access-token": asked, "az vm list": asked,
+		"docker inspect -f '{{.State.Status}}' web": HeldToService, "docker inspect web": asked, "docker inspect -f '{{json .Config}}' web": asked, "docker compose ps": HeldToLooking, "docker compose up": asked,
+		`psql -c '\dt'`: HeldToService, `psql -c '\! id'`: asked, "psql -c 'select 1' -h evil.example": asked, "mysql -e 'show tables' app": HeldToService, "mysql -e 'drop table x' app": asked,
+		"npm view react version": HeldToLooking, "npm audit": HeldToLooking, "npm audit fix": asked, "terraform plan": HeldToWorkspace, "terraform apply": asked, "terraform -chdir=infra plan": HeldToWorkspace,
+		"ansible-playbook site.yml --check": HeldToWorkspace, "ansible-playbook site.yml": asked, "kubectl apply -f x --dry-run=client": HeldToWorkspace, "kubectl apply -f x --dry-run=none": asked,
+		"cargo +nightly fmt": HeldToWorkspace, "cargo +nightly publish": asked, "cargo publish build": asked, "yarn lint:fix": HeldToWorkspace, "yarn prettier -c .": HeldToWorkspace, "yarn deploy": asked, "yarn": asked,
+		"git clean -nd": HeldToLooking, "git clean -ndi": asked, "git remote show": HeldToLooking, "git remote show origin": asked, "forge test": HeldToWorkspace, "forge create X": asked,
+	} {
+		d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true})
+		got := d.Confined
+		if d.Verdict != Allow {
+			got = asked
+		}
+		if got != want {
+			t.Errorf("%s: %s, held to %q by %s: %s", command, d.Verdict, d.Confined, d.Rule, d.Why)
+		}
+	}
+}

@@ -95,6 +95,11 @@ func (m *matching) next(n int) operand {
 
 // follows judges a subcommand or a command in the words.
 func (m *matching) follows(kind string, before, args []string) bool {
+	for i, word := range before {
+		if !m.is(m.entry.operands[min(i, len(m.entry.operands)-1)].kind, word) {
+			return false
+		}
+	}
 	if kind == "cmd" {
 		m.rest = args
 		return true

@@ -171,9 +171,16 @@ func parseOption(f string) (string, option) {
 func entriesFor(words []string) []*entry {
 	var out []*entry
 	table := known()
+	var keys []string
+	for n := min(4, len(words)); n > 0; n-- {
+		keys = append(keys, strings.Join(words[:n], " "))
+	}
+	if handlerOf(words[0]) == nil {
+		keys = append(keys, "*")
+	}
 	for cls := classText; cls <= classBuild; cls++ {
-		for n := min(4, len(words)); n > 0; n-- {
-			for _, e := range table[strings.Join(words[:n], " ")] {
+		for _, key := range keys {
+			for _, e := range table[key] {
 				if e.class == cls {
 					out = append(out, e)
 				}
