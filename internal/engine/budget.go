@@ -145,8 +145,7 @@ func (b Budgets) unpriced(t td.Task, now time.Time) []td.Cap {
 
 // reserveTurn is reserve for the next answer of the conversation.
 func (r *run) reserveTurn(req llm.Request) *td.Reserve {
-	script := r.log.Transcript()
-	return r.reserve(req.Model, script.Scale.Of(script.Estimate()), req.MaxTokens, td.CauseTurn)
+	return r.reserve(req.Model, r.toSend(), req.MaxTokens, td.CauseTurn)
 }
 
 // reserveSide is reserve for a call of the small model beside the conversation.

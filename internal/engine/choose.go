@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,6 +93,23 @@ func (e *Engine) billed(asked string, resp *llm.Response, sent int) (out bill) {
 	}
 	out.unpriced = resp.Usage != td.Usage{}
 	return out
+}
+
+// lettersOfToken is how many bytes a token stands for, on average over the text of an answer.
+const lettersOfToken = 3
+
+// paidFor says what a call cost that failed after the provider had begun to answer; nil: it had not.
+func (e *Engine) paidFor(asked string, failed error, sent int) *td.Paid {
+	why, ok := errors.AsType[*llm.Error](failed)
+	if !ok || why.Begun == nil {
+		return nil
+	}
+	resp := llm.Response{Model: why.Begun.Model, Usage: why.Begun.Usage, Cut: true}
+	came := int64(why.Begun.Letters / lettersOfToken)
+	less := resp.Usage.Output < came
+	resp.Usage.Output = max(resp.Usage.Output, came)
+	b := e.billed(asked, &resp, sent)
+	return &td.Paid{Model: cmp.Or(resp.Model, asked), Usage: resp.Usage, Cost: b.cost, Unpriced: b.unpriced, Estimated: b.estimated || less}
 }
 
 // estimate fills in what the usage of an answer lacks, and reports whether it did.

@@ -275,11 +275,12 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.
 		if was.Outage != nil {
 			retry = retry.once()
 		}
-		return td.Outcome{Failure: retry.failure(req.Model, err, was.Lately(), r.log.Now())}, nil
+		failure := retry.failure(req.Model, err, was.Lately(), r.log.Now())
+		failure.Paid = r.paidFor(req.Model, err, r.toSend())
+		return td.Outcome{Failure: failure}, nil
 	}
 	fpAnswered.Hit()
-	script := r.log.Transcript()
-	paid := r.billed(req.Model, &resp, script.Scale.Of(script.Estimate()))
+	paid := r.billed(req.Model, &resp, r.toSend())
 	prefix := r.prefix(*req, resp)
 	r.calibration.learn(req.Model, resp.Usage, prefix.Estimated)
 	return td.Outcome{Model: &td.ModelResult{
@@ -295,6 +296,12 @@ func (r *run) stream(ctx context.Context, key td.StepKey, req *llm.Request) (td.
 		FirstToken: resp.FirstToken,
 		Cut:        resp.Cut,
 	}}, nil
+}
+
+// toSend is an estimate of the tokens of the next request.
+func (r *run) toSend() int {
+	script := r.log.Transcript()
+	return script.Scale.Of(script.Estimate())
 }
 
 // whole leaves out what may not be acted on: a tool call that the token limit cut in two. One that it cut

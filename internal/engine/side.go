@@ -59,10 +59,11 @@ func (e *Engine) Aside(ctx context.Context, t td.Task, system, prompt string, ma
 // aside is Aside for a call that was tried so many times before, and is tried again by the table.
 func (e *Engine) aside(ctx context.Context, t td.Task, system, prompt string, maxTokens int, retry RetryTable, tried int) (td.SideResult, error) {
 	var failed []td.ModelFailure
+	var lost squandered // by those
 	for {
 		model, _, ok := e.choose(e.smallModel(t), failed)
 		if !ok {
-			return td.SideResult{Model: failed[len(failed)-1].Model, Error: gaveUp(failed).Error, Failures: failed}, nil
+			return lost.with(td.SideResult{Model: failed[len(failed)-1].Model, Error: gaveUp(failed).Error, Failures: failed}), nil
 		}
 		resp, err := e.Model.Stream(ctx, llm.Request{
 			Model: model, System: system, MaxTokens: maxTokens, Script: t.Rehearsal, Priority: t.Priority, Since: t.CreatedAt,
@@ -72,18 +73,19 @@ func (e *Engine) aside(ctx context.Context, t td.Task, system, prompt string, ma
 		if err == nil {
 			fpSideAnswered.Hit()
 			paid := e.billed(model, &resp, window.Tokens(system+prompt))
-			return td.SideResult{
+			return lost.with(td.SideResult{
 				Text: atMost(resp.Message.Text(), maxTokens*bytesOfToken), Model: resp.Model, Usage: resp.Usage,
 				Cost: paid.cost, Unpriced: paid.unpriced, Estimated: paid.estimated, Replayed: resp.Replayed,
-			}, nil
+			}), nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return td.SideResult{}, cause
 		}
 		f := retry.failure(model, err, failed, e.Now())
 		failed = append(failed, *f)
+		lost.add(e.paidFor(model, err, window.Tokens(system+prompt)))
 		if end, bounded := ctx.Deadline(); bounded && time.Until(end) <= f.Wait {
-			return td.SideResult{Model: model, Error: f.Message}, nil // in a tool, which can do without
+			return lost.with(td.SideResult{Model: model, Error: f.Message}), nil // in a tool, which can do without
 		}
 		select {
 		case <-time.After(f.Wait):
@@ -91,6 +93,23 @@ func (e *Engine) aside(ctx context.Context, t td.Task, system, prompt string, ma
 			return td.SideResult{}, context.Cause(ctx)
 		}
 	}
+}
+
+// squandered is what attempts took that failed after an answer had begun.
+type squandered td.Paid
+
+func (s *squandered) add(p *td.Paid) {
+	if p != nil {
+		s.Usage, s.Cost = s.Usage.Add(p.Usage), s.Cost+p.Cost
+		s.Unpriced, s.Estimated = s.Unpriced || p.Unpriced, s.Estimated || p.Estimated
+	}
+}
+
+// with adds it to what came of the call in the end.
+func (s squandered) with(r td.SideResult) td.SideResult {
+	r.Usage, r.Cost = r.Usage.Add(s.Usage), r.Cost+s.Cost
+	r.Unpriced, r.Estimated = r.Unpriced || s.Unpriced, r.Estimated || s.Estimated
+	return r
 }
 
 // bytesOfToken is more than a token ever stands for, on average over a text.

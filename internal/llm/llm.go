@@ -116,7 +116,15 @@ type Error struct {
 	RetryAfter time.Duration // what the provider asked for, or zero
 	Hint       string        // what a person can do
 	Limits     *Limits       // what the provider said of the rate limits; nil: nothing
+	Begun      *Begun        // the answer that had begun, which is paid for; nil: none had
 	Err        error
+}
+
+// Begun is what came of an answer before the call failed.
+type Begun struct {
+	Model   string
+	Usage   td.Usage // as far as the provider had said
+	Letters int      // bytes of content
 }
 
 func (e *Error) Error() string {

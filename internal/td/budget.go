@@ -209,6 +209,10 @@ func bookingOf(o Outcome, at time.Time, reserved []Reservation) (Booking, bool) 
 		s := o.Tool.Side
 		e.Model, e.Amount, e.Usage, e.Cause = s.Model, s.Cost, s.Usage, CauseDigest
 		e.Unpriced, e.Estimated, e.Replayed = s.Unpriced, s.Estimated, s.Replayed
+	case o.Failure != nil && o.Failure.Paid != nil:
+		p := o.Failure.Paid
+		e.Model, e.Amount, e.Usage, e.Cause = p.Model, p.Cost, p.Usage, CauseTurn
+		e.Unpriced, e.Estimated = p.Unpriced, p.Estimated
 	default:
 		return Booking{}, false
 	}

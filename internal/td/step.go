@@ -177,6 +177,17 @@ type ModelFailure struct {
 	Wait time.Duration `json:"wait,omitempty"`
 	// RetryAfter is how long the provider wants nobody to ask.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	// Paid is what the call took all the same, if the provider had begun to answer.
+	Paid *Paid `json:"paid,omitempty"`
+}
+
+// Paid is what a call took that gave no answer.
+type Paid struct {
+	Model     string `json:"model"`
+	Usage     Usage  `json:"usage"`
+	Cost      Money  `json:"cost,omitempty"`
+	Unpriced  bool   `json:"unpriced,omitempty"`  // nobody knows what the model costs
+	Estimated bool   `json:"estimated,omitempty"` // the provider did not say all of what it took
 }
 
 // Passes reports whether the same call may succeed later, though nobody does anything about it.

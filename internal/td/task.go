@@ -374,6 +374,10 @@ func (t *Task) ended(o Outcome) {
 	case o.Side != nil:
 		t.paid(*o.Side)
 	case o.Failure != nil:
+		if p := o.Failure.Paid; p != nil {
+			t.Usage, t.Cost = t.Usage.Add(p.Usage), t.Cost+p.Cost
+			t.count(p.Unpriced, p.Estimated, false)
+		}
 		if !o.Failure.RetryAt.IsZero() {
 			t.Retrying = o.Failure
 		}

@@ -39,7 +39,9 @@ func (e *notAStream) Error() string {
 func (m *Model) judge(c *call, a *answer, err error) (llm.Response, error) {
 	r, err := m.outcome(c, a, err)
 	if e, ok := errors.AsType[*llm.Error](err); ok {
-		e.Limits = c.limits
+		if e.Limits = c.limits; a.began {
+			e.Begun = &llm.Begun{Model: a.model, Usage: a.usage, Letters: c.watch.Letters()}
+		}
 		return llm.Response{}, e
 	}
 	r.Limits = c.limits

@@ -71,6 +71,9 @@ func (w *Watch) Came(n int) {
 	}
 }
 
+// Letters is how much content came, in bytes.
+func (w *Watch) Letters() int { return w.whole }
+
 // Full reports that more than MaxContent came. An answer that came in one piece may be complete all the same, and does not count.
 func (w *Watch) Full() bool { return w.whole > MaxContent }
 

@@ -93,6 +93,9 @@ func WantsProgress(t *testing.T, head, event, letter string, model func(h *http.
 				start := time.Now()
 				_, err := model(Dripping(head, c.piece, c.every), 10*time.Minute, time.Hour).Stream(t.Context(), llm.Request{}, nil)
 				WantClass(t, err, td.Network)
+				if e, _ := errors.AsType[*llm.Error](err); name == "steadily" && (e.Begun == nil || e.Begun.Letters < 60) {
+					t.Errorf("of an answer that had begun it says %+v", e.Begun)
+				}
 				if took := time.Since(start); took != c.after || !strings.Contains(err.Error(), c.words) {
 					t.Errorf("%v after %v", err, took)
 				}

@@ -26,6 +26,7 @@ type answer struct {
 	refused  bool // the text is a refusal
 	calls    calls
 	usage    td.Usage
+	began    bool // a part of it came
 
 	reason string // the finish reason, as soon as it came
 	stop   td.StopReason
@@ -82,6 +83,7 @@ func (a *answer) feed(data []byte, failed bool) error {
 	case err != nil:
 		return exchange.Garble("an event cannot be read: %w", err)
 	}
+	a.began = true
 	if exchange.Word(string(ch.Model)) {
 		a.model = string(ch.Model)
 	}

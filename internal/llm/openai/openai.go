@@ -130,7 +130,9 @@ func (m *Model) Stream(ctx context.Context, req llm.Request, emit func(llm.Delta
 		return llm.Response{}, context.Cause(ctx)
 	default:
 		e := c.judge(err)
-		e.Limits = c.limits
+		if e.Limits = c.limits; a.began {
+			e.Begun = &llm.Begun{Model: a.model, Usage: a.usage, Letters: c.watch.Letters()}
+		}
 		return llm.Response{}, m.key.Error(e)
 	}
 }
