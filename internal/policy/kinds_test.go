@@ -214,6 +214,8 @@ func TestRowsByTrade(t *testing.T) {
 		"npm view react version": HeldToLooking, "npm audit": HeldToLooking, "npm audit fix": asked, "terraform plan": HeldToWorkspace, "terraform apply": asked, "terraform -chdir=infra plan": HeldToWorkspace,
 		"ansible-playbook site.yml --check": HeldToWorkspace, "ansible-playbook site.yml": asked, "kubectl apply -f x --dry-run=client": HeldToWorkspace, "kubectl apply -f x --dry-run=none": asked,
 		"cargo +nightly fmt": HeldToWorkspace, "cargo +nightly publish": asked, "cargo publish build": asked, "yarn lint:fix": HeldToWorkspace, "yarn prettier -c .": HeldToWorkspace, "yarn deploy": asked, "yarn": asked,
+		"docker ps | awk '{print $1}'": HeldToService, "kubectl get pods | sed -n 1p": HeldToService, `docker ps | awk '{print > "f"}'`: asked, "docker ps | sed -n 'w f'": asked, "docker ps | awk 1 /inet/tcp/0/x/80": asked,
+		"sysctl kernel.ostype": HeldToLooking, "sysctl kernel.x=1": asked, "gcloud config get-value project": HeldToService, "gcloud config get-value proxy/password": asked, "alembic -c a.ini history": HeldToLooking,
 		"git clean -nd": HeldToLooking, "git clean -ndi": asked, "git remote show": HeldToLooking, "git remote show origin": asked, "forge test": HeldToWorkspace, "forge create X": asked,
 	} {
 		d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true})

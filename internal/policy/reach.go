@@ -56,7 +56,14 @@ var kubeKinds = strings.Fields(`all
 	rolebindings clusterrole clusterroles clusterrolebinding clusterrolebindings networkpolicy networkpolicies netpol
 	horizontalpodautoscaler horizontalpodautoscalers hpa poddisruptionbudget poddisruptionbudgets pdb resourcequota resourcequotas quota
 	limitrange limitranges limits priorityclass priorityclasses pc replicationcontroller replicationcontrollers rc
-	customresourcedefinition customresourcedefinitions crd crds lease leases componentstatus componentstatuses cs`)
+	customresourcedefinition customresourcedefinitions crd crds lease leases componentstatus componentstatuses cs
+	certificate certificates certificaterequest certificaterequests issuer issuers clusterissuer clusterissuers gateway gateways httproute httproutes
+	virtualservice virtualservices destinationrule destinationrules serviceentry serviceentries ingressroute ingressroutes application applications
+	applicationset applicationsets kustomization kustomizations helmrelease helmreleases gitrepository gitrepositories helmrepository helmrepositories
+	servicemonitor servicemonitors podmonitor podmonitors prometheusrule prometheusrules rollout rollouts workflow workflows cronworkflow cronworkflows
+	scaledobject scaledobjects nodepool nodepools nodeclaim nodeclaims machine machines machineset machinesets machinedeployment machinedeployments
+	cluster clusters volumesnapshot volumesnapshots volumesnapshotclass volumesnapshotclasses runtimeclass runtimeclasses externalsecret externalsecrets
+	controllerrevision controllerrevisions podtemplate podtemplates verticalpodautoscaler verticalpodautoscalers vpa ciliumnetworkpolicy`)
 
 // kubeKind is a list of kinds of resources, each perhaps with its group, or one with a name.
 func kubeKind(_ *matching, ws []string) bool {
