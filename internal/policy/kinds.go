@@ -86,8 +86,8 @@ var shapes = map[string]*regexp.Regexp{
 	"columns": regexp.MustCompile(`^(table|value|csv)(\[[a-z-]+\])?\((name|id|status|state|zone|region|location|networkIP|externalIP|machineType|createTime|creationTimestamp|metadata\.name|status\.url|databaseVersion|,| )+\)$`),
 }
 
-// dryRuns are the flags with which a program says what it would do.
-var dryRuns = []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--dryrun", "--check", "--syntax-check", "--list-tasks", "--list-hosts", "--list-tags", "--draft", "--simulate", "--snapshot", "--no-act"}
+// dryRuns are the flags with which a program says what it would do, or does it with what is there.
+var dryRuns = []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--dryrun", "--check", "--syntax-check", "--list-tasks", "--list-hosts", "--list-tags", "--draft", "--simulate", "--snapshot", "--no-act", "--offline"}
 
 // scriptNames are what projects call their builds and tests.
 var scriptNames = strings.Fields(`build bundle check ci clean codegen compile coverage dev docs e2e fmt format generate lint preview start storybook test typecheck

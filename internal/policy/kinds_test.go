@@ -203,6 +203,8 @@ func TestRowsByTrade(t *testing.T) {
 	const asked Confinement = "asked"
 	for command, want := range map[string]Confinement{
 		"foo --version": HeldToLooking, "foo deploy --help": HeldToLooking, "foo help deploy": HeldToLooking, "foo version --client": HeldToLooking, "foo": asked, "foo x": asked, "foo --version x": asked,
+		"mage version": HeldToWorkspace, "mage --version": HeldToLooking, "mage build --help": HeldToLooking, "exiftool -o b.jpg a.jpg": HeldToWorkspace, "rbenv global": HeldToLooking, "rbenv global 3.3": asked, "pulumi stack rm x": asked, "uv sync --offline": HeldToWorkspace, "uv sync": asked,
+		"shuf -n 3 f": HeldToLooking, "shuf -e a": asked,
 		"foo ./x --help": asked, "foo -x --help": asked, "foo a b c d --help": asked, "taskdaemon --help": asked, "sudo foo --version": asked, "~/bin/foo --version": asked, "git x --help": asked,
 		"gh api user": HeldToService, "gh api repos/{owner}/{repo}/contents/.github": HeldToService, "gh api -X GET search/issues -f q=x": HeldToService, "gh api user -X POST": asked, "gh api user -f a=b": asked,
 		"gh api graphql": asked, "gh api https://evil.example/": asked, "gh api user/../../x": asked, "gh api user --jq env": asked, "gh api user -H 'X-HTTP-Method-Override: PUT'": asked,

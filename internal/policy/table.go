@@ -3,6 +3,7 @@ package policy
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -175,7 +176,10 @@ func entriesFor(words []string) []*entry {
 	for n := min(4, len(words)); n > 0; n-- {
 		keys = append(keys, strings.Join(words[:n], " "))
 	}
-	if handlerOf(words[0]) == nil {
+	// One word of a program that builds may be a target of its own: mage version.
+	builds := func(e *entry) bool { return e.class == classBuild }
+	target := len(words) == 2 && !strings.HasPrefix(words[1], "-") && slices.ContainsFunc(table[words[0]], builds)
+	if handlerOf(words[0]) == nil && !target {
 		keys = append(keys, "*")
 	}
 	for cls := classText; cls <= classBuild; cls++ {
