@@ -118,7 +118,7 @@ func lander(t *testing.T, set *config.Worktree) (*landing, td.Unlanded, string) 
 	log := slog.New(slog.NewTextHandler(logTo(t), nil))
 	conf := config.Default()
 	conf.Sandbox.Mode = config.SandboxOff
-	d := &Daemon{o: Options{StateDir: state, UserDir: state, Log: log, Config: conf, Getenv: func(string) string { return "" }, Self: self}}
+	d := &Daemon{markIn: unmarked, o: Options{StateDir: state, UserDir: state, Log: log, Config: conf, Getenv: func(string) string { return "" }, Self: self}}
 	d.spool = &sandbox.Spool{Dir: filepath.Join(state, "spool"), Self: self}
 	d.book = rulebook.New(rulebook.Options{UserDir: state, StateDir: state, Checkouts: CheckoutsDir(state), Config: conf})
 	d.trees = &worktree.Trees{Git: worktree.Program{}, Config: func(string) config.Worktree { return *set }, Checkouts: CheckoutsDir(state), Log: log}

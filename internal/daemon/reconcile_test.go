@@ -18,7 +18,7 @@ import (
 func bare(t *testing.T, state string, journal *mem.Store) *Daemon {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(logTo(t), nil))
-	d := &Daemon{o: Options{StateDir: state, Log: log, Getenv: func(string) string { return "" }}, stop: make(chan struct{}), journal: journal}
+	d := &Daemon{markIn: unmarked, o: Options{StateDir: state, Log: log, Getenv: func(string) string { return "" }}, stop: make(chan struct{}), journal: journal}
 	d.keeper = coord.NewKeeper(journal, td.Holder{Host: "here"}, log)
 	d.projects, d.runs, d.trunks = newProjects(d), newRuns(d), newTrunks(d)
 	if err := d.projects.begin(t.Context()); err != nil {

@@ -238,7 +238,7 @@ func (w *world) start() *life {
 	if w.trees != nil {
 		conf.Worktree = config.Worktree{Use: config.WorktreeAuto, Trunk: w.shape.trunk, Warn: 101, Stop: 101}
 	}
-	d := &Daemon{o: Options{StateDir: w.state, Log: log, Getenv: func(string) string { return "" }, Config: conf}, stop: make(chan struct{})}
+	d := &Daemon{markIn: unmarked, o: Options{StateDir: w.state, Log: log, Getenv: func(string) string { return "" }, Config: conf}, stop: make(chan struct{})}
 	l.d = d
 	d.trees = &worktree.Trees{Git: worktreetest.Hands{Repo: w.trees.of(), Do: l.git}, Config: func(string) config.Worktree { return conf.Worktree }, Log: log, Journal: removals{d}, Using: nobody}
 	d.journal = &simJournal{w.journal, l}
