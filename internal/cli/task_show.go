@@ -23,7 +23,7 @@ func newTaskShowCmd(a *app) *cobra.Command {
 	o := taskShowOptions{app: a}
 	cmd := &cobra.Command{
 		Use: "show <task>", Short: "Show everything about a task", Args: args(cobra.ExactArgs(1), "one task"),
-		Long: `Show everything about a task: how it runs and what it asks, and, if it is planned in the graph of a project, what it is
+		Long: `Show everything about a task: how it runs, what it asks and who answered it, and, if it is planned in the graph of a project, what it is
 part of, what it waits for and what waits for it.`,
 		Example: "  taskdaemon task show t-4k7q2m9x", Annotations: talks(exitNotFound),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,11 +50,16 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	}
 	a.notePeer(svc)
 	planned := plannedToo(ctx, svc, t)
+	answers, err := answersTo(ctx, svc, t)
+	if err != nil {
+		return err
+	}
 	if a.json {
 		return a.printJSON(struct {
 			td.Task
 			Planned *api.Planned `json:"planned,omitempty"`
-		}{t, planned})
+			Answers []answered   `json:"answers,omitempty"`
+		}{t, planned, answers})
 	}
 	fmt.Fprintf(a.stdout, "%s  %s\n\n", a.style.bold(t.Handle), plainLine(t.Title, 100))
 	rows := append(taskRows(a, t), worktreeRows(ctx, svc, t)...)
@@ -65,6 +70,7 @@ func runTaskShow(ctx context.Context, o taskShowOptions) error {
 	if err := table(a.stdout, rows); err != nil {
 		return err
 	}
+	a.printAnswers(answers)
 	for _, r := range t.Requests {
 		fmt.Fprintln(a.stdout)
 		a.printRequest(a.stdout, a.style, t, r)

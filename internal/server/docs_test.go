@@ -42,7 +42,7 @@ The command line uses it with ` + "`--addr HOST:PORT`" + ` or ` + "`TASKDAEMON_A
 names, or from this machine's state folder. Folders in requests are those of the daemon's machine, and a daemon that is not there is not started. Commands that read the state
 folder itself (` + "`daemon start`, `stop` and `logs`, `doctor --rebuild`" + ` and the like) refuse.
 
-- Whoever has the token may do all that you may: answer questions, add tasks, stop the daemon. The journal names them ` + "`token from HOST`" + `. For another token delete
+- Whoever has the token may do all that you may: answer questions, add tasks, stop the daemon. The journal names them ` + "`token from HOST`" + `, and so do ` + "`task show` and `audit`" + `. For another token delete
   the file and restart the daemon; a file that others may read is refused.
 - Nothing is encrypted. An address that other machines reach is refused unless ` + "`api.remote: true`" + ` is set: use it within a tunnel, or behind a proxy with TLS.
 - Commands of agents must not have the token: the state folder is out of their sight, and the port is not opened where the sandbox is off, or cannot do all
