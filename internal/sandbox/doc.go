@@ -14,7 +14,8 @@
 //	still-*      a daemon asks that the command be kept still while another, a person's, runs
 //	held-*       the shim keeps it still for that; both go when the other has ended
 //	claim        touched by a daemon that adopts the command: the time limit counts anew from there
-//	result.json  how it ended; on disk (fsync, rename, fsync of the folder) before the daemon is told
+//	result.json  how it ended; on disk (fsync, rename, fsync of the folder) before the daemon is told. Room for it is
+//	             reserved before the command is executed
 //
 // Find reads this as: lock held, running; result there, finished; started without either, or no folder, lost;
 // otherwise never started, and void from now on. Nothing here is synced before the result is, because

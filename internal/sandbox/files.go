@@ -193,18 +193,38 @@ func probe(dir string, void bool) (ProcessState, error) {
 	return NeverStarted, nil
 }
 
-// writeResult puts the result on disk: after it returns nil, no crash of process or host loses it.
-func writeResult(dir string, r ProcessResult) error {
-	raw, err := json.Marshal(r)
+// resultRoom is what a result takes on disk: head and tail of the output, encoded, and a little more.
+const resultRoom = (headSize+tailSize)/3*4 + 4<<10
+
+// reserveResult makes the file that the result will be written to, with the room that it needs: a disk that fills up while the command runs
+// must not hinder it, or nobody could say after a crash how the command ended. File systems that cannot reserve room go without.
+func reserveResult(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, resultFile+".tmp"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("encode result: %w", err)
+		return nil, fmt.Errorf("make result: %w", disk.Own(err))
 	}
+	for {
+		err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, resultRoom)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return nil, errors.Join(fmt.Errorf("reserve room for the result: %w", disk.Own(err)), f.Close())
+	}
+	return f, nil
+}
+
+// writeResult puts the result on disk, in the file that was reserved for it: after it returns nil, no crash of process or host loses it.
+func writeResult(dir string, f *os.File, r ProcessResult) error {
 	path := filepath.Join(dir, resultFile)
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("make result: %w", err)
+	raw, err := json.Marshal(r)
+	if err == nil {
+		_, err = f.WriteAt(raw, 0)
 	}
-	_, err = f.Write(raw)
+	if err == nil {
+		err = f.Truncate(int64(len(raw))) // gives back what is left of the room
+	}
 	if err == nil {
 		err = f.Sync()
 	}

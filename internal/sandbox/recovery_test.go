@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"taskdaemon/internal/td"
 )
 
@@ -183,7 +185,7 @@ func TestResultThatNoDiskTook(t *testing.T) {
 	s := open(t)
 	begin := filepath.Join(t.TempDir(), "go")
 	p := start(t, s, "cmd", command(t, "while ! test -e "+begin+"; do sleep 0.01; done; echo said; exit 3"))
-	if err := os.Mkdir(filepath.Join(s.Dir, "cmd", resultFile+".tmp"), 0o700); err != nil { // as a full disk does, it takes no result
+	if err := os.Remove(filepath.Join(s.Dir, "cmd", resultFile+".tmp")); err != nil { // as a disk that fails, it takes no result
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(begin, nil, 0o600); err != nil {
@@ -206,6 +208,27 @@ func TestResultThatNoDiskTook(t *testing.T) {
 	}
 	if _, state, _ := s.Find("cmd"); state != Lost {
 		t.Errorf("after it was removed it is %v", state)
+	}
+}
+
+// TestRoomForTheResult: before a command runs there is room for what is to be kept of it, whatever fills the disk meanwhile.
+func TestRoomForTheResult(t *testing.T) {
+	s := open(t)
+	begin := filepath.Join(t.TempDir(), "go")
+	p := start(t, s, "cmd", command(t, "while ! test -e "+begin+"; do sleep 0.01; done"))
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(s.Dir, "cmd", resultFile+".tmp"), &st); err != nil {
+		t.Fatal(err)
+	}
+	if room := st.Blocks * 512; room < headSize+tailSize {
+		t.Errorf("%d bytes are reserved", room)
+	}
+	if err := os.WriteFile(begin, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, p)
+	if err := unix.Stat(filepath.Join(s.Dir, "cmd", resultFile), &st); err != nil || st.Blocks*512 >= headSize {
+		t.Errorf("afterwards it has %d bytes: %v", st.Blocks*512, err)
 	}
 }
 

@@ -125,8 +125,9 @@ type shim struct {
 	signals chan os.Signal
 	asked   chan os.Signal // there may be a request to be still
 	rec     *recorder
-	island  *island // the network of commands that have none, once it was needed
-	base    *base   // the mounts of the command before
+	result  *os.File // with room reserved in it
+	island  *island  // the network of commands that have none, once it was needed
+	base    *base    // the mounts of the command before
 	known   familiar
 
 	group *pidGroup // bounds the processes of commands; nil: the kernel counts them anyhow, or lets no group be made
@@ -192,6 +193,10 @@ func (s *shim) run() (reusable bool, err error) {
 	}
 	defer out.Close()
 	s.rec = &recorder{file: out}
+	if s.result, err = reserveResult(s.dir); err != nil {
+		return false, err
+	}
+	defer s.result.Close()
 	fpShimBeforeStarted.Hit()
 	if err := create(s.dir, startedFile); err != nil {
 		return false, err
@@ -259,7 +264,7 @@ func (s *shim) conclude(res *ProcessResult) error {
 	s.rec.result(res)
 	fpShimBeforeResult.Hit()
 	s.rec.sync()
-	if err := writeResult(s.dir, *res); err != nil {
+	if err := writeResult(s.dir, s.result, *res); err != nil {
 		return err
 	}
 	fpShimAfterResult.Hit()

@@ -223,8 +223,23 @@ var mutants = []mutant{
 	},
 	{
 		"a lost claim goes unnoticed", "internal/coord/keeper.go",
-		"h.cancel(ErrClaimLost)", "_ = h",
+		"td.ClaimTTL-td.ClaimKill-time.Second", "100*td.ClaimTTL",
 		[]string{"./internal/coord"},
+	},
+	{
+		"a claim that another took goes unnoticed", "internal/coord/keeper.go",
+		"case !still || epoch != h.Epoch:", "case false && (!still || epoch != h.Epoch):",
+		[]string{"./internal/coord"},
+	},
+	{
+		"whoever commits fast keeps tasks from their work", "internal/engine/worktree.go",
+		"if r.caughtUp == turn {", "if r.caughtUp == turn && false {",
+		[]string{"./internal/engine", "-run", "TestBusyTrunk"},
+	},
+	{
+		"a full disk takes no result", "internal/sandbox/files.go",
+		"unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, resultRoom)", "error(nil)",
+		[]string{"./internal/sandbox", "-run", "TestRoomForTheResult"},
 	},
 	{
 		"tools are started under a claim that runs out", "internal/coord/keeper.go",
