@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/heap"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/telemetry"
@@ -43,7 +45,7 @@ func serve(ctx context.Context, o daemonStartOptions, ready *readyPipe) error {
 	if err != nil {
 		return err
 	}
-	if err := daemon.CheckPlace(dir); err != nil {
+	if err := errors.Join(disk.CheckFiles(), daemon.CheckPlace(dir)); err != nil {
 		return err // before anything is made there
 	}
 	level, err := telemetry.Level(cfg.Log.Level)

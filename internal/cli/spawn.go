@@ -20,6 +20,7 @@ import (
 	"taskdaemon/internal/api/wire"
 	"taskdaemon/internal/client"
 	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
@@ -103,7 +104,7 @@ func (a *app) spawn(ctx context.Context, dir string, set []string) (int, error) 
 	if err != nil {
 		return 0, td.Errorf(td.Internal, "find this program: %w", err)
 	}
-	if err := daemon.CheckPlace(dir); err != nil {
+	if err := errors.Join(disk.CheckFiles(), daemon.CheckPlace(dir)); err != nil {
 		return 0, err // before anything is made there
 	}
 	secrets := a.secrets(set)

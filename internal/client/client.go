@@ -336,7 +336,7 @@ func lost(ctx context.Context, method string, err error) error {
 	if told, ok := errors.AsType[*td.Error](context.Cause(ctx)); ok && method == http.MethodGet {
 		return told // whoever ended it said why
 	} else if ok {
-		return td.Errorf(told.Kind, "%w; what you asked for may be done later", told).WithHint("%s", told.Hint)
+		return td.Errorf(told.Kind, "%w; what you asked for may be done later", told).WithHint("%s", td.Words(told.Hint))
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"taskdaemon/internal/disk"
 	"taskdaemon/internal/td"
 )
 
@@ -18,6 +19,9 @@ func (s *Store) classify(err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*td.Error](err); ok {
+		return err
+	}
+	if err := disk.NoMoreFiles(err, is(err, sqlite3.CANTOPEN)); err != nil {
 		return err
 	}
 	path := s.path
