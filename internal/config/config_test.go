@@ -117,6 +117,34 @@ func TestEnvAndFlagErrors(t *testing.T) {
 	}
 }
 
+// What the reference calls 0 can be written so, in whatever unit the setting is.
+func TestZeroIsWrittenAsTheReferenceSays(t *testing.T) {
+	tried := 0
+	for _, k := range Keys {
+		if !strings.Contains(k.Doc, "0 is ") {
+			continue
+		}
+		tried++
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		section, name, nested := strings.Cut(k.Name, ".")
+		text := section + ": 0\n"
+		if nested {
+			text = section + ":\n  " + name + ": 0\n"
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []LoadOptions{{Set: []string{k.Name + "=0"}}, {File: file}} {
+			if _, err := Load(o); err != nil {
+				t.Errorf("%s: %v", k.Name, err)
+			}
+		}
+	}
+	if tried < 10 {
+		t.Errorf("only %d settings may be 0", tried)
+	}
+}
+
 func TestRulerInACommentIsNoNesting(t *testing.T) {
 	if _, err := Load(LoadOptions{File: write(t, "# "+strings.Repeat("-", 200)+"\nprovider: auto\n")}); err != nil {
 		t.Error(err)

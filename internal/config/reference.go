@@ -47,7 +47,7 @@ defaults, the config file, the environment, flags.
 ` + "`taskdaemon config show`" + ` prints every value and where it came from; ` + "`config check`" + ` only checks. The API
 key is never a setting: ` + "`api_key_env`" + ` names the variable that holds it, and nothing prints its value.
 
-Times are written like ` + "`30s`, `5m`, `1h30m` or `7d`, sizes like `10MiB`." + ` Relative paths start at the config
+Times are written like ` + "`30s`, `5m`, `1h30m` or `7d`, sizes like `10MiB` or `0`." + ` Relative paths start at the config
 file's folder.
 
 | key | default | kind | meaning |

@@ -30,6 +30,9 @@ func (s Size) String() string {
 }
 
 func parseSize(text string) (Size, error) {
+	if text == "0" {
+		return 0, nil // no unit changes it
+	}
 	for _, u := range sizeUnits {
 		digits, ok := strings.CutSuffix(text, u.suffix)
 		if !ok {
