@@ -30,10 +30,18 @@ func (a *app) printClashes(list []api.Clash) {
 func (a *app) printUnlanded(list []td.Unlanded) {
 	for _, u := range list {
 		fmt.Fprintln(a.stdout, "  "+a.style.warn(unlandedWords(u)))
-		if u.Hint != "" {
-			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(plainLine(u.Hint, 300)))
+		if hint := unlandedHint(u); hint != "" {
+			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(plainLine(hint, 300)))
 		}
 	}
+}
+
+// unlandedHint is what to type about a branch that lacks work.
+func unlandedHint(u td.Unlanded) string {
+	if u.Reason == "" {
+		return "it is tried again by itself; to see what came of it: taskdaemon status"
+	}
+	return u.Hint
 }
 
 // unlandedWords say which branch lacks which work, and why.
