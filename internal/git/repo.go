@@ -25,10 +25,19 @@ type Repo struct {
 	aside string // where OpenBare put what stood there
 }
 
+// opening holds one while a repository is opened: of two who find the same one broken, the second finds it mended.
+var opening = make(chan struct{}, 1)
+
 // OpenBare opens the bare repository at path and makes it first if it is not there. It is made beside its
 // place and moved there whole, so a crash leaves either nothing or all of it. What stands at path and is
-// no repository is moved aside, never removed.
+// no repository is moved aside, never removed. It is safe for concurrent use.
 func OpenBare(ctx context.Context, path string) (*Repo, error) {
+	select {
+	case opening <- struct{}{}:
+		defer func() { <-opening }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open repository: %w", context.Cause(ctx))
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open repository: %w", err)
@@ -84,6 +93,10 @@ func (r *Repo) mend(ctx context.Context) error {
 		if err := os.Remove(settings); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return td.Errorf(td.Storage, "mend repository: %w", err)
 		}
+	}
+	// A git that was killed while it wrote one leaves its lock.
+	if err := os.Remove(settings + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return td.Errorf(td.Storage, "mend repository: %w", err)
 	}
 	if err := r.init(ctx, r.path); err != nil {
 		return err

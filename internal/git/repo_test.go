@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -241,5 +242,27 @@ func TestUpkeepAndSweep(t *testing.T) {
 	}
 	if err := r.Fsck(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Several who open a repository whose config is garbled, or that is not there yet, at the same time all get it: it is mended once. A lock that a killed git
+// left is no hindrance.
+func TestOpenBareTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conversations.git")
+	for range 5 {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if r, err := OpenBare(t.Context(), path); err != nil || r.Aside() != "" {
+					t.Errorf("opened: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, name := range []string{"config", "config.lock"} {
+			if err := os.WriteFile(filepath.Join(path, name), []byte("[[["), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
