@@ -248,7 +248,7 @@ func (r *run) catchUp(ctx context.Context) (bool, error) {
 		if err != nil || !settled {
 			return false, err
 		}
-		return true, r.log.Append(ctx, td.FellBehind{Commit: task.Behind, By: td.ByTaskdaemon, Resolved: true})
+		return true, r.log.Append(ctx, td.Settled(*task))
 	}
 	if merging, err := r.Worktrees.Merging(ctx, *task.Worktree); err != nil || merging {
 		return false, err
@@ -315,6 +315,12 @@ func (r *run) rebase(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if len(conflicts) > 0 {
+		if bodies := td.PassOn(r.log.Task(), conflicts); bodies != nil {
+			fpClashed.Hit()
+			return r.log.Append(ctx, bodies...)
+		}
 	}
 	if len(conflicts) > 0 && r.Worktrees.Resolves(w) {
 		fpClashed.Hit() // it is found again after a crash, and counts once

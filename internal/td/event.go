@@ -92,6 +92,8 @@ type (
 		// Resolving is what is left to the agent, or to the merge, from here on; Resolved says that nothing is any more.
 		Resolving *Resolving `json:"resolving,omitempty"`
 		Resolved  bool       `json:"resolved,omitempty"`
+		// Passed is how often what was decided has gone on to a newer commit, this one among them; zero: it has not.
+		Passed int `json:"passed,omitempty"`
 	}
 	// StepIntended is written before a step runs.
 	StepIntended struct {

@@ -56,6 +56,7 @@ func (l *Live) AppendJSON(b []byte) ([]byte, error) {
 	w.trueIf("set_up", l.SetUp)
 	w.textIf("behind", l.Behind)
 	anyIf(&w, "resolving", l.Resolving)
+	w.intIf("passed", int64(l.Passed))
 	w.intIf("resolves", int64(l.Resolves))
 	w.intIf("iterations_from", int64(l.IterationsFrom))
 	listIf(&w, "cuts", l.Cuts, nil)
@@ -64,7 +65,7 @@ func (l *Live) AppendJSON(b []byte) ([]byte, error) {
 
 // knowsAllFields says that this file was brought up to date with the fields there are. One that was added and
 // forgotten here makes appends slower, and is not lost; TestLiveAsJSON tells.
-var knowsAllFields = fields[Live]() == 41 && fields[Status]() == 9 && fields[RunningData]() == 5 && fields[Usage]() == 4 &&
+var knowsAllFields = fields[Live]() == 42 && fields[Status]() == 9 && fields[RunningData]() == 5 && fields[Usage]() == 4 &&
 	fields[StepRef]() == 8 && fields[Reservation]() == 10
 
 func fields[T any]() int { return reflect.TypeFor[T]().NumField() }

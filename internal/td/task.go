@@ -141,6 +141,8 @@ type Live struct {
 	Behind string `json:"behind,omitempty"`
 	// Resolving is a conflict with the trunk that was decided about; until it is settled the branch is brought onto nothing.
 	Resolving *Resolving `json:"resolving,omitempty"`
+	// Passed is how often what a person decided about a conflict has gone on to a newer commit of the trunk, Behind being the last.
+	Passed int `json:"passed,omitempty"`
 	// Resolves is how often the agent was told to resolve a conflict with the trunk, without a person having been asked.
 	Resolves int `json:"resolves,omitempty"`
 	// IterationsFrom is Iteration when a run took the task up, or a person let it go on: limits count from there.
@@ -327,7 +329,7 @@ func (t *Task) Fold(ev Event) error {
 			t.Resolves++
 		}
 		if b.Resolving != nil || b.Resolved {
-			t.Resolving = b.Resolving
+			t.Resolving, t.Passed = b.Resolving, b.Passed
 		}
 	}
 	t.book(ev)

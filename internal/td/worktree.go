@@ -63,6 +63,8 @@ type Resolving struct {
 	Files []string `json:"files,omitempty"` // in which
 	// Later leaves it for when the work is merged; else the agent was told to bring the commit in.
 	Later bool `json:"later,omitempty"`
+	// Passed is how often newer commits have taken the place of the one that was decided about.
+	Passed int `json:"passed,omitempty"`
 }
 
 // answerRebase decides what becomes of a branch that could not be brought onto the trunk.
@@ -84,6 +86,26 @@ func answerRebase(t Task, r Request, c Command, at time.Time) (Move, error) {
 
 // MostResolves bounds how often a task's agent gets a conflict with the trunk to resolve before a person is asked.
 const MostResolves = 2
+
+// mostPassed bounds how often a person's word that the agent is to resolve a conflict holds for newer commits of the trunk, too.
+const mostPassed = 5
+
+// Settled says that a conflict is no more. What the trunk has got meanwhile takes its place: a decision that the agent resolves it holds for that as well.
+func Settled(t Task) FellBehind {
+	b := FellBehind{Commit: t.Behind, By: ByTaskdaemon, Resolved: true}
+	if left := t.Resolving; t.Behind != "" && t.Behind != left.Onto && !left.Later && left.Passed < mostPassed {
+		b.Passed = left.Passed + 1
+	}
+	return b
+}
+
+// PassOn leaves a conflict with a newer commit of the trunk to the agent, if that was decided about the one before; nil: it was not.
+func PassOn(t Task, files []string) []Body {
+	if t.Passed == 0 {
+		return nil
+	}
+	return []Body{FellBehind{By: ByTaskdaemon, Resolving: &Resolving{Onto: t.Behind, Files: files, Passed: t.Passed}}, bringIn(t)}
+}
 
 // Resolve leaves a conflict with the trunk in some files to the task's agent, unless it had its tries:
 // then there is nothing to record, and a person is to be asked.
@@ -108,13 +130,13 @@ func (t *Task) branched(step StepRef, r *ToolResult) {
 		t.Offered = "" // it goes back to the agent
 	case r.IsError:
 	case step.Kind == MergeStep:
-		t.Resolving = nil // what conflicted is merged
+		t.Resolving, t.Passed = nil, 0 // what conflicted is merged
 	case step.Key == PlaceKey:
 		t.SetUp = false
 	case step.Key == SetupKey:
 		t.SetUp = true
 	case step.Kind == RebaseStep:
-		t.Behind = ""
+		t.Behind, t.Passed = "", 0
 	case step.Kind == CommitStep && r.Unchanged:
 		t.Offered, t.Resolving = "", nil
 	case step.Kind == CommitStep:
