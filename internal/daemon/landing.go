@@ -314,8 +314,13 @@ func (l *landing) validateAll(ctx context.Context, w td.Worktree, commit string,
 			return fmt.Sprintf("`%s` is forbidden (%s)", c.Check, d.Rule), false, nil
 		}
 	}
+	rewriting := merge.Rewriting{Altered: l.trees.Altered}
 	for i, c := range commands {
-		if said, err := l.validate(ctx, name, i, c, dir); err != nil || said != "" {
+		said, err := l.validate(ctx, name, i, c, dir)
+		if err == nil && said == "" {
+			said, err = rewriting.Said(ctx, c, dir, commit)
+		}
+		if err != nil || said != "" {
 			return said, true, err
 		}
 	}

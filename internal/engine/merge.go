@@ -411,22 +411,23 @@ func (r *run) checkMerged(ctx context.Context, w td.Worktree, commit string, key
 		return "", err
 	}
 	type check struct {
-		command string
-		held    policy.Confinement
+		merge.Work
+		held policy.Confinement
 	}
 	var checks []check
 	if setup != "" {
-		checks = append(checks, check{setup, policy.Unconfined})
+		checks = append(checks, check{merge.Work{Check: setup}, policy.Unconfined})
 	}
 	for _, work := range of {
 		held := policy.HeldToWorkspace // who may run the validator of another task freely is that task's to know
 		if task := r.log.Task(); work.Task == task.ID {
 			held = r.validatorHeld(task)
 		}
-		checks = append(checks, check{work.Check, held})
+		checks = append(checks, check{work, held})
 	}
+	rewriting := merge.Rewriting{Altered: r.Worktrees.Altered}
 	for i, c := range checks {
-		command := c.command
+		command := c.Check
 		if why := r.barred(r.log.Task(), dir, command); why != "" {
 			return fmt.Sprintf("`%s` may not be run: %s", command, why), nil
 		}
@@ -438,6 +439,9 @@ func (r *run) checkMerged(ctx context.Context, w td.Worktree, commit string, key
 		}
 		if out.Tool.IsError {
 			return fmt.Sprintf("`%s` did not pass:\n%s", command, out.Tool.Content), nil
+		}
+		if said, err := rewriting.Said(ctx, c.Work, dir, commit); err != nil || said != "" {
+			return said, err
 		}
 	}
 	return "", nil

@@ -46,6 +46,7 @@ func (o *oneTrunk) Withdraw(context.Context, td.Worktree, string) (*td.Merged, e
 func (o *oneTrunk) Checkout(context.Context, td.Worktree, string, string) (string, error) {
 	return "", nil
 }
+func (o *oneTrunk) Altered(context.Context, string, string) ([]string, error) { return nil, nil }
 func (o *oneTrunk) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
 func (t *oneTrunk) NotFollowed(context.Context, td.Worktree, string) error { return nil }

@@ -63,6 +63,8 @@ type Worktrees interface {
 	Withdraw(ctx context.Context, w td.Worktree, commit string) (*td.Merged, error)
 	// Checkout makes a throw-away checkout of a commit in the folder of that name, and says where it is.
 	Checkout(ctx context.Context, w td.Worktree, commit, name string) (string, error)
+	// Altered are the files of the commit that were changed there since; new ones do not count.
+	Altered(ctx context.Context, dir, commit string) ([]string, error)
 	// Asks reports whether the trunk is to follow only if a person agrees: because they want to be asked, or because the commits
 	// lack something that theirs go through.
 	Asks(ctx context.Context, w td.Worktree) (wanted bool, lacks string, err error)

@@ -88,6 +88,20 @@ func CheckoutCommit(ctx context.Context, dir, commit, into string) error {
 	})
 }
 
+// Altered are the files of a commit that are not as they were any more in a checkout that was made of it. New ones do not count.
+func Altered(ctx context.Context, at, commit string) ([]string, error) {
+	committed, err := Changed(ctx, at, commit, "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	out, err := run(ctx, call{dir: at, args: []string{"status", "--porcelain=v1", "--untracked-files=no", "--no-renames", "-z", notInside}})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := parseUncommitted(string(out))
+	return append(committed, changed...), err
+}
+
 // whole makes a folder beside its place and moves it there when it is whole.
 func whole(into string, fill func(at string) error) error {
 	CheckoutsIn(filepath.Dir(into))

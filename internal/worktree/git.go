@@ -42,6 +42,7 @@ type Commits interface {
 	Differing(ctx context.Context, repo, from, to, name string) (git.Notable, error)
 	UntakableOf(ctx context.Context, repo, branch, from string, n git.Notable) (git.Untakable, error)
 	CheckoutCommit(ctx context.Context, repo, commit, into string) error
+	Altered(ctx context.Context, at, commit string) ([]string, error)
 	Whole(ctx context.Context, repo, commit string, known ...string) error
 	Sound(ctx context.Context, repo, commit string, known ...string) error
 	Borrowed(ctx context.Context, repo, commit, handle string, known ...string) (found, of string, err error)
@@ -169,6 +170,12 @@ func (Program) UntakableOf(ctx context.Context, repo, branch, from string, n git
 	return git.UntakableOf(ctx, repo, branch, from, n)
 }
 
+// Altered is git.Altered.
+func (Program) Altered(ctx context.Context, at, commit string) ([]string, error) {
+	return git.Altered(ctx, at, commit)
+}
+
+// CheckoutCommit is git.CheckoutCommit.
 func (Program) CheckoutCommit(ctx context.Context, repo, commit, into string) error {
 	return git.CheckoutCommit(ctx, repo, commit, into)
 }

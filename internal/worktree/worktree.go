@@ -438,6 +438,11 @@ func (t *Trees) Withdraw(ctx context.Context, w td.Worktree, commit string) (*td
 	return t.Merged(ctx, w, commit)
 }
 
+// Altered are the files of a commit that were changed in its checkout.
+func (t *Trees) Altered(ctx context.Context, dir, commit string) ([]string, error) {
+	return t.Git.Altered(ctx, dir, commit)
+}
+
 // Checkout makes a throw-away checkout of a commit.
 func (t *Trees) Checkout(ctx context.Context, w td.Worktree, commit, name string) (string, error) {
 	into := filepath.Join(t.Checkouts, name)

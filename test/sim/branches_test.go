@@ -312,6 +312,8 @@ func (h hands) Checkout(context.Context, td.Worktree, string, string) (string, e
 	return "", fmt.Errorf("tasks of the simulation have no validators")
 }
 
+func (h hands) Altered(context.Context, string, string) ([]string, error) { return nil, nil }
+
 func (h hands) Resolves(td.Worktree) bool { return false }
 
 func (h hands) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }

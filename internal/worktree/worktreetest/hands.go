@@ -258,6 +258,9 @@ func (h Hands) UntakableOf(context.Context, string, string, string, git.Notable)
 	return git.Untakable{}, nil
 }
 
+// Altered: there are no checkouts.
+func (h Hands) Altered(context.Context, string, string) ([]string, error) { return nil, nil }
+
 func (h Hands) CheckoutCommit(context.Context, string, string, string) error {
 	return td.Errorf(td.Unavailable, "the model makes no checkouts: tasks of a simulation have no validators")
 }
