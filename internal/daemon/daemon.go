@@ -412,15 +412,15 @@ func (d *Daemon) shutdown(ctx context.Context, drained <-chan error) error {
 // start.
 func (d *Daemon) catchUp(ctx context.Context) {
 	if last, err := d.journal.Last(ctx); err == nil {
-		d.mirrors(last)
+		d.mirrors(last, 3*time.Second)
 	}
 }
 
-// mirrors waits a moment for the mirror to have a record, and reports whether it has.
-func (d *Daemon) mirrors(record uint64) bool {
+// mirrors waits for the mirror to have a record, and reports whether it has.
+func (d *Daemon) mirrors(record uint64, patience time.Duration) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(3 * time.Second); d.mirror.Mirrored() < record && time.Now().Before(end); {
+	for end := time.Now().Add(patience); d.mirror.Mirrored() < record && time.Now().Before(end); {
 		d.mirror.Hurry()
 		<-tick.C
 	}

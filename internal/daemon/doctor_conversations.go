@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"taskdaemon/internal/api"
 	"taskdaemon/internal/git"
@@ -21,7 +22,7 @@ func (d *Daemon) checkConversations(ctx context.Context, fix bool) (c api.Check,
 	if err != nil {
 		return c, err
 	}
-	if behind := last - min(last, d.mirror.Mirrored()); !d.mirrors(last) && behind > 0 {
+	if behind := last - min(last, d.mirror.Mirrored()); !d.mirrors(last, 3*time.Second) && behind > 0 {
 		c.Detail += fmt.Sprintf("; %d records still to be mirrored, so that tasks without a conversation were not looked for", behind)
 	}
 	defer func() {
@@ -50,28 +51,22 @@ func (d *Daemon) checkConversations(ctx context.Context, fix bool) (c api.Check,
 		}
 		return c, d.repairConversations(ctx, &c)
 	}
-	return c, d.compareConversations(ctx, repo, &c, fix)
+	_, err = d.compareConversations(ctx, repo, &c, fix)
+	return c, err
 }
 
 // repairConversations keeps what can be read of a damaged mirror, and says what cannot.
 func (d *Daemon) repairConversations(ctx context.Context, c *api.Check) error {
-	_, lost, err := d.mirror.Repair(ctx)
+	_, unread, err := d.mirror.Repair(ctx)
 	if err != nil {
 		c.Findings = append(c.Findings, fmt.Sprintf("it cannot be repaired: %v", err))
 		c.Fix = ""
 		return context.Cause(ctx)
 	}
-	c.Fixed = true
-	for _, name := range lost {
+	for _, name := range unread {
 		c.Findings = append(c.Findings, fmt.Sprintf("%s could not be read; it is written again as far as the journal has it", name))
 	}
-	return nil
-}
-
-// compareConversations looks for tasks that have a conversation and are not in the journal, which was deleted, or is another one than the mirror is of; and for tasks that
-// have ended and have no conversation, which are written again as far as the journal has them.
-func (d *Daemon) compareConversations(ctx context.Context, repo *git.Repo, c *api.Check, fix bool) error {
-	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{Brief: true})
+	repo, err := git.OpenBare(ctx, d.repo())
 	if err != nil {
 		return err
 	}
@@ -79,10 +74,30 @@ func (d *Daemon) compareConversations(ctx context.Context, repo *git.Repo, c *ap
 	if err != nil {
 		return err
 	}
-	all := d.mirrors(last)
+	if !d.mirrors(last, time.Minute) { // what it writes again may turn out not to be whole
+		c.Findings = append(c.Findings, "what the journal has of the conversations is still being written")
+		c.Fix = "taskdaemon doctor"
+		return nil
+	}
+	c.Fixed, err = d.compareConversations(ctx, repo, c, true)
+	return err
+}
+
+// compareConversations looks for tasks that have a conversation and are not in the journal, which was deleted, or is another one than the mirror is of; and for tasks that
+// have ended and have no conversation, which are written again as far as the journal has them. Well: nothing is left to do.
+func (d *Daemon) compareConversations(ctx context.Context, repo *git.Repo, c *api.Check, fix bool) (well bool, err error) {
+	tasks, err := d.journal.Tasks(ctx, store.TaskFilter{Brief: true})
+	if err != nil {
+		return false, err
+	}
+	last, err := d.journal.Last(ctx)
+	if err != nil {
+		return false, err
+	}
+	all := d.mirrors(last, 3*time.Second)
 	tips, err := repo.Branches(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	known, missing := map[string]bool{}, []td.Task(nil)
 	for _, t := range tasks {
@@ -101,7 +116,7 @@ func (d *Daemon) compareConversations(ctx context.Context, repo *git.Repo, c *ap
 		if td.IsKind(err, td.NotFound) {
 			unknown++
 		} else if err != nil {
-			return err
+			return false, err
 		}
 	}
 	if unknown > 0 {
@@ -114,8 +129,9 @@ func (d *Daemon) compareConversations(ctx context.Context, repo *git.Repo, c *ap
 		c.Findings = append(c.Findings, lost+": retention had removed them from the journal, and conversations.git was deleted or damaged. How the tasks ended and what they cost is still known")
 		c.Fix = fmt.Sprintf("put back %s from a backup while no daemon runs; to go on without: rm %s", d.repo(), mirror.LostFile(d.repo()))
 	}
-	c.Fixed = fix && written && unknown == 0 && lost == "" && len(missing) > 0
-	return nil
+	well = written && unknown == 0 && lost == ""
+	c.Fixed = fix && well && len(missing) > 0
+	return well, nil
 }
 
 // writeAgain has conversations written that are missing in the repository. It reports whether all are there again, as far as the journal has them.

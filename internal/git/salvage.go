@@ -3,7 +3,9 @@ package git
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -34,9 +36,9 @@ func PutAside(path string) []string {
 // salvageBatch is how many refs are brought over at once. If one of them cannot be read, each goes by itself.
 const salvageBatch = 64
 
-// Salvage makes a repository that does not hold together anew, with all refs that can be read whole. What stood there is
+// Salvage makes a repository that does not hold together anew, with all refs that can be read whole, and with the files of these names. What stood there is
 // kept under the name aside; lost are the refs that are only there.
-func (r *Repo) Salvage(ctx context.Context) (aside string, lost []string, err error) {
+func (r *Repo) Salvage(ctx context.Context, files ...string) (aside string, lost []string, err error) {
 	tips, err := r.refs(ctx)
 	if err != nil {
 		return "", nil, err
@@ -65,6 +67,15 @@ func (r *Repo) Salvage(ctx context.Context) (aside string, lost []string, err er
 				}
 				lost = append(lost, name)
 			}
+		}
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(filepath.Join(r.path, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(aside, name), raw, 0o600)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return aside, nil, td.Errorf(td.Storage, "salvage repository: %w", err)
 		}
 	}
 	if err := syncTree(aside); err != nil {

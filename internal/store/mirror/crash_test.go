@@ -84,3 +84,59 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		t.Logf("%s: %d kills", name, killed)
 	}
 }
+
+// damageIndexes changes a byte in the index of every pack.
+func damageIndexes(t *testing.T, path string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(path, "objects/pack/*.idx"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no index: %v", err)
+	}
+	for _, name := range found {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw[1100]++
+		if err := errors.Join(os.Remove(name), os.WriteFile(name, raw, 0o400)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRepairChild is the process that is killed while it repairs.
+func TestRepairChild(t *testing.T) {
+	path := os.Getenv("MIRROR_REPAIR_PATH")
+	if path == "" {
+		t.Skip("only run by TestKilledInRepair")
+	}
+	if _, _, err := newMirror(t, crashJournal(crashRounds), path).Repair(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Killed while it makes indexes again, the mirror has all conversations after the next repair, and puts nothing aside.
+func TestKilledInRepair(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.git")
+	for r := 4; r <= crashRounds; r += 4 { // several packs
+		catchUp(t, crashJournal(r), path)
+	}
+	want := refs(t, path)
+	for n := 1; n <= 2; n++ {
+		damageIndexes(t, path)
+		cmd := exec.Command(os.Args[0], "-test.run=^TestRepairChild$")
+		cmd.Env = append(os.Environ(), "MIRROR_REPAIR_PATH="+path, fmt.Sprintf("TASKDAEMON_FAILPOINT=git.reindex.before_rename:%d", n))
+		out, err := cmd.CombinedOutput()
+		if ee, ok := errors.AsType[*exec.ExitError](err); !ok || ee.ExitCode() != -1 {
+			t.Fatalf("it was not killed: %v\n%s", err, out)
+		}
+		aside, lost, err := newMirror(t, crashJournal(crashRounds), path).Repair(t.Context())
+		if err != nil || aside != "" || len(lost) > 0 {
+			t.Fatalf("repair: aside %q, lost %q, %v", aside, lost, err)
+		}
+		if got := refs(t, path); got != want {
+			t.Errorf("refs\n%s\nwant\n%s", got, want)
+		}
+		fsck(t, path)
+	}
+}

@@ -43,6 +43,15 @@ func (m *Mirror) heal(ctx context.Context, repo *git.Repo, task td.TaskID) error
 	if err == nil || branch == "" || !branchFault(err) {
 		return err
 	}
+	switch indexed, err := repo.Reindex(ctx); { // what is on the branch may be whole, and only not be found
+	case err != nil:
+		return err
+	case indexed > 0:
+		m.o.Log.Warn("indexes of packs were damaged and are made again", "packs", indexed)
+		if _, err = m.sync(ctx, repo, task, false); err == nil || !branchFault(err) {
+			return err
+		}
+	}
 	tip, err := repo.Tip(ctx, branch)
 	if err != nil {
 		return err
@@ -91,8 +100,9 @@ func (m *Mirror) aside(ctx context.Context, repo *git.Repo, branch, tip string) 
 	return repo.Rename(ctx, branch, to)
 }
 
-// Repair makes a repository anew that does not hold together: with every conversation that can be read whole, and with what
-// the journal has of the others. The old one is kept at aside, and lost are the branches that are whole nowhere else.
+// Repair mends a repository that does not hold together. If it was the indexes of its packs alone, they are made again of those. Else it is made anew: with every
+// conversation that can be read whole, and with what the journal has of the others. Then the old one is kept at aside, and lost are the branches that are whole
+// nowhere else.
 func (m *Mirror) Repair(ctx context.Context) (aside string, lost []string, err error) {
 	repo, err := m.open(ctx)
 	if err != nil {
@@ -103,7 +113,10 @@ func (m *Mirror) Repair(ctx context.Context) (aside string, lost []string, err e
 	}
 	defer m.give()
 	m.mirrored.Store(0) // what is lost has to be written again before retention may go on
-	aside, lost, err = repo.Salvage(ctx)
+	indexed, err := repo.Reindex(ctx)
+	if err == nil && (indexed == 0 || repo.Fsck(ctx) != nil) {
+		aside, lost, err = repo.Salvage(ctx, lostFile)
+	}
 	if err != nil {
 		return aside, nil, err
 	}
