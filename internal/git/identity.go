@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	account "os/user"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,7 +31,7 @@ func identity(ctx context.Context, dir string) []string {
 	}
 }
 
-// people are who a commit in a folder is by. Whoever gives one of the two names means both.
+// people are who a commit in a folder is by. Whoever gives one of the two names means both; whoever gives an address alone is called as the machine calls them.
 func people(ctx context.Context, dir string) (author, committer Person) {
 	said, err := configs.of(ctx, siteOf(call{dir: dir}))
 	if err != nil {
@@ -42,7 +43,7 @@ func people(ctx context.Context, dir string) (author, committer Person) {
 			return os.Getenv("GIT_" + strings.ToUpper(role) + "_" + strings.ToUpper(part))
 		}
 		p := Person{
-			Name:  cmp.Or(env(role, "name"), told(role+".name"), told("user.name"), env(other, "name")),
+			Name:  cmp.Or(env(role, "name"), told(role+".name"), told("user.name"), env(other, "name"), machineName(told)),
 			Email: cmp.Or(env(role, "email"), told(role+".email"), told("user.email"), os.Getenv("EMAIL"), env(other, "email")),
 		}
 		if !nameable(p.Name) || !nameable(p.Email) {
@@ -52,6 +53,24 @@ func people(ctx context.Context, dir string) (author, committer Person) {
 	}
 	return of("author", "committer"), of("committer", "author")
 }
+
+// machineName is the full name of the user, as the machine's list of users has it, which is what git takes if nobody says another. Empty: git would take none.
+func machineName(told func(key string) string) string {
+	if told("user.useconfigonly") != "" && !slices.Contains([]string{"false", "no", "off", "0"}, strings.ToLower(told("user.useconfigonly"))) {
+		return ""
+	}
+	u, err := lookUp()
+	if err != nil {
+		return ""
+	}
+	login := u.Username
+	if login != "" {
+		login = strings.ToUpper(login[:1]) + login[1:]
+	}
+	return strings.TrimSpace(strings.ReplaceAll(u.Name, "&", login)) // as finger has it
+}
+
+var lookUp = account.Current
 
 // personal looks a setting up as the person's own git would: first in the settings of the environment, then in the repository's, then in the person's files.
 func personal(ctx context.Context, said *settings) func(key string) string {

@@ -2,12 +2,15 @@ package git
 
 import (
 	"os"
+	account "os/user"
 	"strings"
 	"testing"
 )
 
 // The person is who their own git would say they are.
 func TestPersonOf(t *testing.T) {
+	lookUp = func() (*account.User, error) { return &account.User{Username: "ada", Name: "& Lovelace "}, nil }
+	t.Cleanup(func() { lookUp = account.Current })
 	dir := checkout(t)
 	home := t.TempDir()
 	global := home + "/elsewhere"
@@ -18,10 +21,14 @@ func TestPersonOf(t *testing.T) {
 		env  map[string]string
 		want Person
 	}{
-		"nobody":                {nil, Person{}},
-		"a file that is named":  {map[string]string{"GIT_CONFIG_GLOBAL": global}, Person{"Glob", "g@example.org"}},
-		"committer variables":   {map[string]string{"GIT_COMMITTER_NAME": "C", "GIT_COMMITTER_EMAIL": "c@example.org"}, Person{"C", "c@example.org"}},
-		"EMAIL and a name":      {map[string]string{"GIT_AUTHOR_NAME": "N", "EMAIL": "n@example.org"}, Person{"N", "n@example.org"}},
+		"nobody":               {nil, Person{}},
+		"a file that is named": {map[string]string{"GIT_CONFIG_GLOBAL": global}, Person{"Glob", "g@example.org"}},
+		"committer variables":  {map[string]string{"GIT_COMMITTER_NAME": "C", "GIT_COMMITTER_EMAIL": "c@example.org"}, Person{"C", "c@example.org"}},
+		"EMAIL and a name":     {map[string]string{"GIT_AUTHOR_NAME": "N", "EMAIL": "n@example.org"}, Person{"N", "n@example.org"}},
+		"EMAIL alone":          {map[string]string{"EMAIL": "n@example.org"}, Person{"Ada Lovelace", "n@example.org"}},
+		"only what is set": {map[string]string{
+			"EMAIL": "n@example.org", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.useConfigOnly", "GIT_CONFIG_VALUE_0": "yes",
+		}, Person{}},
 		"half":                  {map[string]string{"GIT_AUTHOR_NAME": "N"}, Person{}},
 		"a line in a name":      {map[string]string{"GIT_AUTHOR_NAME": "N\nM", "EMAIL": "n@example.org"}, Person{}},
 		"a name without an end": {map[string]string{"GIT_AUTHOR_NAME": strings.Repeat("n", 1000), "EMAIL": "n@example.org"}, Person{}},
