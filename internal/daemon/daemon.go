@@ -37,6 +37,7 @@ import (
 	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/mcp"
 	"taskdaemon/internal/webfetch"
 	"taskdaemon/internal/worktree"
@@ -182,7 +183,13 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	// Who has the folder's lock is alone: any other holder of a claim is dead, on whatever host it was.
 	alone := func(h td.Holder) bool { return h == holder }
-	journal, err := sqlite.Open(ctx, sqlite.Options{Dir: d.o.StateDir, Alive: alone, Log: d.o.Log, Seen: mirror.Seen(d.repo()), Marked: Marked(d.o.StateDir)})
+	started, err := tool.SpoolTasks(filepath.Join(d.o.StateDir, "spool"))
+	if err != nil {
+		return err
+	}
+	journal, err := sqlite.Open(ctx, sqlite.Options{
+		Dir: d.o.StateDir, Alive: alone, Log: d.o.Log, Seen: mirror.Seen(d.repo()), Marked: Marked(d.o.StateDir), Tasks: started,
+	})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 )
 
 var (
@@ -32,6 +33,7 @@ var (
 	fpAside   = failpoint.New("rebuild.place.aside")
 	fpRenamed = failpoint.New("rebuild.place.renamed")
 	fpPlaced  = failpoint.New("rebuild.place.placed")
+	fpSettled = failpoint.New("rebuild.place.settled")
 	fpCleared = failpoint.New("rebuild.place.cleared")
 )
 
@@ -136,6 +138,12 @@ func (b *builder) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if b.known != nil {
+		if err := tool.SettleSpool(b.spool(), b.known); err != nil {
+			return err
+		}
+	}
+	fpSettled.Hit()
 	if err := os.RemoveAll(b.at); err != nil {
 		return td.Errorf(td.Storage, "clear %s: %w", b.at, err)
 	}
@@ -146,7 +154,11 @@ func (b *builder) run(ctx context.Context) error {
 // examine finds out whether the journal can be opened; where there is none, an empty one is made. It is closed in order,
 // so that all of it is in one file.
 func (b *builder) examine(ctx context.Context) error {
-	o := sqlite.Options{Dir: b.StateDir, Log: b.Log, Seen: mirror.Seen(b.Repo), Marked: b.Marked}
+	started, err := tool.SpoolTasks(b.spool())
+	if err != nil {
+		return err
+	}
+	o := sqlite.Options{Dir: b.StateDir, Log: b.Log, Seen: mirror.Seen(b.Repo), Marked: b.Marked, Tasks: started}
 	j, err := sqlite.Open(ctx, o)
 	if td.IsKind(err, td.Corrupt) && b.there() {
 		b.report.Damaged = err.Error()
@@ -217,7 +229,10 @@ func (b *builder) fill(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	if len(b.report.Restored) == 0 && !b.behind {
-		return false, nil
+		if b.damaged {
+			err = f.unknown(ctx)
+		}
+		return false, err
 	}
 	if err := f.unknown(ctx); err != nil {
 		return false, err

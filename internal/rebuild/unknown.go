@@ -2,18 +2,14 @@ package rebuild
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"taskdaemon/internal/git"
 	"taskdaemon/internal/store"
-	"taskdaemon/internal/td"
+	"taskdaemon/internal/tool"
 )
 
 // mostNamed bounds how many tasks of one witness are named.
@@ -46,14 +42,12 @@ func (f *filler) unknown(ctx context.Context) error {
 			f.lost("%s: %s, and neither the journal nor the conversations have it: look at what it did before you add it again", handle, why)
 		}
 	}
-	spool, err := os.ReadDir(filepath.Join(f.StateDir, "spool"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return td.Errorf(td.Storage, "look for commands of lost tasks: %w", err)
+	started, err := tool.SpoolTasks(f.spool())
+	if err != nil {
+		return err
 	}
-	for _, e := range spool {
-		if id, _, ok := strings.Cut(e.Name(), "."); ok && !ids[id] && id != string(td.DaemonStream) && len(id) == len(td.DaemonStream) {
-			name(td.TaskID(id).Handle(), "a command of it was started")
-		}
+	for _, id := range started {
+		name(id.Handle(), "a command of it was started (one that still runs is ended when the daemon starts)")
 	}
 	for _, common := range slices.Sorted(maps.Keys(repos)) {
 		refs, err := git.StepRefs(ctx, repos[common])
@@ -67,3 +61,6 @@ func (f *filler) unknown(ctx context.Context) error {
 	}
 	return nil
 }
+
+// spool is where the commands of tasks are.
+func (b *builder) spool() string { return filepath.Join(b.StateDir, "spool") }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,8 +159,24 @@ func (s *Store) whole(c *conn, version int64, o Options) (commits uint64, err er
 	case o.Seen > uint64(last):
 		return 0, behind(s.path, fmt.Errorf("conversations.git has its records up to %d, and it ends at %d", o.Seen, last))
 	}
+	var lacks []string
+	for _, id := range o.Tasks {
+		n, err := c.number("SELECT count(*) FROM tasks WHERE id = ?", string(id))
+		if err != nil {
+			return 0, missing(s.path, err)
+		}
+		if n == 0 {
+			lacks = append(lacks, id.Handle())
+		}
+	}
+	if len(lacks) > 0 {
+		return 0, behind(s.path, fmt.Errorf("a command of %s was started, and it has no such task", strings.Join(lacks[:min(len(lacks), mostNamed)], ", ")))
+	}
 	return commits, nil
 }
+
+// mostNamed bounds how many tasks an error names.
+const mostNamed = 10
 
 // gone fails where there is no journal and should be one.
 func (s *Store) gone(o Options) error {
@@ -168,7 +185,7 @@ func (s *Store) gone(o Options) error {
 		return corrupt(s.path, errors.New("it is missing, but its log is there"))
 	}
 	marked, err := readMark(s.dir)
-	if err != nil || o.Behind || marked == 0 && o.Marked == 0 && o.Seen == 0 {
+	if err != nil || o.Behind || marked == 0 && o.Marked == 0 && o.Seen == 0 && len(o.Tasks) == 0 {
 		return err
 	}
 	return behind(s.path, errors.New("the file is missing"))

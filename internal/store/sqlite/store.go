@@ -35,6 +35,8 @@ type Options struct {
 	Seen uint64
 	// Marked is what MarkOutside last wrote: a journal of fewer groups is an older copy, and is not opened.
 	Marked uint64
+	// Tasks are known to have been in this journal. One that lacks any of them was rolled back, and is not opened.
+	Tasks []td.TaskID
 	// Behind opens it all the same, and a new one in the place of one that is gone: a person wants to go on with what there is.
 	Behind bool
 
