@@ -97,6 +97,9 @@ func plainLine(s string, width int) string {
 	return strings.TrimRight(string(r[:width-1]), " ") + "…"
 }
 
+// mostTyped bounds a line that is to be typed: cut off it is of no use, and two of the longest paths fit.
+const mostTyped = 10_000
+
 // plainClip keeps the beginning and the end of long text.
 func plainClip(s string, head, tail int) []string {
 	lines := strings.Split(strings.TrimRight(plainText(s), "\n"), "\n")

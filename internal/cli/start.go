@@ -75,7 +75,7 @@ func (a *app) sayLater(run api.Run) {
 func (a *app) obstacleLine(o td.Obstacle) string {
 	line := "  " + plainLine(o.Reason, 300)
 	if o.Hint != "" {
-		line += " → " + a.typeable(plainLine(o.Hint, 300))
+		line += " → " + a.typeable(plainLine(o.Hint, mostTyped))
 	}
 	return line
 }

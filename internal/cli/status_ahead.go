@@ -31,7 +31,7 @@ func (a *app) printUnlanded(list []td.Unlanded) {
 	for _, u := range list {
 		fmt.Fprintln(a.stdout, "  "+a.style.warn(unlandedWords(u)))
 		if hint := unlandedHint(u); hint != "" {
-			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(plainLine(hint, 300)))
+			fmt.Fprintf(a.stdout, "  %s %s\n", a.style.dim("→"), a.typeable(plainLine(hint, mostTyped)))
 		}
 	}
 }

@@ -23,7 +23,7 @@ func branchWords(kind td.StepKind, o td.Outcome) string {
 	case kind == td.RebaseStep:
 		words = fmt.Sprintf("rebased onto %.12s", said)
 	case kind == td.FollowStep:
-		words = said
+		words = plainLine(o.Tool.Content, mostTyped) // it ends in what to type
 	case kind == td.MergeStep:
 		var m td.Merged
 		if json.Unmarshal([]byte(o.Tool.Content), &m) != nil {

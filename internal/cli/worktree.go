@@ -192,7 +192,7 @@ func worktreeRows(ctx context.Context, svc api.Service, t td.Task) [][]string {
 	rows := [][]string{{"worktree", where}}
 	for _, u := range unlandedIn(ctx, svc, w.Repo) {
 		if slices.Contains(u.Tasks, t.Handle) {
-			rows = append(rows, []string{"not landed", unlandedWords(u)}, []string{"", plainLine(unlandedHint(u), 300)})
+			rows = append(rows, []string{"not landed", unlandedWords(u)}, []string{"", plainLine(unlandedHint(u), mostTyped)})
 		}
 	}
 	found, err := svc.Worktrees(ctx, api.WorktreeQuery{Ref: string(t.ID)})

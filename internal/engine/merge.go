@@ -465,7 +465,7 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 		func(context.Context) (*td.ToolResult, error) { return nil, nil }, //nolint:nilnil // a trunk that has followed follows no further
 		r.leased(key, wants, func(ctx context.Context) (td.Outcome, error) {
 			if !may {
-				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s not updated, as you answered; to merge: %s", w.Trunk, mergeByHand(w, ""))}}, nil
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s not updated, as you answered; to merge: %s", w.Trunk, r.Worktrees.ByHand(ctx, w, "--ff-only"))}}, nil
 			}
 			in, err := r.Worktrees.Follow(ctx, w, workOf(r.log.Task()), func(ctx context.Context, commit string, of []merge.Work) (string, error) {
 				checks++
@@ -502,10 +502,14 @@ func (r *run) mayFollow(ctx context.Context, w td.Worktree, follow transcript.Ch
 		}
 		return true, false, r.keepRules(ctx, a, policy.Allow)
 	}
+	how := td.Words("--ff-only")
+	if lacks != "" {
+		how = "--no-ff" // a merge commit of theirs is signed and passes their hooks
+	}
 	req := td.Request{
 		ID: td.NewRequestID(), Kind: td.AskQuestion, About: td.AboutTrunk, Step: follow.Key, Options: []string{td.Yes, td.No},
 		Prompt: fmt.Sprintf("The work is on %s. Move %s to it? %s: %s is moved, as soon as your folder is clean · %s: merge it yourself with %s",
-			w.Into, w.Trunk, td.Yes, w.Trunk, td.No, mergeByHand(w, lacks)),
+			w.Into, w.Trunk, td.Yes, w.Trunk, td.No, r.Worktrees.ByHand(ctx, w, how)),
 	}
 	if lacks != "" {
 		req.Detail = fmt.Sprintf("The commits %s: taskdaemon runs no program of yours on its own commits.", lacks)
@@ -528,14 +532,6 @@ func (r *run) decideTrunk() (policy.Decision, error) {
 		return policy.Decision{}, err
 	}
 	return p.Decide(policy.Action{Tool: policy.Trunk, Mode: policy.ModeAsk}), nil
-}
-
-// mergeByHand is what a person types where the trunk does not follow. A merge commit of theirs is signed and passes their hooks.
-func mergeByHand(w td.Worktree, lacks string) string {
-	if lacks != "" {
-		return "git merge --no-ff " + w.Into
-	}
-	return "git merge --ff-only " + w.Into
 }
 
 // withdraw takes back what the task offered to be merged, because it is to be cancelled, so that no other takes it along. If that is too

@@ -49,6 +49,8 @@ func (o *oneTrunk) Checkout(context.Context, td.Worktree, string, string) (strin
 func (o *oneTrunk) Altered(context.Context, string, string) ([]string, error) { return nil, nil }
 func (o *oneTrunk) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
+func (o *oneTrunk) ByHand(context.Context, td.Worktree, ...td.Words) string { return "git merge" }
+
 func (t *oneTrunk) NotFollowed(context.Context, td.Worktree, string) error { return nil }
 
 func (o *oneTrunk) Follow(context.Context, td.Worktree, merge.Work, merge.Check) (td.Obstacle, error) {

@@ -71,6 +71,8 @@ type Worktrees interface {
 	// Follow lets the trunk follow the integration branch, if the person wants that and it can be done without touching what
 	// is theirs; else it says why not. What the trunk has got meanwhile is brought in first, and has to pass the work's checks.
 	Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (td.Obstacle, error)
+	// ByHand is what a person types to merge the integration branch into the trunk themselves.
+	ByHand(ctx context.Context, w td.Worktree, options ...td.Words) string
 	// NotFollowed records that a Follow was broken off for good.
 	NotFollowed(ctx context.Context, w td.Worktree, handle string) error
 }

@@ -66,7 +66,11 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 	} else if err != nil {
 		return err
 	}
-	if err := obeyed(ctx, root, common, branch, from, to); err != nil {
+	top := root
+	if seat != nil {
+		top = seat.top
+	}
+	if err := obeyed(ctx, root, common, top, branch, from, to); err != nil {
 		return err
 	}
 	if seat != nil {
@@ -86,7 +90,7 @@ func FastForward(ctx context.Context, dir, branch, to string, before func() erro
 }
 
 // obeyed is Refused if what differs between two commits steers the person's git: settings may have changed since the work was merged.
-func obeyed(ctx context.Context, root, common, branch, from, to string) error {
+func obeyed(ctx context.Context, root, common, top, branch, from, to string) error {
 	all, err := (&place{repo: root, top: root, git: common, common: common}).between(ctx, from, to)
 	if err != nil {
 		return err
@@ -102,7 +106,7 @@ func obeyed(ctx context.Context, root, common, branch, from, to string) error {
 		words.WriteString(" " + td.ShellWord(d.Path))
 	}
 	return td.Errorf(td.Refused, "your git would run or obey files that come with it, by its settings: %s", someOf(names)).
-		WithHint("look at them: git -C %s --literal-pathspecs diff %s %.12s --%s; if they may run: git -C %s merge %.12s", root, branch, to, td.Words(words.String()), root, to)
+		WithHint("look at them: git -C %s --literal-pathspecs diff %s %.12s --%s; if they may run: %s", root, branch, to, td.Words(words.String()), td.Words(td.MergeLine(top, branch, to[:12])))
 }
 
 // seatOf is the checkout that has a branch checked out, nil when there is none. A branch that a checkout is about to come back to, when its rebase

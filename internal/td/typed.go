@@ -31,3 +31,13 @@ func Typed(format string, args ...any) string {
 	}
 	return fmt.Sprintf(format, words...)
 }
+
+// MergeLine is what a person types to merge something into a branch of theirs, wherever HEAD stands by then. A merge without the branch's name would go into
+// whatever happens to be checked out. top is the checkout that has the branch, or else one that can.
+func MergeLine(top, branch, what string, options ...Words) string {
+	merge := Words("merge")
+	for _, o := range options {
+		merge += " " + o
+	}
+	return Typed("git -C %s switch %s && git -C %s %s %s", top, branch, top, merge, what)
+}

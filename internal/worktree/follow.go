@@ -57,7 +57,7 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check
 	}
 	in, err := t.land(ctx, w, []merge.Work{own}, check, nil)
 	if td.IsKind(err, td.Conflict) || td.IsKind(err, td.Refused) {
-		in, err = td.Obstacle{Reason: err.Error(), Hint: cmp.Or(td.HintOf(err), mergeByHand(w))}, nil
+		in, err = td.Obstacle{Reason: err.Error(), Hint: cmp.Or(td.HintOf(err), t.ByHand(ctx, w))}, nil
 	}
 	if err == nil && in.Reason != "" {
 		err = t.markUnlanded(ctx, w, own.Handle)
@@ -70,7 +70,7 @@ func (t *Trees) NotFollowed(ctx context.Context, w td.Worktree, handle string) e
 	if t.Config(w.Repo).Trunk == config.TrunkBranch {
 		return nil
 	}
-	t.noted(w, notYet(w))
+	t.noted(w, t.notYet(ctx, w))
 	return t.markUnlanded(ctx, w, handle)
 }
 
@@ -85,7 +85,7 @@ func (t *Trees) LeftToPerson(ctx context.Context, w td.Worktree) (td.Obstacle, e
 			return td.Obstacle{}, err
 		}
 	}
-	return td.Obstacle{Reason: "your config leaves the merge to you", Hint: mergeByHand(w)}, nil
+	return td.Obstacle{Reason: "your config leaves the merge to you", Hint: t.ByHand(ctx, w)}, nil
 }
 
 // land updates the trunk, and merges its new commits in as long as there are any.
@@ -107,12 +107,12 @@ func (t *Trees) land(ctx context.Context, w td.Worktree, works []merge.Work, che
 		case err != nil:
 			return td.Obstacle{}, err
 		case len(res.Conflicts) > 0:
-			return td.Obstacle{Reason: fmt.Sprintf("%s conflicts with %s in %s", w.Trunk, w.Into, strings.Join(res.Conflicts, ", ")), Hint: mergeByHand(w)}, nil
+			return td.Obstacle{Reason: fmt.Sprintf("%s conflicts with %s in %s", w.Trunk, w.Into, strings.Join(res.Conflicts, ", ")), Hint: t.ByHand(ctx, w)}, nil
 		case res.Failed != "":
-			return td.Obstacle{Reason: fmt.Sprintf("merged with the new commits of %s, the work does not pass: %s", w.Trunk, res.Failed), Hint: mergeByHand(w)}, nil
+			return td.Obstacle{Reason: fmt.Sprintf("merged with the new commits of %s, the work does not pass: %s", w.Trunk, res.Failed), Hint: t.ByHand(ctx, w)}, nil
 		}
 	}
-	return td.Obstacle{Reason: fmt.Sprintf("%s got new commits during each of %d attempts", w.Trunk, mostFollows), Hint: mergeByHand(w)}, nil
+	return td.Obstacle{Reason: fmt.Sprintf("%s got new commits during each of %d attempts", w.Trunk, mostFollows), Hint: t.ByHand(ctx, w)}, nil
 }
 
 // follow updates a trunk that is an ancestor of the integration branch; again is set if it is not.
@@ -159,7 +159,7 @@ func (t *Trees) advance(ctx context.Context, g Git, w td.Worktree, to, trunk str
 	case td.IsKind(err, td.Refused):
 		hint := td.HintOf(err)
 		if hint == "" {
-			hint = mergeByHand(w)
+			hint = t.ByHand(ctx, w)
 		}
 		return td.Obstacle{Reason: err.Error(), Hint: hint}, false, nil
 	case td.IsKind(err, td.Conflict):
@@ -185,6 +185,6 @@ func (t *Trees) theirs(ctx context.Context, g Git, w td.Worktree) (td.Obstacle, 
 	}
 	return td.Obstacle{
 		Reason: fmt.Sprintf("no work lands by itself in %s: %s, and it could change what you run", top, why),
-		Hint:   td.Typed("look at it: git -C %s diff %s %s; then git -C %s merge %s", top, w.Trunk, w.Into, top, w.Into),
+		Hint:   td.Typed("look at it: git -C %s diff %s %s; then %s", top, w.Trunk, w.Into, td.Words(td.MergeLine(top, w.Trunk, w.Into))),
 	}, nil
 }

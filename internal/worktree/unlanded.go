@@ -129,7 +129,7 @@ func (t *Trees) Unseen(ctx context.Context, w, other td.Worktree, commit string)
 			return nil, err
 		}
 	}
-	return &td.Unlanded{Repo: w.Repo, Trunk: w.Trunk, Into: other.Into, Commit: commit, Tasks: []string{filepath.Base(other.Path)}, Obstacle: t.obstacle(w, other)}, nil
+	return &td.Unlanded{Repo: w.Repo, Trunk: w.Trunk, Into: other.Into, Commit: commit, Tasks: []string{filepath.Base(other.Path)}, Obstacle: t.obstacle(ctx, w, other)}, nil
 }
 
 // contains reports whether a branch that stands at a commit has another one, or all of its content: a person may have merged it as one commit of their own.
@@ -149,16 +149,16 @@ func (t *Trees) contains(ctx context.Context, repo, at, commit string) (bool, er
 }
 
 // obstacle is why the trunk of w lacks what was merged for other.
-func (t *Trees) obstacle(w, other td.Worktree) td.Obstacle {
-	hint := mergeByHand(other)
+func (t *Trees) obstacle(ctx context.Context, w, other td.Worktree) td.Obstacle {
+	hint := t.byHand(ctx, w, other.Into)
 	if w.Trunk != other.Trunk {
-		return td.Obstacle{Reason: fmt.Sprintf("it was done for %s", other.Trunk), Hint: fmt.Sprintf("git -C %s switch %s, then %s", w.Repo, w.Trunk, hint)}
+		return td.Obstacle{Reason: fmt.Sprintf("it was done for %s", other.Trunk), Hint: hint}
 	}
 	if last, is := t.obstacles.Load(other.Repo + "\x00" + other.Into); is && last.(td.Obstacle).Reason != "" {
 		return last.(td.Obstacle)
 	}
 	if t.Config(w.Repo).Trunk == config.TrunkAuto {
-		return notYet(other)
+		return t.notYet(ctx, other)
 	}
 	return td.Obstacle{Reason: "your config leaves the merge to you", Hint: hint}
 }
@@ -195,7 +195,7 @@ func (t *Trees) landAgreed(ctx context.Context, w td.Worktree, to, trunk string,
 		}
 	}
 	return td.Obstacle{
-		Reason: fmt.Sprintf("%s has new commits, and %s has work that you were not asked about", w.Trunk, w.Into), Hint: mergeByHand(w),
+		Reason: fmt.Sprintf("%s has new commits, and %s has work that you were not asked about", w.Trunk, w.Into), Hint: t.ByHand(ctx, w),
 	}, nil
 }
 
@@ -206,8 +206,8 @@ func (t *Trees) noted(w td.Worktree, in td.Obstacle) td.Obstacle {
 }
 
 // notYet is what is in the way of a trunk when nobody has looked.
-func notYet(w td.Worktree) td.Obstacle {
-	return td.Obstacle{Reason: "it could not be updated yet", Hint: mergeByHand(w)}
+func (t *Trees) notYet(ctx context.Context, w td.Worktree) td.Obstacle {
+	return td.Obstacle{Reason: "it could not be updated yet", Hint: t.ByHand(ctx, w)}
 }
 
 // Hindered are the integration branches whose trunk could not be updated at the last attempt.
@@ -221,4 +221,16 @@ func (t *Trees) Hindered() (all []td.Worktree) {
 	return all
 }
 
-func mergeByHand(w td.Worktree) string { return td.Typed("git -C %s merge %s", w.Repo, w.Into) }
+// ByHand is what a person types to merge what is on the integration branch into its trunk.
+func (t *Trees) ByHand(ctx context.Context, w td.Worktree, options ...td.Words) string {
+	return t.byHand(ctx, w, w.Into, options...)
+}
+
+// byHand is what a person types to merge a branch into the trunk of w: in the checkout that has it, if there is one.
+func (t *Trees) byHand(ctx context.Context, w td.Worktree, what string, options ...td.Words) string {
+	top, err := t.Git.CheckoutOf(ctx, w.Repo, w.Trunk)
+	if err != nil || top == "" {
+		top = w.Repo // the line is advice: git says what is in its way
+	}
+	return td.MergeLine(top, w.Trunk, what, options...)
+}

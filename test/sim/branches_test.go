@@ -319,6 +319,8 @@ func (h hands) Resolves(td.Worktree) bool { return false }
 func (h hands) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
 
 // NotFollowed is nothing that is looked at here: the work is in the integration branch.
+func (h hands) ByHand(context.Context, td.Worktree, ...td.Words) string { return "git merge" }
+
 func (h hands) NotFollowed(context.Context, td.Worktree, string) error { return nil }
 
 func (h hands) Follow(ctx context.Context, w td.Worktree, own merge.Work, check merge.Check) (in td.Obstacle, err error) {
