@@ -91,27 +91,33 @@ func (a *app) sayGone(h api.History) {
 }
 
 func (o loopHistoryOptions) print(w io.Writer, m td.Message) error {
-	s := o.app.style
-	head := s.cyan("» you")
-	if m.Role == td.Assistant {
-		head = s.bold("● agent")
-	}
-	results := 0
+	speaker := ""
 	for _, b := range m.Blocks {
-		if b.Type == td.ToolResultBlock {
-			results++
+		if by := o.speaker(m.Role, b); by != speaker && by != "" {
+			speaker = by
+			if _, err := fmt.Fprintln(w, by); err != nil {
+				return err
+			}
 		}
-	}
-	if results < len(m.Blocks) { // a message of results alone needs no heading
-		if _, err := fmt.Fprintln(w, head); err != nil {
-			return err
-		}
-	}
-	for _, b := range m.Blocks {
 		o.block(w, b)
 	}
 	_, err := fmt.Fprintln(w)
 	return err
+}
+
+// speaker is the heading of what somebody says: of the agent, of a person, or of taskdaemon, which also hands on what hooks and other loops say. The result of a call needs
+// none.
+func (o loopHistoryOptions) speaker(role td.Role, b td.Block) string {
+	s := o.app.style
+	switch {
+	case role == td.Assistant:
+		return s.bold("● agent")
+	case b.Type == td.ToolResultBlock:
+		return ""
+	case b.Aside:
+		return s.cyan("» taskdaemon")
+	}
+	return s.cyan("» you")
 }
 
 func (o loopHistoryOptions) block(w io.Writer, b td.Block) {
