@@ -66,6 +66,9 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 // conclude ends the task as nominated, if it may.
 func (r *run) conclude(ctx context.Context, n nomination) error {
 	fpNominated.Hit()
+	if subtask(r.log.Task()) {
+		n.text = r.answer(n)
+	}
 	if err := r.snapped(ctx); err != nil { // the validator may write
 		return err
 	}

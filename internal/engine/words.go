@@ -13,8 +13,13 @@ import (
 // that is how agents nominate who have no tools for it. It reports whether there was such a word.
 func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 	t, script := r.log.Task(), r.log.Transcript()
+	answers := subtask(t) && (t.Explores() || script.Reminded >= r.Reminders) // with whatever it has said
 	if script.InWords.Key == "" {
-		return false, nil // the answer was empty: what was said before it was looked at
+		// The answer was empty: what was said before it was looked at.
+		if before, _ := script.SaidBefore(""); !answers || sigil.Rest(before) == "" {
+			return false, nil
+		}
+		return true, r.conclude(ctx, nomination{call: &script.InWords, inWords: true})
 	}
 	text := script.Latest().Text()
 	said := sigil.Parse(text)
@@ -34,11 +39,29 @@ func (r *run) concludeInWords(ctx context.Context) (bool, error) {
 			n.text = "the agent says that it cannot be done"
 		}
 		return true, r.conclude(ctx, n)
-	case subtask(t) && n.text != "" && (t.Explores() || script.Reminded >= r.Reminders):
+	case answers && n.text != "":
 		n.text = clip(sigil.Rest(text), maxAnswer) // it is all that its parent waits for
 		return true, r.conclude(ctx, n)
 	}
 	return false, nil
+}
+
+// answer is all that a subtask tells its parent: what it nominates with, behind what it had said as text before it was told to go on. A model takes
+// that for its answer, and refers to it afterwards.
+func (r *run) answer(n nomination) string {
+	script, last := r.log.Transcript(), n.text
+	before, cut := script.SaidBefore(last)
+	if cut && n.inWords && script.InWords.Key != "" { // it went on in the midst of a sentence
+		before, last = before+script.Latest().Text(), ""
+	}
+	before = sigil.Rest(before)
+	switch {
+	case before == "":
+		return last
+	case last == "":
+		return clip(before, maxAnswer)
+	}
+	return clip(before, max(maxAnswer-len(last), maxAnswer/2)) + "\n\n" + clip(last, maxAnswer/2)
 }
 
 // verdictInWords is what becomes of the answer of a verifier.

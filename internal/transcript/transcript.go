@@ -62,6 +62,7 @@ type Transcript struct {
 	carried mark       // what the newest call carried, also if it was compacted since
 	same    mark       // what of it stands as it was
 	early   []td.Block // said before there was a context: follows the opening
+	pieces  []piece    // of an answer in words that was not taken for the end
 	unread  []td.Block // from other loops, since the newest answer
 	full    bool       // more came than is shown
 	drift   drift
@@ -199,9 +200,7 @@ func (t *Transcript) Apply(ev td.Event) {
 			t.Summary.Failing = ev.At
 		}
 	case td.Said:
-		if b.Why == td.Remind {
-			t.Reminded++
-		}
+		t.urged(b.Why)
 		if t.Context != nil && b.Why == "" {
 			t.People = append(slices.Clip(t.People), b.Text)
 		}
@@ -501,6 +500,7 @@ func (t *Transcript) release() {
 func (t *Transcript) discard() {
 	for i := len(t.Messages) - 1; i >= t.floor; i-- {
 		if t.Messages[i].Role == td.Assistant {
+			t.unsay(t.Messages[i].Text())
 			t.Messages = append([]td.Message{}, t.Messages[:i]...)
 			t.Answers = max(t.Answers-1, 0)
 			t.carried, t.same = t.carried.upTo(i), t.same.upTo(i)
