@@ -255,7 +255,9 @@ func (w *world) start() *life {
 	if d.cutOff, err = d.underWay(l.ctx, td.RemoveStep); err != nil {
 		w.faultf("look for removals: %v", err)
 	}
-	nothing := func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) { return tool.Call{}, nil }
+	nothing := func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+		return tool.Call{Input: in}, nil
+	}
 	d.engine = engine.New(engine.Options{
 		Journal: d.journal, Model: &simModel{l}, Models: map[td.Tier]string{td.Worker: "sim", td.Small: "sim", td.Expert: "sim"},
 		Tools: tool.NewRegistry(

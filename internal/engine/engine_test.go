@@ -151,8 +151,8 @@ func play(t *testing.T, plays []any, change func(*td.Spec, *Options), test func(
 
 func (b *bench) tools() []tool.Tool {
 	control := func(name string, c tool.Control) tool.Tool {
-		return tool.Tool{Name: name, Control: c, Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
-			return tool.Call{}, nil
+		return tool.Tool{Name: name, Control: c, Prepare: func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+			return tool.Call{Input: in}, nil
 		}}
 	}
 	return []tool.Tool{

@@ -44,7 +44,8 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 	if c.Use.Malformed != "" {
 		return r.refuse(ctx, c, "The input was not valid JSON: "+clip(c.Use.Malformed, 200))
 	}
-	if _, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input); err != nil {
+	call, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input)
+	if err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
 	var in struct {
@@ -52,7 +53,7 @@ func (r *run) nominate(ctx context.Context, c *transcript.Call) error {
 		Reason  string `json:"reason"`
 		Notes   string `json:"notes"`
 	}
-	if err := json.Unmarshal(c.Use.Input, &in); err != nil {
+	if err := json.Unmarshal(call.Input, &in); err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
 	n := nomination{call: c, text: in.Summary, notes: in.Notes}

@@ -146,7 +146,8 @@ func (r *run) deny(ctx context.Context, c *transcript.Call, rule, why string) er
 
 // question puts the model's own question to the person.
 func (r *run) question(ctx context.Context, c *transcript.Call, t tool.Tool) error {
-	if _, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input); err != nil {
+	call, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input)
+	if err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
 	a := c.Asked
@@ -156,7 +157,7 @@ func (r *run) question(ctx context.Context, c *transcript.Call, t tool.Tool) err
 			Question string   `json:"question"`
 			Options  []string `json:"options"`
 		}
-		if err := json.Unmarshal(c.Use.Input, &in); err != nil {
+		if err := json.Unmarshal(call.Input, &in); err != nil {
 			return r.refuse(ctx, c, err.Error())
 		}
 		return r.ask(ctx, td.Request{
@@ -174,7 +175,7 @@ func (r *run) question(ctx context.Context, c *transcript.Call, t tool.Tool) err
 	}
 	step, done := r.step(ctx)
 	defer done()
-	res, err := r.afterTool(step, c, td.ToolResult{Content: text}, 0)
+	res, err := r.afterTool(step, c, td.ToolResult{Content: text + call.Ignored}, 0)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ func forgetful(effect td.Effect, resolve func(context.Context, *tool.Env, json.R
 
 func allowAll(o *Options, s *td.Spec, tools ...tool.Tool) {
 	s.Yes = true
-	o.Tools = tool.NewRegistry(append(tools, tool.Tool{Name: "Complete", Control: tool.CompleteControl, Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
-		return tool.Call{}, nil
+	o.Tools = tool.NewRegistry(append(tools, tool.Tool{Name: "Complete", Control: tool.CompleteControl, Prepare: func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+		return tool.Call{Input: in}, nil
 	}})...)
 }
 

@@ -42,10 +42,11 @@ type child struct {
 // holding a place, until the child has ended. Each time the parent is taken up it comes back here.
 func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) error {
 	parent := r.log.Task()
+	call, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input)
+	if err != nil {
+		return r.refuse(ctx, c, err.Error())
+	}
 	if c.Intent == nil {
-		if _, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input); err != nil {
-			return r.refuse(ctx, c, err.Error())
-		}
 		if parent.Depth >= maxDepth {
 			return r.refuse(ctx, c, fmt.Sprintf("Subtasks may be %d deep, and this is one at that depth. Do it yourself.", maxDepth))
 		}
@@ -64,7 +65,7 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 	if err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
-	spec, err := childSpec(parent, t, c.Use.Input, named.Task)
+	spec, err := childSpec(parent, t, call.Input, named.Task)
 	if err != nil {
 		return r.refuse(ctx, c, err.Error())
 	}
@@ -89,7 +90,9 @@ func (r *run) subtask(ctx context.Context, c *transcript.Call, t tool.Tool) erro
 	}
 	step, done := r.step(ctx)
 	defer done()
-	res, err := r.afterTool(step, c, *childResult(task), 0)
+	told := childResult(task)
+	told.Content += call.Ignored
+	res, err := r.afterTool(step, c, *told, 0)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,11 @@ func (r *run) spawnBeside(ctx context.Context, waitsFor *transcript.Call) error 
 		if err != nil {
 			continue // it is refused when its turn comes
 		}
-		spec, err := childSpec(parent, t, c.Use.Input, named.Task)
+		call, err := t.Prepare(ctx, r.env(c.Key, t), c.Use.Input)
+		if err != nil {
+			continue
+		}
+		spec, err := childSpec(parent, t, call.Input, named.Task)
 		if err != nil {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 // withSubtasks lets tasks have subtasks, which stay queued for ever. It returns which of them were cancelled.
 func withSubtasks(o *Options) *atomic.Pointer[td.TaskID] {
 	cancelled := new(atomic.Pointer[td.TaskID])
-	o.Tools = o.Tools.With(tool.Tool{Name: "Task", Control: tool.TaskControl, Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
-		return tool.Call{}, nil
+	o.Tools = o.Tools.With(tool.Tool{Name: "Task", Control: tool.TaskControl, Prepare: func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+		return tool.Call{Input: in}, nil
 	}})
 	o.Spawn = func(ctx context.Context, s td.Spec) (td.Task, error) { return o.Journal.Create(ctx, s, string(s.ID)) }
 	o.CancelChild = func(_ context.Context, id td.TaskID, _ string) error {
@@ -53,8 +53,8 @@ func TestExplorersAreSentOffTogether(t *testing.T) {
 			spawned.Add(1)
 			return spawn(ctx, s)
 		}
-		o.Tools = o.Tools.With(tool.Tool{Name: "Explore", Control: tool.ExploreControl, Prepare: func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) {
-			return tool.Call{}, nil
+		o.Tools = o.Tools.With(tool.Tool{Name: "Explore", Control: tool.ExploreControl, Prepare: func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+			return tool.Call{Input: in}, nil
 		}})
 	}, func(b *bench, id td.TaskID) {
 		b.until(id, td.Blocked)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -23,12 +22,11 @@ import (
 //
 // Fields with omitempty are optional. The tag jsonschema describes a field, enum lists the strings it
 // may be, min and max bound a number, or the length of a list or text. The tag alias lists what models call a field
-// that know a like tool from elsewhere; they are told of it by no schema.
+// that know a like tool from elsewhere; they are told of it by no schema. Both hold at every depth.
 type Shape[In any] struct {
 	raw      json.RawMessage
 	resolved *jsonschema.Resolved
-	fields   map[string]bool   // by the name that the schema has
-	aliases  map[string]string // of fields, by another name
+	form     *form
 }
 
 // ShapeOf makes the shape of In. Its bytes are the same in every run of the program.
@@ -48,18 +46,7 @@ func ShapeOf[In any]() *Shape[In] {
 	if err != nil {
 		panic(fmt.Sprintf("tool: schema of %s: %v", reflect.TypeFor[In](), err))
 	}
-	s := &Shape[In]{raw: raw, resolved: resolved, fields: map[string]bool{}, aliases: map[string]string{}}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[In]()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if schema.Properties[name] == nil {
-			continue
-		}
-		s.fields[name] = true
-		for alias := range strings.FieldsFuncSeq(f.Tag.Get("alias"), func(r rune) bool { return r == ',' }) {
-			s.aliases[alias] = name
-		}
-	}
-	return s
+	return &Shape[In]{raw: raw, resolved: resolved, form: formOf(schema, reflect.TypeFor[In]())}
 }
 
 // refine adds what the tags say, and takes out null, which a Go slice may be and an input may not.
@@ -135,12 +122,10 @@ func (s *Shape[In]) Decode(input json.RawMessage) (in In, ignored []string, err 
 	if err := json.Unmarshal(input, &loose); err != nil {
 		return in, nil, td.Errorf(td.Invalid, "the input is not valid JSON: %w", err)
 	}
-	if object, is := loose.(map[string]any); is {
-		var changed bool
-		if ignored, changed = s.fit(object); changed {
-			if input, err = json.Marshal(object); err != nil {
-				return in, nil, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
-			}
+	ignored, changed := s.form.fit(loose, "")
+	if changed {
+		if input, err = json.Marshal(loose); err != nil {
+			return in, nil, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
 		}
 	}
 	if err := s.resolved.Validate(loose); err != nil {
@@ -150,24 +135,6 @@ func (s *Shape[In]) Decode(input json.RawMessage) (in In, ignored []string, err 
 		return in, nil, td.Errorf(td.Invalid, "the input does not fit the schema: %s", explain(err))
 	}
 	return in, ignored, nil
-}
-
-// fit gives fields the names that they have here, and takes out what is none.
-func (s *Shape[In]) fit(object map[string]any) (ignored []string, changed bool) {
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if s.fields[name] {
-			continue
-		}
-		field := s.aliases[name]
-		if _, has := object[field]; field != "" && !has {
-			object[field] = object[name]
-		} else {
-			ignored = append(ignored, name)
-		}
-		delete(object, name)
-		changed = true
-	}
-	return ignored, changed
 }
 
 // explain cuts a validator's message down to what a model can use: it may repeat the whole input.
@@ -180,10 +147,13 @@ func explain(err error) string {
 	return msg
 }
 
+// maxIgnored is how many names the model is told that count for nothing.
+const maxIgnored = 5
+
 // ignoredText tells the model what of its input counted for nothing.
 func ignoredText(tool string, names []string) string {
 	var shown []string
-	for _, name := range names[:min(len(names), 5)] {
+	for _, name := range names[:min(len(names), maxIgnored)] {
 		shown = append(shown, fence.Spell(strings.ToValidUTF8(name[:min(len(name), 40)], "?")))
 	}
 	return fmt.Sprintf("\n[%s has no argument %s; what you gave was ignored]", tool, strings.Join(shown, ", "))
@@ -204,10 +174,16 @@ func Define[In any](
 			return Call{}, err
 		}
 		call, err := prepare(ctx, env, in)
-		if run := call.Run; run != nil && len(ignored) > 0 {
+		if t.Control != NoControl && err == nil {
+			call.Input, err = json.Marshal(in)
+		}
+		if len(ignored) > 0 {
+			call.Ignored = ignoredText(t.Name, ignored)
+		}
+		if run := call.Run; run != nil && call.Ignored != "" {
 			call.Run = func(ctx context.Context) (td.ToolResult, error) {
 				res, err := run(ctx)
-				res.Content += ignoredText(t.Name, ignored)
+				res.Content += call.Ignored
 				return res, err
 			}
 		}

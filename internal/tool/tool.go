@@ -65,6 +65,8 @@ type Call struct {
 	Learns   bool             // a free one that writes into the project's knowledge, which lies in the checkout: not in plan mode
 	Timeout  time.Duration    // what the call itself keeps to; zero: the Env's
 	Kept     bool             // it runs under a shim: its outcome is found again in the spool until it is recorded
+	Input    json.RawMessage  // of a control: what it was called with, by the names that its schema has
+	Ignored  string           // what of the input counted for nothing, in words for the model; Run says so itself
 	// Side is the most that Env.Ask is given and may say; zero when the call does not use it.
 	Side Side
 	// Run does it. A result the tool itself calls an error is a ToolResult with IsError; an error

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -99,6 +100,41 @@ func TestOtherNames(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
+	deep := ShapeOf[struct {
+		Edits []*input `json:"edits" alias:"changes"`
+		Last  struct {
+			Parts [][]input `json:"parts"`
+		} `json:"last,omitempty"`
+	}]()
+	for raw, want := range map[string]string{
+		`{"edits":[{"file_path":"a","why":1},{"path":"b","why":2}],"last":{"parts":[]}}`:                "a [edits[].why]",
+		`{"changes":[{"filename":"a"}],"last":{"x":1,"parts":[[{"filename":"c","y":1},{"path":"d"}]]}}`: "a [last.x last.parts[][].y]",
+	} {
+		in, ignored, err := deep.Decode(json.RawMessage(raw))
+		if err != nil || fmt.Sprint(in.Edits[0].Path, " ", ignored) != want {
+			t.Errorf("%s: %v, %v", raw, ignored, err)
+		}
+	}
+	for _, raw := range []string{`{"edits":{"path":"a"},"last":{"parts":[]}}`, `{"edits":[["a"]]}`, `{"edits":[{"why":1}],"last":{"parts":[]}}`, `{"edits":[],"last":[]}`, `[]`, `null`} {
+		if _, _, err := deep.Decode(json.RawMessage(raw)); !td.IsKind(err, td.Invalid) {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	many, err := json.Marshal(map[string]any{"edits": slices.Repeat([]map[string]int{{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}}, 9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loose any
+	if err := json.Unmarshal(many, &loose); err != nil {
+		t.Fatal(err)
+	}
+	if ignored, _ := deep.form.fit(loose, ""); len(ignored) != maxIgnored {
+		t.Errorf("%d names are told", len(ignored))
+	}
+	asks := Define(Tool{Name: "A", Control: AskControl}, func(context.Context, *Env, input) (Call, error) { return Call{}, nil }, nil)
+	if call, err := asks.Prepare(t.Context(), nil, json.RawMessage(`{"file_path":"a","why":1}`)); err != nil || string(call.Input) != `{"path":"a"}` || !strings.Contains(call.Ignored, "no argument why") {
+		t.Errorf("a control has %s, %q, %v", call.Input, call.Ignored, err)
+	}
 	tl := Define(Tool{Name: "T"}, func(_ context.Context, _ *Env, in input) (Call, error) {
 		return Call{Run: func(context.Context) (td.ToolResult, error) { return td.ToolResult{Content: in.Path}, nil }}, nil
 	}, nil)
@@ -114,6 +150,7 @@ func TestOtherNames(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"name":"x","size":3}`))
 	f.Add([]byte(`{"name":"x","size":3.0,"name":"y"}`))
+	f.Add([]byte(`{"name":"x","parts":[{"a":[{}]}],"more":{"name":[]}}`))
 	shape := ShapeOf[sample]()
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		in, _, err := shape.Decode(raw)

@@ -14,7 +14,7 @@ type todoInput struct {
 }
 
 type todo struct {
-	Text   string `json:"text" jsonschema:"what is to be done" min:"1"`
+	Text   string `json:"text" alias:"content,task,description,title" jsonschema:"what is to be done" min:"1"`
 	Status string `json:"status" jsonschema:"how far it is" enum:"pending,in_progress,completed"`
 }
 
