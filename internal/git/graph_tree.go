@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskdaemon/internal/gitfile"
 	"taskdaemon/internal/td"
 )
 
@@ -82,7 +83,31 @@ func parseTree(out string) (tree, error) {
 		}
 		t[name] = entry{mode: parts[0], id: parts[2]}
 	}
+	if dir, is := t.repository(); is {
+		return nil, td.Errorf(td.Refused, "git would take the folder %q for a repository, and obey what is in it", dir).
+			WithHint("remove it from the branch %s where it came from", graphBranch)
+	}
 	return t, nil
+}
+
+// repository is a folder that git would take for a repository by the names in it, wherever case does not count.
+func (t tree) repository() (dir string, is bool) {
+	in := map[string]map[string]bool{}
+	for name := range t {
+		for at := strings.ToLower(name); at != "."; at = path.Dir(at) {
+			around := path.Dir(at)
+			if in[around] == nil {
+				in[around] = map[string]bool{}
+			}
+			in[around][path.Base(at)] = true
+		}
+	}
+	for dir, names := range in {
+		if gitfile.ResemblesNearly(func(name string) bool { return names[strings.ToLower(name)] }) {
+			return dir, true
+		}
+	}
+	return "", false
 }
 
 // sharable reports whether a path stays inside the folder and out of anything that git takes for a repository.

@@ -86,6 +86,9 @@ var shapes = map[string]*regexp.Regexp{
 	"columns": regexp.MustCompile(`^(table|value|csv)(\[[a-z-]+\])?\((name|id|status|state|zone|region|location|networkIP|externalIP|machineType|createTime|creationTimestamp|metadata\.name|status\.url|databaseVersion|,| )+\)$`),
 }
 
+// namePart is a part of a name, with what tells which one of that name.
+const namePart = `[A-Za-z0-9_.%+-]+(:[A-Za-z0-9_.%+-]+)*(@(sha256:)?[A-Za-z0-9_.%+-]+)?`
+
 // dryRuns are the flags with which a program says what it would do, or does it with what is there.
 var dryRuns = []string{"--dry-run", "--dry-run=client", "--dry-run=server", "--dryrun", "--check", "--syntax-check", "--list-tasks", "--list-hosts", "--list-tags", "--draft", "--simulate", "--snapshot", "--no-act", "--offline"}
 
@@ -128,7 +131,8 @@ func helps(ws []string) bool {
 var versionWords = []string{"--version", "--help", "-V", "-v", "-version", "-vV", "-h", "version", "help", "doctor"}
 
 var (
-	plainText = regexp.MustCompile(`^[A-Za-z0-9_.:@%+-]*(/[A-Za-z0-9_.:@%+-]+)?$`)
+	// What follows an @ is a version or a digest: git@host:name would be an address.
+	plainText = regexp.MustCompile(`^(@?` + namePart + `)?(/` + namePart + `)?$`)
 	// What reads more than it is given: the environment, and other files. A field may have such a name.
 	jqReaches    = regexp.MustCompile(`(^|[^.\w])env\b|\$([\s#]|ENV|__prog)|\b(import|include|input_filename|modulemeta)\b`)
 	yqReaches    = regexp.MustCompile(`(^|[^.\w])(env|strenv|envsubst|(str)?load\w*|system|eval)\b|\$([\s#]|ENV)`)

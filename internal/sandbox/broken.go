@@ -73,13 +73,19 @@ func (s *shim) mendRefs(c *cell) (mended []string) {
 		switch {
 		case had && old == text:
 			delete(now, name)
-		case !namesRef(name):
-			broken[name] = true
+		case !namesRef(name), name == "HEAD" && strings.HasPrefix(text, "ref: ") && !p.ownsRef(strings.TrimPrefix(text, "ref: ")):
+			broken[name] = true // with HEAD on another branch, nobody else can check that out
 		case isHex(text, 40) || isHex(text, 64):
 			ids = append(ids, text)
 		case !strings.HasPrefix(text, "ref: "):
 			broken[name] = true
 		}
+	}
+	if notCommits := s.notCommits(c, common, ids); len(notCommits) > 0 {
+		for name, text := range now {
+			broken[name] = broken[name] || notCommits[text]
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return notCommits[id] })
 	}
 	if len(ids) > 0 && s.lacksHistory(c, common, ids) {
 		for name, text := range now {
@@ -108,6 +114,65 @@ func (s *shim) mendRefs(c *cell) (mended []string) {
 		forgetLogs(own, common, slices.Collect(maps.Keys(broken)))
 	}
 	return mended
+}
+
+// unlockRefs removes the locks of the task's references that the command has left: git waits for their owner, who is gone.
+func (s *shim) unlockRefs() (removed []string) {
+	since, ok := startOf(s.dir)
+	if !ok {
+		return nil
+	}
+	for name, place := range s.spec.Profile.refPlaces() {
+		if name == "HEAD" {
+			place = filepath.Dir(place)
+		}
+		folder, err := beneath.Open(place)
+		if err != nil {
+			continue
+		}
+		_ = folder.Walk(".", func(below string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return nil //nolint:nilerr // what cannot be read is no lock for git either
+			case e.IsDir() && name == "HEAD" && below != ".":
+				return fs.SkipDir
+			case !strings.HasSuffix(below, ".lock") || name == "HEAD" && below != "HEAD.lock":
+				return nil
+			}
+			if in, err := folder.Folder(path.Dir(below)); err == nil {
+				if isNew(in, path.Base(below), since) {
+					removed = append(removed, remove(in, path.Base(below))...)
+				}
+				_ = in.Close()
+			}
+			return nil
+		})
+		_ = folder.Close()
+	}
+	return removed
+}
+
+// ownsRef reports whether a reference is one of the task's own.
+func (p Profile) ownsRef(ref string) bool {
+	return slices.ContainsFunc(p.Refs, func(own string) bool { return strings.HasPrefix(ref, own+"/") })
+}
+
+// notCommits are those of some objects that are there and are no commits: a branch that leads to one stops git as one that leads nowhere does.
+func (s *shim) notCommits(c *cell, common string, ids []string) map[string]bool {
+	if len(ids) == 0 {
+		return nil
+	}
+	are, err := s.kinds(c, common, c.borrowed(common), ids)
+	if err != nil {
+		return nil // lacksHistory tells
+	}
+	not := map[string]bool{}
+	for _, id := range ids {
+		if kind, is := are[id]; is && kind != "commit" {
+			not[id] = true
+		}
+	}
+	return not
 }
 
 // namesRef reports whether git takes a name for that of a reference: it stops at a file with another.
@@ -176,12 +241,7 @@ func (s *shim) lacksHistory(c *cell, common string, ids []string) bool {
 
 // lacks reports whether an object is missing, of those that git lists by some arguments in a folder of git.
 func (s *shim) lacks(c *cell, common, dir, of string) bool {
-	script := ""
-	for _, st := range stores(c.repos) {
-		if st.path == filepath.Join(common, "objects") { // not with what the command made and the repository did not get
-			script = st.borrowed()
-		}
-	}
+	script := c.borrowed(common)
 	in, err := os.Open(os.DevNull)
 	if err != nil {
 		return false
@@ -191,6 +251,16 @@ func (s *shim) lacks(c *cell, common, dir, of string) bool {
 	err = s.alone(c, in, nil, r, script+`exec git --git-dir="$0" rev-list --objects --quiet `+of, dir)
 	status, is := errors.AsType[gitStatus](err)
 	return is && status == gitDied
+}
+
+// borrowed is what has the git of a script find the objects of a repository, not with what the command made and the repository did not get.
+func (c *cell) borrowed(common string) string {
+	for _, st := range stores(c.repos) {
+		if st.path == filepath.Join(common, "objects") {
+			return st.borrowed()
+		}
+	}
+	return ""
 }
 
 // borrowed has the git of a script find the objects of the repository, without those of the command.

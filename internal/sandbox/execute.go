@@ -89,6 +89,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
 		if s.spec.Profile.Files == WorkspaceWrite { // else it could change none of them, and nobody noted what they were
+			removed = append(removed, s.unlockRefs()...)
 			wrong = s.mendObjects(c)
 			mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
 		}

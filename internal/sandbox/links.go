@@ -72,7 +72,7 @@ func linkedKind(octal string) string {
 // mendObjects removes objects that the command added and that name others which are missing or something else, and says which.
 func (s *shim) mendObjects(c *cell) (removed []string) {
 	for _, st := range stores(c.repos) {
-		bad, err := st.badLinks(func(ids []string) (map[string]string, error) { return s.kinds(c, st, st.borrowed(), ids) })
+		bad, err := st.badLinks(func(ids []string) (map[string]string, error) { return s.kinds(c, filepath.Dir(st.path), st.borrowed(), ids) })
 		if err != nil {
 			continue // git cannot tell, as in a partial clone that lacks objects
 		}
@@ -167,7 +167,7 @@ func wrongLinks(links map[link]bool, kinds func(ids []string) (map[string]string
 const linksAtOnce = 100_000
 
 // kinds asks a git of ours what objects are; of one that is missing it says nothing.
-func (s *shim) kinds(c *cell, st *store, before string, ids []string) (map[string]string, error) {
+func (s *shim) kinds(c *cell, common, before string, ids []string) (map[string]string, error) {
 	ask, err := memoryFile("ask", strings.Join(ids, "\n")+"\n")
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (s *shim) kinds(c *cell, st *store, before string, ids []string) (map[strin
 	defer told.Close()
 	r := &reading{until: time.Now().Add(brokenFor), measure: meter{begin: readMachine()}}
 	script := before + `exec git --git-dir="$0" cat-file --batch-check='%(objectname) %(objecttype)'`
-	if err := s.alone(c, ask, told, r, script, filepath.Dir(st.path)); err != nil {
+	if err := s.alone(c, ask, told, r, script, common); err != nil {
 		return nil, err
 	}
 	if _, err := told.Seek(0, io.SeekStart); err != nil {

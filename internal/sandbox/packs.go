@@ -169,7 +169,7 @@ func (s *shim) readObjects(c *cell, st *store, pack string, r *reading) error {
 	if err != nil {
 		return err
 	}
-	wrong, err := wrongLinks(links, func(ids []string) (map[string]string, error) { return s.kinds(c, st, "", ids) })
+	wrong, err := wrongLinks(links, func(ids []string) (map[string]string, error) { return s.kinds(c, filepath.Dir(st.path), "", ids) })
 	if err != nil {
 		return nil //nolint:nilerr // git cannot tell, as in a partial clone that lacks objects
 	}
