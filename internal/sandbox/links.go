@@ -12,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,11 +58,10 @@ func linksOf(kind string, body []byte, digits int) (links []link) {
 
 // linkedKind is what the object of an entry of a tree is; empty for a commit of another repository, which need not be there.
 func linkedKind(octal string) string {
-	mode, _ := strconv.ParseUint(octal, 8, 32)
-	switch mode & unix.S_IFMT {
+	switch typeOf(octal) {
 	case unix.S_IFDIR:
 		return "tree"
-	case 0o160000:
+	case modeLink:
 		return ""
 	}
 	return "blob"

@@ -27,7 +27,7 @@ const (
 	maxHeader = 32
 )
 
-// checkObject reads a single object as git stores it, and fails unless it is the one of that name, whole, with nothing behind it, and such that git can read it. It
+// checkObject reads a single object as git stores it, and fails unless it is the one of that name, whole, with nothing behind it, and of the form that git demands. It
 // returns how many bytes it read.
 func checkObject(from io.Reader, name string) (int64, error) {
 	_, _, n, err := parseObject(from, name)
@@ -80,7 +80,7 @@ func readObject(read *bufio.Reader, name string) (kind string, content []byte, e
 	if _, err := read.ReadByte(); !errors.Is(err, io.EOF) {
 		return "", nil, errors.Join(errors.New("there is more behind it"), err)
 	}
-	return kind, body.Bytes(), readable(kind, body.Bytes(), len(name))
+	return kind, body.Bytes(), wellFormed(kind, body.Bytes(), len(name))
 }
 
 // newHash is what makes names of so many digits.
@@ -116,41 +116,6 @@ func readHeader(content *bufio.Reader) (kind string, size int64, err error) {
 		return "", 0, fmt.Errorf("no object is a %q", kind)
 	}
 	return kind, size, nil
-}
-
-// readable fails for an object that git could not make sense of, at which its cleaning up would stop.
-func readable(kind string, body []byte, digits int) error {
-	first := map[string]string{"commit": "tree ", "tag": "object "}[kind]
-	switch {
-	case kind == "tree":
-		return readableTree(body, digits/2)
-	case kind == "blob":
-		return nil
-	}
-	line, rest, ok := bytes.Cut(body, []byte("\n"))
-	id, is := strings.CutPrefix(string(line), first)
-	if !ok || !is || !isHex(id, digits) || kind == "tag" && !bytes.HasPrefix(rest, []byte("type ")) {
-		return fmt.Errorf("it is no %s", kind)
-	}
-	return nil
-}
-
-// readableTree fails for a tree that git cannot read, and for one with names that no tree may have: two of one name, or one that leads out of its folder or into git's own.
-func readableTree(body []byte, size int) error {
-	seen := map[string]bool{}
-	for len(body) > 0 {
-		entry, rest, ok := bytes.Cut(body, []byte{0})
-		mode, name, is := bytes.Cut(entry, []byte(" "))
-		if !ok || !is || len(mode) == 0 || len(name) == 0 || len(rest) < size || len(bytes.Trim(mode, "01234567")) > 0 {
-			return errors.New("it is no tree")
-		}
-		if s := string(name); seen[s] || s == "." || s == ".." || strings.EqualFold(s, ".git") || strings.Contains(s, "/") {
-			return fmt.Errorf("a tree has the name %q, or has it twice", s)
-		}
-		seen[string(name)] = true
-		body = rest[size:]
-	}
-	return nil
 }
 
 // isHex reports whether a text is so many digits of a name.

@@ -225,7 +225,7 @@ func askObjects(ask io.Writer, told *bufio.Reader, names []string, links map[lin
 		if _, err := io.ReadFull(told, body); err != nil {
 			return err
 		}
-		if err := readable(kind, body[:size], len(name)); err != nil {
+		if err := wellFormed(kind, body[:size], len(name)); err != nil && !errors.Is(err, errOldForm) {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for _, l := range linksOf(kind, body[:size], len(name)) {
