@@ -105,7 +105,7 @@ func Steering(o Options) func(dir string) ([]string, error) {
 	write := paths(o.Config.Sandbox.Write, o.Getenv("HOME"))
 	return func(dir string) ([]string, error) {
 		in, err := steering(dir, write)
-		return slices.Concat(in.Hooks, in.Settings, in.Links), err
+		return slices.Concat(in.Hooks, in.Settings, in.Links, in.Absent), err
 	}
 }
 
@@ -127,6 +127,7 @@ func steering(workspace string, write []string) (git.Steering, error) {
 	}
 	return git.Steering{
 		Everywhere: found.Everywhere, Hooks: slices.DeleteFunc(found.Hooks, opened), Settings: slices.DeleteFunc(found.Settings, opened), Links: slices.DeleteFunc(found.Links, opened),
+		Absent: slices.DeleteFunc(found.Absent, opened),
 	}, nil
 }
 

@@ -348,7 +348,7 @@ func reservedText(w td.Worktree, dir string, reserved []merge.Reserved) string {
 	}
 	types := strings.Join(person, " && ")
 	if len(steering) > 0 { // a git that is run by hand in the worktree would run the agent's hooks
-		why = append(why, strings.Join(steering, ", ")+", which the person's git runs or obeys by its settings (core.hooksPath, include.path)")
+		why = append(why, strings.Join(steering, ", ")+", which is run by the person's git when they commit or check out, or obeyed as its settings (core.hooksPath, a hook manager, include.path)")
 		types = taking(w, steering)
 	}
 	return fmt.Sprintf("the work changes %s: only a person may change that. Run `%s` at the top of your worktree and call Complete again. (A person can type: %s)",

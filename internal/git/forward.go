@@ -105,7 +105,7 @@ func obeyed(ctx context.Context, root, common, top, branch, from, to string) err
 		names = append(names, d.Path)
 		words.WriteString(" " + td.ShellWord(d.Path))
 	}
-	return td.Errorf(td.Refused, "your git would run or obey files that come with it, by its settings: %s", someOf(names)).
+	return td.Errorf(td.Refused, "your git would run or obey files that come with it, as hooks when you commit or as settings: %s", someOf(names)).
 		WithHint("look at them: git -C %s --literal-pathspecs diff %s %.12s --%s; if they may run: %s", root, branch, to, td.Words(words.String()), td.Words(td.MergeLine(top, branch, to[:12])))
 }
 

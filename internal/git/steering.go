@@ -14,13 +14,15 @@ import (
 	"taskdaemon/internal/td"
 )
 
-// Steering is what in a folder a person's git runs or obeys, by settings that it reads there: the folders of hooks that core.hooksPath names,
+// Steering is what in a folder a person's git runs or obeys, by settings that it reads there: the folders of hooks that core.hooksPath names, and the one around that of husky's, what hooks of known managers read,
 // and files of settings that others include, whether they are there or not, and the links on the way to all of these: whoever exchanges one of them leads git elsewhere. What is outside of the
 // folder and of the checkout that it lies in, or is what git keeps of that, is not in it.
 type Steering struct {
 	Hooks    []string
 	Settings []string
 	Links    []string
+	// Absent are files that hooks would read and that are not there. Unlike Settings they must not be made: there are many names for one.
+	Absent []string
 	// Everywhere are the relative paths by which the person's own settings have git look for hooks in every checkout.
 	Everywhere []string
 }
@@ -57,22 +59,48 @@ func SteeringOf(ctx context.Context, dir string) (Steering, error) {
 	in.found.Everywhere = everywhere(said)
 	seen := map[string]bool{}
 	for _, at := range sites {
-		for _, one := range append([]site{at}, at.others()...) {
+		all := append([]site{at}, at.others()...)
+		var managers []hookManager // of any checkout: most have their hooks in what is common to all, or in a folder that git ignores
+		for _, one := range all {
 			if key := one.top + "\x00" + one.git; one.common != "" && !seen[key] {
 				seen[key] = true
-				if err := in.add(ctx, one); err != nil {
+				hooks, err := in.add(ctx, one)
+				if err != nil {
 					return Steering{}, err
 				}
+				for _, dir := range hooks {
+					managers = append(managers, managersIn(dir)...)
+				}
 			}
+		}
+		for _, one := range all {
+			in.manage(one, managers)
 		}
 	}
 	return in.found, nil
 }
 
+// manage adds what hooks of managers read in a checkout.
+func (in *steering) manage(at site, managers []hookManager) {
+	if at.top == "" {
+		return
+	}
+	for _, m := range managers {
+		for _, file := range m.files {
+			end := in.follow(at, filepath.Join(at.top, file))
+			list := &in.found.Settings
+			if !there(end) {
+				list = &in.found.Absent
+			}
+			in.name(at, list, end)
+		}
+	}
+}
+
 // everywhere are the relative paths of hooks that settings name, as far as they stay in a checkout.
 func everywhere(said []setting) (paths []string) {
 	for _, one := range said {
-		path := filepath.Clean(inHome(one.value))
+		path := filepath.Clean(aroundHooks(inHome(one.value)))
 		switch {
 		case one.key != "core.hookspath" || one.value == "" || !filepath.IsLocal(path) || slices.Contains(paths, path):
 		case path == ".":
@@ -129,12 +157,13 @@ type steering struct {
 	found  Steering
 }
 
-// add adds what the settings for one checkout name.
-func (in *steering) add(ctx context.Context, at site) error {
+// add adds what the settings for one checkout name, and returns the folders that git finds hooks in.
+func (in *steering) add(ctx context.Context, at site) (hooks []string, err error) {
 	said, files, err := configs.reachable(ctx, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	hooks = append(hooks, filepath.Join(at.common, "hooks"))
 	tops := []string{cmp.Or(at.top, at.git)} // where git looks for what settings name by a relative path
 	for _, one := range said {
 		if one.key == "core.worktree" && one.value != "" {
@@ -146,7 +175,12 @@ func (in *steering) add(ctx context.Context, at site) error {
 			continue
 		}
 		for _, top := range tops {
-			end := in.follow(at, gitfile.Literal(top, inHome(one.value)))
+			named := gitfile.Literal(top, inHome(one.value))
+			hooks = append(hooks, named)
+			end := in.follow(at, aroundHooks(named))
+			if deep := in.follow(at, named); deep != end && (!covers(deep, end) || covers(top, end) || covers(in.within, end)) {
+				in.name(at, &in.found.Hooks, deep)
+			}
 			if !covers(top, end) && !covers(in.within, end) {
 				in.name(at, &in.found.Hooks, end)
 				continue
@@ -161,7 +195,7 @@ func (in *steering) add(ctx context.Context, at site) error {
 			in.name(at, &in.found.Settings, end)
 		}
 	}
-	return nil
+	return hooks, nil
 }
 
 // follow is where a path leads. The links on the way are named.
@@ -239,7 +273,7 @@ func steeringNames(ctx context.Context, root, common, commit string) ([]string, 
 		if err != nil {
 			return nil, err
 		}
-		for _, file := range slices.Concat(in.Hooks, in.Settings, in.Links) {
+		for _, file := range slices.Concat(in.Hooks, in.Settings, in.Links, in.Absent) {
 			for _, t := range tops { // what steers all of them may lie in one
 				if rel, err := filepath.Rel(t, file); err == nil {
 					add(filepath.ToSlash(rel))
