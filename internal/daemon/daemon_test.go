@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"flag"
 	"io"
 	"log/slog"
 	"os"
@@ -86,8 +87,9 @@ func (l *live) stop() error {
 	return err
 }
 
+// logTo is where daemons of a test log: with -v for who looks on. With -json they do not, as nobody does.
 func logTo(t *testing.T) io.Writer {
-	if testing.Verbose() {
+	if v := flag.Lookup("test.v"); v != nil && v.Value.String() == "true" {
 		return t.Output()
 	}
 	return io.Discard
