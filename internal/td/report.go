@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Report says what a start found and did (R-5).
+// Report says what a start found and did (R-5). A start abandons no task: whether one that is too old goes on is asked, and that is among those
+// asked again.
 type Report struct {
-	At        time.Time     `json:"at"`
-	Took      time.Duration `json:"took"`
-	Clean     bool          `json:"clean"` // the daemon before had stopped cleanly
-	Queued    []ReportLine  `json:"queued,omitempty"`
-	Retried   []ReportLine  `json:"retried,omitempty"` // nothing had happened yet: from the start
-	Resumed   []ReportLine  `json:"resumed,omitempty"`
-	Reasked   []ReportLine  `json:"reasked,omitempty"`
-	Paused    []ReportLine  `json:"paused,omitempty"`
-	Abandoned []ReportLine  `json:"abandoned,omitempty"`
-	Corrupt   []ReportLine  `json:"corrupt,omitempty"` // quarantined
-	Orphans   []string      `json:"orphans,omitempty"` // processes killed
+	At      time.Time     `json:"at"`
+	Took    time.Duration `json:"took"`
+	Clean   bool          `json:"clean"` // the daemon before had stopped cleanly
+	Queued  []ReportLine  `json:"queued,omitempty"`
+	Retried []ReportLine  `json:"retried,omitempty"` // nothing had happened yet: from the start
+	Resumed []ReportLine  `json:"resumed,omitempty"`
+	Reasked []ReportLine  `json:"reasked,omitempty"`
+	Paused  []ReportLine  `json:"paused,omitempty"`
+	Corrupt []ReportLine  `json:"corrupt,omitempty"` // quarantined
+	Orphans []string      `json:"orphans,omitempty"` // processes killed
 	// Checking is how many of the tasks taken up have records that are still being read. What is found
 	// damaged moves to Corrupt; nothing is done about a task before its records are read.
 	Checking int `json:"checking,omitempty"`
@@ -34,7 +34,7 @@ type ReportLine struct {
 
 // Empty reports whether nothing needed recovery.
 func (r Report) Empty() bool {
-	return len(r.Queued)+len(r.Retried)+len(r.Resumed)+len(r.Reasked)+len(r.Paused)+len(r.Abandoned)+
+	return len(r.Queued)+len(r.Retried)+len(r.Resumed)+len(r.Reasked)+len(r.Paused)+
 		len(r.Corrupt)+len(r.Orphans) == 0
 }
 
@@ -71,7 +71,6 @@ func (r Report) String() string {
 	section(r.Reasked, "request asked again", "requests asked again")
 	section(r.Queued, "task still queued", "tasks still queued")
 	section(r.Paused, "task still paused", "tasks still paused")
-	section(r.Abandoned, "task abandoned", "tasks abandoned")
 	section(r.Corrupt, "task quarantined", "tasks quarantined")
 	if n := len(r.Orphans); n > 0 {
 		fmt.Fprintf(&b, "- %d orphaned processes killed\n", n)
