@@ -238,7 +238,7 @@ func (c *cell) confine(p Profile, is *island, b *base) (missing []error, err err
 		}
 		defer rules.close()
 		if c.settings != "" {
-			rules.allow(c.settings, rightsRead&^unix.LANDLOCK_ACCESS_FS_EXECUTE|rightsWrite)
+			rules.allow(resolved(c.settings), rightsRead&^unix.LANDLOCK_ACCESS_FS_EXECUTE|rightsWrite)
 		}
 		if version < landlockScope {
 			missing = append(missing, errors.New("the kernel's Landlock does not keep signals in"))

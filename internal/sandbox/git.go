@@ -69,18 +69,22 @@ func (p Profile) lenders() []string {
 }
 
 func (p Profile) findLenders() (out []string) {
-	ours := covered(p.Workspace, p.Hide)
-	for _, path := range p.gitLenders() {
-		real := resolved(path)
-		if real != "" && (covered(real, namedLenders(os.Getenv)) || ours && filepath.Base(real) == "objects" && exists(filepath.Dir(real), "HEAD")) {
-			out = append(out, path)
+	lent := p.gitLenders()
+	if len(lent) == 0 {
+		return nil
+	}
+	ours, t := covered(p.Workspace, p.Hide), p.trailer()
+	for _, path := range lent {
+		real, ok := t.trail(path)
+		if ok && (covered(real, t.namedLenders(os.Getenv)) || ours && filepath.Base(real) == "objects" && exists(filepath.Dir(real), "HEAD")) {
+			out = append(out, real)
 		}
 	}
 	return out
 }
 
 // namedLenders are the folders that the person lets repositories borrow objects from.
-func namedLenders(getenv func(string) string) (paths []string) {
+func (t *trailer) namedLenders(getenv func(string) string) (paths []string) {
 	for _, file := range gitSettingsFiles(getenv) {
 		settings, _ := parseGitSettings(readUpTo(file, maxGitSettings))
 		for _, s := range settings {
@@ -88,7 +92,7 @@ func namedLenders(getenv func(string) string) (paths []string) {
 				if rest, is := strings.CutPrefix(s.value, "~/"); is {
 					s.value = filepath.Join(getenv("HOME"), rest)
 				}
-				if real := resolved(s.value); real != "" {
+				if real, ok := t.trail(s.value); ok {
 					paths = append(paths, real)
 				}
 			}

@@ -74,14 +74,24 @@ func newRuleset(version int) (*ruleset, error) {
 
 func (r *ruleset) close() { _ = unix.Close(r.fd) }
 
-// allow grants rights on a path and all below it. What is not there needs no rule; one that the kernel does
+// allow grants rights on a path and all below it. What is not there, or lies behind a symbolic link, gets no rule; one that the kernel does
 // not take grants nothing.
 func (r *ruleset) allow(path string, rights uint64) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
+	if fd, err := openReal(path, 0); err == nil {
+		r.grant(fd, rights)
+		_ = unix.Close(fd)
 	}
-	defer unix.Close(fd)
+}
+
+// allowSystem is allow for a name of the system's own, such as /lib, which may be a link.
+func (r *ruleset) allowSystem(path string, rights uint64) {
+	if fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
+		r.grant(fd, rights)
+		_ = unix.Close(fd)
+	}
+}
+
+func (r *ruleset) grant(fd int, rights uint64) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
 		return
@@ -116,13 +126,13 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 	}
 	// Names may be listed everywhere: programs that cannot find out where they are do not work.
 	r.allow("/", unix.LANDLOCK_ACCESS_FS_READ_DIR)
-	barred := append(slices.Clone(hidden), "/dev")
+	barred, t := append(slices.Clone(hidden), "/dev"), p.trailer()
 	if !mounted {
 		closed := p.closed()
 		barred = append(barred, closed...)
-		for _, path := range expand(p.needed()) {
-			if covered(path, closed) && !slices.Contains(closed, path) {
-				r.allowBut(path, hidden, rightsRead)
+		for _, path := range p.needed() {
+			if real, ok := t.trail(path); ok && covered(real, closed) && !slices.Contains(closed, real) {
+				r.allowBut(real, hidden, rightsRead)
 			}
 		}
 	}
@@ -133,11 +143,11 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 		r.allow(p.Workspace, rightsRead) // a checkout in taskdaemon's own folder
 	}
 	for _, path := range devices {
-		r.allow(path, rightsDevice)
+		r.allowSystem(path, rightsDevice)
 	}
 	if mounted {
 		for _, path := range terminals {
-			r.allow(path, rightsDevice)
+			r.allowSystem(path, rightsDevice)
 		}
 	}
 	git := p.gitWritable()
@@ -146,7 +156,9 @@ func (p Profile) fileRules(version int, hidden []string, mounted bool) (*ruleset
 		if slices.Contains(git, path) {
 			rights = rightsRead | rightsWriteGit
 		}
-		r.allowBut(path, hidden, rights)
+		if real, ok := t.trail(path); ok {
+			r.allowBut(real, hidden, rights)
+		}
 	}
 	return r, nil
 }

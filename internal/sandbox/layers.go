@@ -84,11 +84,12 @@ func (p Profile) hasLayers() bool {
 // layered are the caches that get a layer: those that are there and that the command may not change anyway.
 func (p Profile) layered() []string {
 	var out []string
+	t := p.trailer()
 	for _, path := range p.Cache {
 		if _, err := os.Lstat(path); err != nil {
 			continue // most are not there, and a lookup is cheaper than a walk
 		}
-		if real, err := filepath.EvalSymlinks(path); err == nil && isDir(real) && p.apart(real) && !covered(real, out) {
+		if real, ok := t.trail(path); ok && isDir(real) && p.apart(real) && !covered(real, out) {
 			out = append(out, real)
 		}
 	}
@@ -98,12 +99,10 @@ func (p Profile) layered() []string {
 // blank are the folders that a command finds empty.
 func (p Profile) blank() []string {
 	var out []string
+	t := p.trailer()
 	for _, path := range p.Blank {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
-		}
-		if p.apart(path) {
-			out = append(out, path)
+		if real, ok := t.trail(path); ok && p.apart(real) {
+			out = append(out, real)
 		}
 	}
 	return out
@@ -121,6 +120,7 @@ func (p Profile) newLayers(slot string) (l layers, err error) {
 	if slot == "" {
 		return l, nil
 	}
+	slot = orSame(slot)
 	defer func() {
 		if err != nil {
 			closeTrees(l.trees)
@@ -175,7 +175,7 @@ func (l *layers) overlay(slot, root string, paths []string) error {
 		return nil
 	}
 	for _, path := range paths {
-		fd, err := cloneTree(resolved(filepath.Join(stage, path[len(root):])))
+		fd, err := cloneTree(filepath.Join(stage, path[len(root):]))
 		if err != nil {
 			return fmt.Errorf("clone layer of %s: %w", path, err)
 		}
@@ -192,7 +192,7 @@ func (l *layers) add(path, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder for %s: %w", path, err)
 	}
-	fd, err := cloneTree(resolved(dir))
+	fd, err := cloneTree(dir)
 	if err != nil {
 		return fmt.Errorf("clone folder for %s: %w", path, err)
 	}
@@ -209,7 +209,7 @@ func mountOverlay(target, lower, upper, work string) error {
 	_ = unix.Rmdir(mark)
 	options := "userxattr,volatile,index=off,xino=off"
 	for _, layer := range []struct{ name, path string }{{"lowerdir", lower}, {"upperdir", upper}, {"workdir", work}} {
-		fd, err := unix.Open(layer.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fd, err := openReal(layer.path, unix.O_DIRECTORY)
 		if err != nil {
 			return fmt.Errorf("open %s: %w", layer.path, err)
 		}

@@ -72,7 +72,7 @@ func (p Profile) mountBase(slot, place string) error {
 
 // cover makes the tree read-only and puts back what may be read and written.
 func (p Profile) cover(layers []tree, place string) error {
-	writable, err := cloneTrees(append(p.gitWritable(), p.Workspace), p.changeable())
+	writable, err := p.trailer().cloneWritable(p.changeable())
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (p Profile) cover(layers []tree, place string) error {
 	if place != "" {
 		blank = append(blank, place)
 	}
-	if err := sift(p.sifted(), p.needed(), blank); err != nil {
+	if err := p.sift(blank); err != nil {
 		return err
 	}
 	for _, t := range writable {
@@ -262,7 +262,7 @@ func over(what, path string, flags int, attr unix.MountAttr) error {
 
 // overAs is over with more flags to open what is there.
 func overAs(what, path string, open, flags int, attr unix.MountAttr) error {
-	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | open), Resolve: unix.RESOLVE_NO_SYMLINKS})
+	at, err := openReal(path, open)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, path, err)
 	}

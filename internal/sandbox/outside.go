@@ -161,7 +161,7 @@ func (p Profile) bar() error {
 }
 
 func barOne(path string) error {
-	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	at, err := openReal(path, 0)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"taskdaemon/internal/gitfile"
 )
 
 // meetingPlaces are where programs of a machine leave sockets for each other. Landlock has no rule for who may
@@ -55,22 +52,27 @@ func (p Profile) needed() []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
 }
 
-// sift covers each of the folders, and what appears in it later, with one that holds nothing but what is needed, and the folders of
+// sift covers each of the folders that are sifted, and what appears in it later, with one that holds nothing but what is needed, and the folders of
 // blank, to mount something on.
-func sift(dirs, needed, blank []string) error {
+func (p Profile) sift(blank []string) error {
+	dirs := p.sifted()
 	if len(dirs) == 0 {
 		return nil
 	}
-	t := &trailer{dirs: dirs, links: map[string]string{}, seen: map[string]os.FileMode{}}
-	var kept []string
-	for _, path := range needed {
-		if _, err := os.Lstat(path); err == nil {
-			kept = append(kept, t.trail(path))
+	t := p.trailer(dirs...)
+	var kept, empty []string
+	for _, path := range p.needed() {
+		if _, err := os.Lstat(path); err != nil {
+			continue
+		}
+		if real, ok := t.trail(path); ok {
+			kept = append(kept, real)
 		}
 	}
-	var empty []string
 	for _, path := range blank {
-		empty = append(empty, t.trail(path))
+		if real, ok := t.trail(path); ok {
+			empty = append(empty, real)
+		}
 	}
 	slices.Sort(kept) // a folder before what is in it
 	for _, dir := range dirs {
@@ -93,7 +95,10 @@ func siftOne(dir string, kept, empty []string, links map[string]string) error {
 		if path == dir || !covered(path, []string{dir}) || covered(path, back) {
 			continue
 		}
-		fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+		fd, err := cloneTree(path)
+		if gone(err) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("keep %s: %w", path, err)
 		}
@@ -147,53 +152,4 @@ func putBack(tree int, path string) error {
 		}
 	}
 	return unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
-}
-
-// mostLinks is how many links a path may lead through, as the kernel has it.
-const mostLinks = 40
-
-// trailer follows paths, and collects the links on the way that lie in dirs.
-type trailer struct {
-	dirs  []string
-	links map[string]string
-	seen  map[string]os.FileMode // types of what was looked at: most paths begin alike
-}
-
-// trail is the file that a path means.
-func (t *trailer) trail(path string) string {
-	path = filepath.Clean(path)
-	for range mostLinks {
-		link := t.firstLink(path)
-		text, err := os.Readlink(link)
-		if err != nil {
-			return path
-		}
-		if covered(link, t.dirs) {
-			t.links[link] = text
-		}
-		path = filepath.Join(gitfile.Beside(filepath.Dir(link), text), strings.TrimPrefix(path, link))
-	}
-	return path
-}
-
-// firstLink is the outermost part of a path that is a link; empty: none is.
-func (t *trailer) firstLink(path string) string {
-	for i := 1; i <= len(path); i++ {
-		if i < len(path) && path[i] != '/' {
-			continue
-		}
-		kind, ok := t.seen[path[:i]]
-		if !ok {
-			info, err := os.Lstat(path[:i])
-			if err != nil {
-				return ""
-			}
-			kind = info.Mode().Type()
-			t.seen[path[:i]] = kind
-		}
-		if kind&os.ModeSymlink != 0 {
-			return path[:i]
-		}
-	}
-	return ""
 }

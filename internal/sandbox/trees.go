@@ -3,7 +3,6 @@ package sandbox
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +27,7 @@ func closeTrees(trees []tree) {
 
 // cloneTree copies the mounts at a path, no part of which may be a symbolic link.
 func cloneTree(path string) (int, error) {
-	at, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	at, err := openReal(path, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -36,20 +35,17 @@ func cloneTree(path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
 }
 
-// cloneTrees copies the mounts at those of the paths that are there, once where one holds another. Links on the way to them are followed,
-// as whoever named them may have, but not on the way to the strict ones, the workspace and what git needs: these were resolved before, and a
-// link there now is somebody's who wants another folder opened.
-func cloneTrees(strict, paths []string) (trees []tree, err error) {
+// cloneWritable copies the mounts at those of the paths that are there, once where one holds another.
+func (t *trailer) cloneWritable(paths []string) (trees []tree, err error) {
 	var real []string
 	for _, path := range paths {
-		at, err := path, error(nil)
-		if !slices.Contains(strict, path) {
-			at, err = filepath.EvalSymlinks(path)
-		} else {
-			_, err = os.Lstat(path)
+		if path == "" {
+			continue
 		}
-		if err == nil && path != "" {
-			real = append(real, at)
+		if at, ok := t.trail(path); ok {
+			if _, err := os.Lstat(at); err == nil {
+				real = append(real, at)
+			}
 		}
 	}
 	slices.Sort(real) // a folder before what is in it
@@ -59,6 +55,9 @@ func cloneTrees(strict, paths []string) (trees []tree, err error) {
 			continue
 		}
 		fd, err := cloneTree(path)
+		if gone(err) && !slices.Contains(t.strict, path) {
+			continue
+		}
 		if err != nil {
 			closeTrees(trees)
 			return nil, fmt.Errorf("clone mounts of %s: %w", path, err)
@@ -68,9 +67,14 @@ func cloneTrees(strict, paths []string) (trees []tree, err error) {
 	return trees, nil
 }
 
-// attach mounts the tree over its path.
+// attach mounts the tree over its path, no part of which may be a symbolic link.
 func (t tree) attach() error {
-	if err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	at, err := openReal(t.path, 0)
+	if err == nil {
+		err = unix.MoveMount(t.fd, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		_ = unix.Close(at)
+	}
+	if err != nil {
 		return fmt.Errorf("mount %s: %w", t.path, err)
 	}
 	return nil

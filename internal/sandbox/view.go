@@ -333,7 +333,10 @@ func (v View) rules(version int) (*ruleset, error) {
 		return nil, err
 	}
 	const read = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	for _, path := range slices.Concat(libraries, systemFiles, v.Read, v.Write, v.Run) {
+	for _, path := range slices.Concat(libraries, systemFiles) {
+		r.allowSystem(path, read)
+	}
+	for _, path := range slices.Concat(v.Read, v.Write, v.Run) {
 		r.allow(path, read)
 	}
 	for _, path := range v.Write {
@@ -343,7 +346,7 @@ func (v View) rules(version int) (*ruleset, error) {
 		r.allow(path, read|unix.LANDLOCK_ACCESS_FS_EXECUTE)
 	}
 	for _, path := range viewDevices {
-		r.allow(path, rightsDevice)
+		r.allowSystem(path, rightsDevice)
 	}
 	return r, nil
 }

@@ -535,6 +535,14 @@ var mutants = []mutant{
 		"filepath.Dir(own) != filepath.Join(common, \"worktrees\")", "false", escape,
 	},
 	{
+		"a link that a command or a commit made opens what it leads to", "internal/sandbox/ground.go",
+		"return place == \"\" ||", "return true ||", []string{"./internal/sandbox", "-run", "TestLinksOf"},
+	},
+	{
+		"what was resolved is opened through a link", "internal/sandbox/ground.go",
+		"Resolve: unix.RESOLVE_NO_SYMLINKS", "Resolve: 0", []string{"./internal/sandbox", "-run", "TestOpenReal"},
+	},
+	{
 		"a job leads git elsewhere as long as it runs", "internal/sandbox/execute.go",
 		"over = watchOver(c.repos)", "_ = watchOver", escape,
 	},
