@@ -124,7 +124,7 @@ func (s *shim) execute(c *cell) ProcessResult {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: %d objects of git could not be stored, commits with them are broken: %v\n", len(lost), lost[0])
 	}
 	if len(mended) > 0 {
-		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, one whose history refers to objects that are missing, or a name that git does not take\n", told(mended))
+		_, _ = fmt.Fprintf(s.rec, "taskdaemon: set back %s: no commit, one whose history refers to objects that are missing, a branch that is not the task's, or a name that git does not take\n", told(mended))
 	}
 	if len(wrong) > 0 {
 		_, _ = fmt.Fprintf(s.rec, "taskdaemon: removed objects of git: %s: they name objects that are missing or of another kind\n", told(wrong))
