@@ -166,6 +166,7 @@ func (p Profile) sealOwn() error {
 		return nil
 	}
 	open := append(slices.Clone(p.Write), p.Workspace)
+	p.Hooks = slices.Concat(p.Hooks, p.unmade())
 	if err := p.makeSteering(); err != nil {
 		return err
 	}

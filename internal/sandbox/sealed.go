@@ -12,13 +12,13 @@ import (
 // stoppedBy are the words of the system for a change of what is read-only, or of a mount.
 var stoppedBy = [][]byte{[]byte("read-only file system"), []byte("device or resource busy"), []byte("permission denied")}
 
-// sealedIn are the folders of hooks and files of settings that a command was kept from changing, by what it printed: a line that names one and has the system's words for it.
+// sealedIn are the folders of hooks, files of settings and places of repositories that a command was kept from changing, by what it printed: a line that names one and has the system's words for it.
 // Each is what sandbox.write has to name for commands to be able to.
 func (p *Profile) sealedIn(outputs ...[]byte) (found []string) {
 	if p == nil {
 		return nil
 	}
-	for _, path := range slices.Concat(p.Hooks, p.Settings) {
+	for _, path := range slices.Concat(p.Hooks, p.Settings, p.unmade()) {
 		name, err := filepath.Rel(p.Workspace, path)
 		if err != nil || !filepath.IsLocal(name) {
 			name = path

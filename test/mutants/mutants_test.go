@@ -543,6 +543,10 @@ var mutants = []mutant{
 		"Resolve: unix.RESOLVE_NO_SYMLINKS", "Resolve: 0", []string{"./internal/sandbox", "-run", "TestOpenReal"},
 	},
 	{
+		"a job makes a repository where an index names one", "internal/sandbox/mounts.go",
+		"slices.Concat(p.Hooks, p.unmade())", "slices.Concat(p.Hooks)", []string{"./internal/sandbox", "-run", "TestNoRepositoryIsMade"},
+	},
+	{
 		"a job leads git elsewhere as long as it runs", "internal/sandbox/execute.go",
 		"over = watchOver(c.repos)", "_ = watchOver", escape,
 	},
