@@ -96,9 +96,9 @@ func (o *runOptions) take(cmd *cobra.Command, args []string) {
 
 func runExits() map[string]string {
 	out := talks(exitRunNoPlan, exitInterrupted)
-	out[exitKey(exitOK)] = "complete, limit reached or interrupted"
+	out[exitKey(exitOK)] = "complete, limit reached or interrupted, and every branch has the work"
 	out[exitKey(exitFailed)] = "complete and a task failed, or failure"
-	out[exitKey(exitRunBlocked)] = "blocked, or all tasks ended and a branch lacks their work"
+	out[exitKey(exitRunBlocked)] = "blocked, or a branch lacks work of the run"
 	out[exitKey(exitRunNoPlan)] = "no plan"
 	return out
 }
@@ -192,24 +192,20 @@ func (a *app) endRun(run api.Run, tasks []ranTask) error {
 	} else {
 		a.printRunEnd(out)
 	}
-	switch out.Outcome {
-	case td.RunComplete:
-		if out.Failed > 0 {
-			return outcome(exitFailed)
-		}
-		return nil
-	case td.RunFailure:
+	switch {
+	case out.Outcome == td.RunFailure, out.Outcome == td.RunComplete && out.Failed > 0:
 		return outcome(exitFailed)
-	case td.RunBlocked, td.RunUnlanded:
-		return outcome(exitRunBlocked)
-	case td.RunNoPlan:
+	case out.Outcome == td.RunNoPlan:
 		return outcome(exitRunNoPlan)
+	case out.Outcome == td.RunBlocked, len(out.Unlanded) > 0:
+		return outcome(exitRunBlocked)
 	}
 	return nil
 }
 
 func (a *app) printRunEnd(r ran) {
 	counts := runCounts(r.Completed, r.Failed, r.Cancelled, r.Open, r.Iterations)
+	next := ""
 	switch r.Outcome {
 	case td.RunComplete:
 		words := a.style.green("complete")
@@ -219,26 +215,30 @@ func (a *app) printRunEnd(r ran) {
 		fmt.Fprintf(a.stdout, "%s: %s\n", words, counts)
 	case td.RunUnlanded:
 		fmt.Fprintf(a.stdout, "%s: %s\n", a.style.warn("finished, but not everything is on its branch"), counts)
-		a.printUnlanded(r.Unlanded)
-		a.say("taskdaemon keeps trying; to see how it stands: %s", a.typeable("taskdaemon status"))
 	case td.RunBlocked:
 		fmt.Fprintf(a.stdout, "%s: %s\n", a.style.warn("blocked"), counts)
 		for _, p := range r.InTheWay {
 			fmt.Fprintf(a.stdout, "  %s  %s  %s\n", p.Handle, plainLine(p.Title, 60), a.style.dim(obstacleOrState(p)))
 		}
-		a.printUnlanded(r.Unlanded)
-		a.say("next: %s", a.typeable("taskdaemon task blocked"))
+		next = "taskdaemon task blocked"
 	case td.RunNoPlan:
 		fmt.Fprintln(a.stdout, a.style.warn("no plan")+": there are no tasks")
-		a.say("next: %s", a.typeable(`taskdaemon task add "…" --plan, or taskdaemon prd create`))
+		next = `taskdaemon task add "…" --plan, or taskdaemon prd create`
 	case td.RunFailure:
 		fmt.Fprintf(a.stdout, "%s: the agent sees no use in going on; %s\n", a.style.red("failure"), counts)
 	case td.RunLimit:
 		fmt.Fprintf(a.stdout, "limit reached: %s\n", counts)
-		a.say("next: %s", a.typeable("taskdaemon run"))
+		next = "taskdaemon run"
 	case td.RunInterrupted:
 		fmt.Fprintf(a.stdout, "interrupted: %s\n", counts)
-		a.say("next: %s", a.typeable("taskdaemon run"))
+		next = "taskdaemon run"
+	}
+	if len(r.Unlanded) > 0 {
+		a.printUnlanded(r.Unlanded)
+		a.say("taskdaemon keeps trying; to see how it stands: %s", a.typeable("taskdaemon status"))
+	}
+	if next != "" {
+		a.say("next: %s", a.typeable(next))
 	}
 }
 

@@ -54,6 +54,9 @@ func runRunStop(ctx context.Context, o runStopOptions) (err error) {
 		return a.printJSON(run)
 	}
 	fmt.Fprintf(a.stdout, "%s: %s\n", run.Run, runWords(run))
+	if run.End != nil {
+		a.printUnlanded(run.End.Unlanded)
+	}
 	for _, t := range run.AtWork {
 		a.say("%s is paused after what it is doing now", t.Handle)
 	}

@@ -102,14 +102,6 @@ func (r *runs) step(ctx context.Context, g td.GraphRun) (api.Run, error) {
 		r.poke(g.Project)
 		return out, nil
 	}
-	if outcome == td.RunComplete {
-		if at.unlanded, err = r.lacking(ctx, at); err != nil {
-			return out, err
-		}
-		if len(at.unlanded) > 0 {
-			outcome = td.RunUnlanded
-		}
-	}
 	out.GraphRun, err = r.end(ctx, g, outcome, &at)
 	return out, err
 }
@@ -296,7 +288,7 @@ func (r *runs) startReady(ctx context.Context, s *graph.Store, at *standing) (st
 	return started, moved, err
 }
 
-// misses notes work that a task waits for which could start otherwise.
+// misses notes work that trunks lack.
 func (at *standing) misses(lacks []td.Unlanded) {
 	for _, u := range lacks {
 		if !slices.ContainsFunc(at.unlanded, func(o td.Unlanded) bool {
@@ -357,11 +349,18 @@ func (r *runs) wind(ctx context.Context, g td.GraphRun) (api.Run, error) {
 	return out, err
 }
 
-// end records how a run ended.
+// end records how a run ended, and what trunks lack of its work, however it ended.
 func (r *runs) end(ctx context.Context, g td.GraphRun, outcome td.RunOutcome, at *standing) (td.GraphRun, error) {
+	lacks, err := r.lacking(ctx, *at)
+	if err != nil {
+		return g, err
+	}
+	if at.misses(lacks); outcome == td.RunComplete && len(at.unlanded) > 0 {
+		outcome = td.RunUnlanded
+	}
 	completed, failed, cancelled := at.scope.counts()
 	fpRunEnding.Hit()
-	err := r.Daemon.own.append(ctx, td.GraphRunEnded{Run: g.Run, End: td.GraphEnd{
+	err = r.Daemon.own.append(ctx, td.GraphRunEnded{Run: g.Run, End: td.GraphEnd{
 		Outcome: outcome, Completed: completed, Failed: failed, Cancelled: cancelled, Open: at.scope.open, Iterations: at.begun, Unlanded: at.unlanded,
 	}})
 	if err != nil {
