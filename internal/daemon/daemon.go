@@ -37,7 +37,6 @@ import (
 	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
-	"taskdaemon/internal/tool"
 	"taskdaemon/internal/tool/mcp"
 	"taskdaemon/internal/webfetch"
 	"taskdaemon/internal/worktree"
@@ -183,7 +182,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	// Who has the folder's lock is alone: any other holder of a claim is dead, on whatever host it was.
 	alone := func(h td.Holder) bool { return h == holder }
-	started, err := tool.SpoolTasks(filepath.Join(d.o.StateDir, "spool"))
+	started, err := sandbox.SpoolTasks(filepath.Join(d.o.StateDir, "spool"))
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ import (
 	"time"
 
 	"taskdaemon/internal/failpoint"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store/mirror"
 	"taskdaemon/internal/store/sqlite"
 	"taskdaemon/internal/td"
-	"taskdaemon/internal/tool"
 )
 
 var (
@@ -139,7 +139,7 @@ func (b *builder) run(ctx context.Context) error {
 		}
 	}
 	if b.known != nil {
-		if err := tool.SettleSpool(b.spool(), b.known); err != nil {
+		if err := sandbox.SettleSpool(b.spool(), b.known); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (b *builder) run(ctx context.Context) error {
 // examine finds out whether the journal can be opened; where there is none, an empty one is made. It is closed in order,
 // so that all of it is in one file.
 func (b *builder) examine(ctx context.Context) error {
-	started, err := tool.SpoolTasks(b.spool())
+	started, err := sandbox.SpoolTasks(b.spool())
 	if err != nil {
 		return err
 	}

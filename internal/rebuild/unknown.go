@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/store"
-	"taskdaemon/internal/tool"
 )
 
 // mostNamed bounds how many tasks of one witness are named.
@@ -42,7 +42,7 @@ func (f *filler) unknown(ctx context.Context) error {
 			f.lost("%s: %s, and neither the journal nor the conversations have it: look at what it did before you add it again", handle, why)
 		}
 	}
-	started, err := tool.SpoolTasks(f.spool())
+	started, err := sandbox.SpoolTasks(f.spool())
 	if err != nil {
 		return err
 	}
