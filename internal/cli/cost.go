@@ -195,7 +195,7 @@ func budgetWords(t td.Task) (rows []string) {
 		rows = append(rows, t.TokenBudget.String()+" with its subtasks")
 	}
 	if lost := t.TreeSpent().Lost; lost > 0 {
-		rows = append(rows, money(lost)+" more may have been billed for calls whose answer was lost: reserved, outcome unknown")
+		rows = append(rows, money(lost)+" of the cost is reserved for calls whose answer was lost: they may have been billed")
 	}
 	if t.Estimated > 0 {
 		rows = append(rows, plural(t.Estimated, "call")+" estimated: the provider did not say what was used")

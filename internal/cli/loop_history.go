@@ -75,7 +75,7 @@ func runLoopHistory(ctx context.Context, o loopHistoryOptions) error {
 	if h.Ended {
 		a.say("%s", a.talk.dim("this iteration has ended; the next one begins a new conversation"))
 	}
-	a.say("%s", a.talk.dim(fmt.Sprintf("%s is %s; %s, %s", h.Task.Handle, stateWords(h.Task), plural(h.Task.Turns, "turn"), money(h.Task.Cost))))
+	a.say("%s", a.talk.dim(fmt.Sprintf("%s is %s; %s, %s", h.Task.Handle, stateWords(h.Task), plural(h.Task.Turns, "turn"), money(h.Task.Booked()))))
 	return nil
 }
 

@@ -80,5 +80,5 @@ func contextRows(c api.Context) [][]string {
 		conversation += ", compacted " + plural(c.Compacted, "time")
 	}
 	return append(rows, []string{"conversation", "", conversation}, []string{"model", "", c.Model}, []string{"last call", "", last},
-		[]string{"all calls", "", usageWords(c.Total)}, []string{"cost", "", costWords(c.Cost, td.Spent{Cost: c.TreeCost, Unpriced: c.Unpriced})})
+		[]string{"all calls", "", usageWords(c.Total)}, []string{"cost", "", costWords(c.Cost, c.TreeCost, c.Unpriced)})
 }

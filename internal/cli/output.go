@@ -183,13 +183,13 @@ func took(d time.Duration) string {
 }
 
 // costWords is what a task has cost, with its subtasks, and what nobody knows of it.
-func costWords(cost td.Money, tree td.Spent) string {
+func costWords(cost, tree td.Money, unpriced int) string {
 	words := money(cost)
-	if tree.Cost != cost {
-		words += ", " + money(tree.Cost) + " with its subtasks"
+	if tree != cost {
+		words += ", " + money(tree) + " with its subtasks"
 	}
-	if tree.Unpriced > 0 {
-		words += " and " + plural(tree.Unpriced, "call") + " of unknown price"
+	if unpriced > 0 {
+		words += " and " + plural(unpriced, "call") + " of unknown price"
 	}
 	return words
 }

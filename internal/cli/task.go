@@ -45,7 +45,7 @@ func (a *app) printTasks(tasks []td.Task) error {
 	for _, t := range tasks {
 		rows = append(rows, []string{
 			t.Handle, stateWords(t), age(a.now().Sub(t.CreatedAt)), fmt.Sprint(t.Turns),
-			money(t.Cost), a.style.state(t.Status.State, plainLine(t.Title, 60)),
+			money(t.Booked()), a.style.state(t.Status.State, plainLine(t.Title, 60)),
 		})
 	}
 	return table(a.stdout, rows)

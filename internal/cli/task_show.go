@@ -146,7 +146,7 @@ func taskRows(a *app, t td.Task) [][]string {
 	if o := t.Ordered; o != nil {
 		add("run", "%s, %s", o.Strategy, map[bool]string{true: "verified", false: "not verified"}[o.Verify])
 	}
-	add("cost", "%s", costWords(t.Cost, t.TreeSpent()))
+	add("cost", "%s", costWords(t.Booked(), t.TreeSpent().Booked(), t.TreeSpent().Unpriced))
 	for _, row := range budgetWords(t) {
 		add("budget", "%s", row)
 	}

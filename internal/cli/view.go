@@ -306,7 +306,7 @@ func (v *view) moved(b td.Moved, t td.Task) {
 	switch {
 	case st.Completed != nil:
 		v.line(v.s.green("✓ completed") + ": " + quoted(strings.TrimSpace(st.Completed.Summary)))
-		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), costWords(t.Cost, td.Spent{Cost: max(t.Cost, st.Completed.Cost), Unpriced: t.TreeSpent().Unpriced}))))
+		v.line(v.s.dim(fmt.Sprintf("  %s, %s", plural(t.Turns, "turn"), costWords(t.Booked(), max(t.Cost, st.Completed.Cost)+t.Lost, t.TreeSpent().Unpriced))))
 	case st.Failed != nil:
 		v.line(v.s.red("✗ failed") + ": " + quoted(st.Failed.Error))
 		if st.Failed.Hint != "" {

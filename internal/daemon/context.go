@@ -16,7 +16,7 @@ func (d *Daemon) Context(ctx context.Context, ref string) (api.Context, error) {
 		return api.Context{}, err
 	}
 	script := &transcript.Transcript{}
-	c := api.Context{Task: t.Handle, Model: t.LastModel, Turns: t.Turns, Total: t.Usage, Cost: t.Cost, TreeCost: t.TreeSpent().Cost, Unpriced: t.TreeSpent().Unpriced}
+	c := api.Context{Task: t.Handle, Model: t.LastModel, Turns: t.Turns, Total: t.Usage, Cost: t.Booked(), TreeCost: t.TreeSpent().Booked(), Unpriced: t.TreeSpent().Unpriced}
 	for ev, err := range d.journal.Read(ctx, t.ID, 0) {
 		if err != nil {
 			return api.Context{}, err

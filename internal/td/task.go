@@ -198,6 +198,12 @@ func (s Spec) Explores() bool {
 	return s.Depth > 0 && s.Source == "" && slices.Equal(s.Tools, Exploring())
 }
 
+// Booked is what the ledger has of the task itself: what its calls cost, and what those may have cost that have no answer.
+func (t Task) Booked() Money { return t.Cost + t.Lost }
+
+// Booked is what was spent with what may have been.
+func (s Spent) Booked() Money { return s.Cost + s.Lost }
+
 // TreeSpent is what the task and its subtasks have spent.
 func (t Task) TreeSpent() Spent {
 	return Spent{t.Cost + t.Subtasks.Cost, t.Lost + t.Subtasks.Lost, t.Unpriced + t.Subtasks.Unpriced}
