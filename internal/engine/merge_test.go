@@ -47,7 +47,7 @@ func (o *oneTrunk) Checkout(context.Context, td.Worktree, string, string) (strin
 	return "", nil
 }
 func (o *oneTrunk) Altered(context.Context, string, string) ([]string, error) { return nil, nil }
-func (o *oneTrunk) Asks(context.Context, td.Worktree) (bool, string, error) { return false, "", nil }
+func (o *oneTrunk) Asks(context.Context, td.Worktree) (bool, string, error)   { return false, "", nil }
 
 func (o *oneTrunk) ByHand(context.Context, td.Worktree, ...td.Words) string { return "git merge" }
 

@@ -70,7 +70,9 @@ func linkedKind(octal string) string {
 // mendObjects removes objects that the command added and that name others which are missing or something else, and says which.
 func (s *shim) mendObjects(c *cell) (removed []string) {
 	for _, st := range stores(c.repos) {
-		bad, err := st.badLinks(func(ids []string) (map[string]string, error) { return s.kinds(c, filepath.Dir(st.path), st.borrowed(), ids) })
+		bad, err := st.badLinks(func(ids []string) (map[string]string, error) {
+			return s.kinds(c, filepath.Dir(st.path), st.borrowed(), ids)
+		})
 		if err != nil {
 			continue // git cannot tell, as in a partial clone that lacks objects
 		}
