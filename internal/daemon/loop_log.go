@@ -25,15 +25,10 @@ type loopSeen struct {
 	calls      map[td.StepKey]string // of models under way, with the model
 }
 
-// logEvery is how long what loops do may gather before the log is told, so that they do not share the processor with it step by step.
-const logEvery = 250 * time.Millisecond
-
-// logLoops follows the journal from a cursor on.
 func (d *Daemon) logLoops(ctx context.Context, after uint64) error {
 	l := loopLog{log: d.o.Log.With("component", "loop"), loops: map[td.TaskID]*loopSeen{}}
 	types := []td.EventType{td.Moved{}.Type(), td.ContextSet{}.Type(), td.StepIntended{}.Type(), td.StepEnded{}.Type()}
-	gather := func() time.Duration { return logEvery }
-	for ev, err := range d.journal.Follow(ctx, store.EventFilter{Types: types, Every: gather}, after) {
+	for ev, err := range d.journal.Follow(ctx, store.EventFilter{Types: types}, after) {
 		if err != nil {
 			if ctx.Err() == nil {
 				d.o.Log.Warn("the log of loops ends", "err", err) // nothing depends on it
