@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -45,9 +46,10 @@ var programKeys = []string{
 
 // trap is a hostile repository.
 type trap struct {
-	dir     string
-	evil    string // the program that must not run
-	inotify int
+	dir      string
+	evil     string // the program that must not run
+	told     int    // where the kernel tells of files that are opened
+	tellsWho bool   // and by whom
 }
 
 // newTrap makes a repository with two branches that differ, and a program in its .git that is watched.
@@ -76,17 +78,55 @@ func newTrap(t *testing.T) *trap {
 	write(t, tr.dir+"/.git/evil-attributes", "* filter=x merge=x diff=x\n")
 	write(t, tr.dir+"/.git/evil-more", "[filter \"x\"]\n\tclean = "+tr.evil+"\n\tsmudge = "+tr.evil+"\n[core]\n\tfsmonitor = "+tr.evil+"\n")
 	write(t, tr.dir+"/.git/info/attributes", "* merge=x diff=x\n")
-	var err error
-	if tr.inotify, err = unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC); err != nil {
-		t.Fatal(err)
+	tr.watch(t, tr.evil, hooks, tr.dir+"/.git/hooks")
+	return tr
+}
+
+// watch has the kernel tell who opens the files. That takes rights that not everybody has; without them only the program itself is watched: hooks are also read, by us.
+func (tr *trap) watch(t *testing.T, program string, hooks ...string) {
+	t.Helper()
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC)
+	for _, path := range append([]string{program}, hooks...) {
+		if err == nil {
+			err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN|unix.FAN_EVENT_ON_CHILD, unix.AT_FDCWD, path)
+		}
 	}
-	t.Cleanup(func() { _ = unix.Close(tr.inotify) })
-	for _, path := range []string{tr.evil, hooks, tr.dir + "/.git/hooks"} {
-		if _, err := unix.InotifyAddWatch(tr.inotify, path, unix.IN_OPEN); err != nil {
+	if tr.tellsWho = err == nil; !tr.tellsWho {
+		t.Logf("without the right to ask who opens files, only %s is watched: %v", program, err)
+		if fd, err = unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC); err == nil {
+			_, err = unix.InotifyAddWatch(fd, program, unix.IN_OPEN)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return tr
+	tr.told = fd
+	t.Cleanup(func() { _ = unix.Close(fd) })
+}
+
+// opened is how often others than this process opened a file that is watched.
+func (tr *trap) opened() (times int) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, _ := unix.Read(tr.told, buf)
+		if n <= 0 {
+			return times
+		}
+		if !tr.tellsWho {
+			times++
+			continue
+		}
+		for at := buf[:n]; len(at) >= int(unsafe.Sizeof(unix.FanotifyEventMetadata{})); {
+			ev := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&at[0]))
+			if ev.Pid != int32(os.Getpid()) {
+				times++
+			}
+			if ev.Fd >= 0 {
+				_ = unix.Close(int(ev.Fd))
+			}
+			at = at[ev.Event_len:]
+		}
+	}
 }
 
 // value fills a setting's value in.
@@ -122,16 +162,15 @@ func (tr *trap) set(t *testing.T, file string, keys ...string) {
 
 // sprung reports whether the program was opened, or ran.
 func (tr *trap) sprung() string {
-	buf := make([]byte, 4096)
-	n, _ := unix.Read(tr.inotify, buf)
+	n := tr.opened()
 	ran, _ := os.ReadFile(tr.dir + "/.git/ran")
-	if n <= 0 && len(ran) == 0 {
+	if n == 0 && len(ran) == 0 {
 		if _, err := os.Lstat(tr.dir + "/.git/evil-trace"); err == nil {
 			return "a trace was written"
 		}
 		return ""
 	}
-	return fmt.Sprintf("%d bytes of events; it said %q", max(n, 0), ran)
+	return fmt.Sprintf("opened %d times; it said %q", n, ran)
 }
 
 // driven are the functions of this package that look at or work on a repository, each as it is used. Errors are theirs: what counts is that nothing runs.
@@ -198,6 +237,10 @@ var driven = map[string]func(ctx context.Context, t *testing.T, dir string){
 	"Uncommitted": func(ctx context.Context, t *testing.T, dir string) {
 		write(t, dir+"/pkg/a.go", "package pkg // changed\n")
 		_, _, _ = Uncommitted(ctx, dir)
+	},
+	"Altered": func(ctx context.Context, t *testing.T, dir string) {
+		write(t, dir+"/pkg/a.go", "package pkg // altered\n")
+		_, _ = Altered(ctx, dir, "HEAD")
 	},
 	"Ahead": func(ctx context.Context, _ *testing.T, dir string) { _, _ = Ahead(ctx, dir, "side") },
 	"OpenSteps": func(ctx context.Context, t *testing.T, dir string) {
