@@ -63,6 +63,8 @@ type Resolving struct {
 	Files []string `json:"files,omitempty"` // in which
 	// Later leaves it for when the work is merged; else the agent was told to bring the commit in.
 	Later bool `json:"later,omitempty"`
+	// Answered says that a person decided so.
+	Answered bool `json:"answered,omitempty"`
 	// Passed is how often newer commits have taken the place of the one that was decided about.
 	Passed int `json:"passed,omitempty"`
 }
@@ -73,7 +75,7 @@ func answerRebase(t Task, r Request, c Command, at time.Time) (Move, error) {
 	if err != nil || c.Answer.Choice == RebaseRetry {
 		return m, err
 	}
-	left := &Resolving{Onto: t.Behind, Files: r.Files, Later: c.Answer.Choice == RebaseSkip}
+	left := &Resolving{Onto: t.Behind, Files: r.Files, Later: c.Answer.Choice == RebaseSkip, Answered: true}
 	bodies := []Body{FellBehind{By: c.By, Resolving: left}}
 	if !left.Later {
 		bodies = append(bodies, bringIn(t))
@@ -90,10 +92,10 @@ const MostResolves = 2
 // mostPassed bounds how often a person's word that the agent is to resolve a conflict holds for newer commits of the trunk, too.
 const mostPassed = 5
 
-// Settled says that a conflict is no more. What the trunk has got meanwhile takes its place: a decision that the agent resolves it holds for that as well.
+// Settled says that a conflict is no more. What the trunk has got meanwhile takes its place: a person's word that the agent resolves it holds for that as well.
 func Settled(t Task) FellBehind {
 	b := FellBehind{Commit: t.Behind, By: ByTaskdaemon, Resolved: true}
-	if left := t.Resolving; t.Behind != "" && t.Behind != left.Onto && !left.Later && left.Passed < mostPassed {
+	if left := t.Resolving; t.Behind != "" && t.Behind != left.Onto && left.Answered && !left.Later && left.Passed < mostPassed {
 		b.Passed = left.Passed + 1
 	}
 	return b
@@ -104,7 +106,7 @@ func PassOn(t Task, files []string) []Body {
 	if t.Passed == 0 {
 		return nil
 	}
-	return []Body{FellBehind{By: ByTaskdaemon, Resolving: &Resolving{Onto: t.Behind, Files: files, Passed: t.Passed}}, bringIn(t)}
+	return []Body{FellBehind{By: ByTaskdaemon, Resolving: &Resolving{Onto: t.Behind, Files: files, Answered: true, Passed: t.Passed}}, bringIn(t)}
 }
 
 // Resolve leaves a conflict with the trunk in some files to the task's agent, unless it had its tries:

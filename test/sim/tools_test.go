@@ -15,7 +15,9 @@ import (
 
 // tools are one of each effect, with the world as what they act on.
 func (h *host) tools() []tool.Tool {
-	nothing := func(context.Context, *tool.Env, json.RawMessage) (tool.Call, error) { return tool.Call{}, nil }
+	nothing := func(_ context.Context, _ *tool.Env, in json.RawMessage) (tool.Call, error) {
+		return tool.Call{Input: in}, nil
+	}
 	return []tool.Tool{
 		{Name: "Look", Prepare: h.look},
 		{Name: "Act", Prepare: h.act, Resolve: h.resolveAct},
