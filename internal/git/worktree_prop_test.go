@@ -231,6 +231,7 @@ func TestCutOffMoveIsEnded(t *testing.T) {
 			var file string
 			if theirs {
 				file = filepath.Join(trunk.Root, differ[a.IntN(len(differ))].path)
+				_ = os.Remove(file) // a link would lead to another
 				theirs = os.WriteFile(file, []byte("somebody's work"), 0o600) == nil
 			}
 			err = FastForward(t.Context(), trunk.Root, "main", to, nil)
