@@ -81,18 +81,16 @@ func (s *shim) execute(c *cell) ProcessResult {
 	removed, left := s.removed, s.left
 	var mended, broken, wrong []string
 	var lost []error
-	if c != nil && s.spec.Profile.Files != ReadOnly { // else there is nothing that it could have changed
+	if c != nil && s.spec.Profile.Files == WorkspaceWrite { // else nobody noted what there was
 		// First what takes no longer than it has to: how long the rest takes is the command's doing.
 		over.close()
 		gone, kept := s.tidy(c)
 		removed, left = slices.Concat(removed, gone, over.removed()), slices.Concat(left, kept)
 		fpShimBeforeKeep.Hit()
 		lost = append(s.keepPacks(c), s.keepStores(c.repos)...)
-		if s.spec.Profile.Files == WorkspaceWrite { // else it could change none of them, and nobody noted what they were
-			removed = append(removed, s.unlockRefs()...)
-			wrong = s.mendObjects(c)
-			mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
-		}
+		removed = append(removed, s.unlockRefs()...)
+		wrong = s.mendObjects(c)
+		mended, broken = s.mendRefs(c), append(s.mendIndex(c), s.mendLogs(c)...)
 	}
 	res.Took, res.Memory, res.CPU = time.Since(begin), max(res.Memory, taken.memory), taken.cpu
 

@@ -444,7 +444,7 @@ var mutants = []mutant{
 	},
 	{
 		"after a command that only looks references are judged by nothing", "internal/sandbox/execute.go",
-		"if s.spec.Profile.Files == WorkspaceWrite { // else", "if s.spec.Profile.Files != Full { // else", []string{"./internal/sandbox", "-run", "TestLookingKeepsRefs"},
+		"if c != nil && s.spec.Profile.Files == WorkspaceWrite { // else", "if c != nil { // else", []string{"./internal/sandbox", "-run", "TestLookingKeepsRefs"},
 	},
 	{
 		"a snapshot believes a watch that missed something", "internal/git/steps_watch.go",
