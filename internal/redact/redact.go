@@ -19,14 +19,14 @@ const MinLength = 6
 
 // Redactor knows the secrets. The zero value and nil know only shapes. It is safe for concurrent use.
 type Redactor struct {
-	mu    sync.Mutex
-	known atomic.Pointer[known]
+	mu     sync.Mutex
+	values [][]byte
+	known  atomic.Pointer[known] // of the values; nil until somebody looks for them
 }
 
 // known is an immutable set of values and the mark that replaces them.
 type known struct {
-	values [][]byte
-	finder *finder // of the values; nil when there are none
+	finder *finder // nil when there are no values
 	mark   []byte
 	only   bool // shapes are let through
 }
@@ -44,19 +44,13 @@ func New(values ...string) *Redactor {
 func (r *Redactor) Add(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	had := r.get()
-	next := &known{values: slices.Clone(had.values), mark: had.mark}
 	for _, v := range values {
 		b := []byte(strings.TrimSpace(v))
-		if len(b) >= MinLength && !slices.ContainsFunc(next.values, func(o []byte) bool { return bytes.Equal(o, b) }) {
-			next.values = append(next.values, b)
+		if len(b) >= MinLength && !slices.ContainsFunc(r.values, func(o []byte) bool { return bytes.Equal(o, b) }) {
+			r.values = append(r.values, b)
+			r.known.Store(nil)
 		}
 	}
-	if len(next.values) > 0 {
-		next.finder = newFinder(next.values)
-		next.mark = markFor(next.finder.all())
-	}
-	r.known.Store(next)
 }
 
 func (r *Redactor) get() *known {
@@ -66,7 +60,18 @@ func (r *Redactor) get() *known {
 	if k := r.known.Load(); k != nil {
 		return k
 	}
-	return noValues
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k := r.known.Load(); k != nil {
+		return k
+	}
+	k := noValues
+	if len(r.values) > 0 {
+		f := newFinder(r.values)
+		k = &known{finder: f, mark: markFor(f.all())}
+	}
+	r.known.Store(k)
+	return k
 }
 
 // String is s without secrets.

@@ -86,5 +86,5 @@ func (s *Stream) show(text []byte) []byte {
 
 // onlyValues knows no shapes.
 func (k *known) onlyValues() *known {
-	return &known{values: k.values, finder: k.finder, mark: k.mark, only: true}
+	return &known{finder: k.finder, mark: k.mark, only: true}
 }

@@ -114,8 +114,7 @@ func hostileToGitFolders(t *testing.T) {
 		}()
 		refused := 0
 		for range 12 {
-			runs++
-			p, err := y.s.Start(t.Context(), "c"+strconv.Itoa(runs), y.command("chmod 777 "+y.out+"/file; echo x >> .git/config"))
+			p, err := y.s.Start(t.Context(), y.next(), y.command("chmod 777 "+y.out+"/file; echo x >> .git/config"))
 			if err != nil {
 				refused++
 				continue
@@ -191,8 +190,7 @@ func hostileToGitFolders(t *testing.T) {
 		y.put(y.work+"/d1/f", "1")
 		y.git("add", ".")
 		y.git("commit", "-qm", "d1")
-		runs++
-		p := start(t, y.s, "c"+strconv.Itoa(runs), y.command("echo begun > begun; for i in $(seq 100); do test -e .git/config.worktree && break; sleep 0.05; done; sleep 0.3"))
+		p := start(t, y.s, y.next(), y.command("echo begun > begun; for i in $(seq 100); do test -e .git/config.worktree && break; sleep 0.05; done; sleep 0.3"))
 		eventually(t, "it runs", func() bool { return fileExists(y.work + "/begun") })
 		y.git("sparse-checkout", "set", "d1")
 		if res := wait(t, p); res.Exit != 0 || res.Limit != "" {
@@ -346,10 +344,9 @@ func hostileToGitFolders(t *testing.T) {
 		}()
 		y.p.Workspace = sub
 		for range 25 {
-			runs++
 			cmd := y.command("echo x > planted")
 			cmd.Dir = sub
-			if p, err := y.s.Start(t.Context(), "c"+strconv.Itoa(runs), cmd); err == nil {
+			if p, err := y.s.Start(t.Context(), y.next(), cmd); err == nil {
 				wait(t, p)
 			}
 		}

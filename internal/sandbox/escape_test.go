@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -20,6 +21,7 @@ const nobodyUser = 65534
 
 // TestEscapeUnprivileged runs the whole escape suite again as a user without any privilege.
 func TestEscapeUnprivileged(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to become another user; the suite runs as this user anyway")
 	}
@@ -123,12 +125,14 @@ func (y *yard) command(script string) Command {
 	return cmd
 }
 
-var runs int
+var runs atomic.Int64
+
+// next is a name for a command that no other has: yards may share a spool.
+func (y *yard) next() string { return "c" + strconv.FormatInt(runs.Add(1), 10) }
 
 func (y *yard) run(script string) ProcessResult {
 	y.t.Helper()
-	runs++
-	return wait(y.t, start(y.t, y.s, "c"+strconv.Itoa(runs), y.command(script)))
+	return wait(y.t, start(y.t, y.s, y.next(), y.command(script)))
 }
 
 // works expects the script to succeed.

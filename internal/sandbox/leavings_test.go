@@ -12,6 +12,7 @@ import (
 
 // TestGitTraps is what a command may leave for a person's git to run, to write or to believe: nothing comes of it.
 func TestGitTraps(t *testing.T) {
+	t.Parallel()
 	for name, trap := range map[string]func(*testing.T, *yard){
 		"a list of lenders that is a link": trapLenders, "paths of an index": trapIndex,
 		"a shim that is killed": trapKilled, "a repository among many folders": trapMany, "another way to merge": trapStrategy,
@@ -27,6 +28,7 @@ func TestGitTraps(t *testing.T) {
 
 // TestSlowObjects is TestGitTraps for what takes its time.
 func TestSlowObjects(t *testing.T) {
+	t.Parallel()
 	if exec.Command("perl", "-MCompress::Zlib", "-e", "1").Run() != nil {
 		t.Skip("perl has no zlib")
 	}
@@ -91,14 +93,14 @@ func trapSlow(t *testing.T, y *yard) {
 }
 
 func trapSlowEnd(t *testing.T, y *yard) {
-	runs++
-	p := start(t, y.s, fmt.Sprintf("c%d", runs), y.command(y.armed("n")+bomb+" touch done"))
+	name := y.next()
+	p := start(t, y.s, name, y.command(y.armed("n")+bomb+" touch done"))
 	eventually(t, "the command has ended", func() bool { return fileExists(y.work + "/done") })
 	eventually(t, "the repository is disarmed", func() bool {
 		raw, err := os.ReadFile(y.work + "/n/.git/config")
 		return err == nil && !strings.Contains(string(raw), "fsmonitor")
 	})
-	if exists(y.s.Dir, fmt.Sprintf("c%d/%s", runs, resultFile)) {
+	if exists(y.s.Dir, name+"/"+resultFile) {
 		t.Error("the object was read before, or so fast that this shows nothing")
 	}
 	wait(t, p)
@@ -110,8 +112,7 @@ func trapSlowEnd(t *testing.T, y *yard) {
 // kill runs a script and then kills its shim.
 func (y *yard) kill(script string) {
 	y.t.Helper()
-	runs++
-	name := fmt.Sprintf("c%d", runs)
+	name := y.next()
 	p := start(y.t, y.s, name, y.command(script+"; touch done; sleep 600"))
 	eventually(y.t, "the script is through", func() bool { return fileExists(y.work + "/done") })
 	h, err := load(filepath.Join(y.s.Dir, name), lockFile, decodeHolder)

@@ -22,6 +22,7 @@ import (
 // TestGitStore checks that what a command adds to a repository is there for everybody, also while it runs, and that nothing that was
 // there can be changed.
 func TestGitStore(t *testing.T) {
+	t.Parallel()
 	t.Run("what is there stays", storeStays)
 	t.Run("what is added is there", storeAdds)
 	t.Run("while a job runs", storeFollows)
@@ -110,8 +111,7 @@ func storeFollows(t *testing.T) {
 		"many":   "for i in $(seq 300); do echo $i > n$i; done; git add . && " + gitAs + "commit -qm g && touch done && sleep 600",
 	} {
 		y := gitYard(t)
-		runs++
-		p := start(t, y.s, fmt.Sprintf("c%d", runs), y.command(script))
+		p := start(t, y.s, y.next(), y.command(script))
 		eventually(t, "done is there", func() bool { return exists(y.work, "done") })
 		eventually(t, name+": the repository is whole", func() bool { return exec.Command("git", "-C", y.work, "fsck", "--full").Run() == nil })
 		if got := y.git("log", "-1", "--format=%s"); got != "g" {
@@ -179,8 +179,7 @@ func storeManyPacks(t *testing.T) {
 // storeReclaims checks that a commit is whole though the shim was killed before it could copy the objects, and the whole tree with it.
 func storeReclaims(t *testing.T) {
 	y := gitYard(t)
-	runs++
-	name := fmt.Sprintf("c%d", runs)
+	name := y.next()
 	p := start(t, y.s, name, y.command("touch begun; until test -e go; do sleep .01; done; echo x > g && git add g && "+gitAs+"commit -qm g && touch done && sleep 600"))
 	eventually(t, "begun is there", func() bool { return exists(y.work, "begun") })
 	h, err := load(filepath.Join(y.s.Dir, name), lockFile, decodeHolder)

@@ -11,6 +11,7 @@ import (
 
 // TestGitTheirs checks that no command has the repositories of a person's changed by what is done after it.
 func TestGitTheirs(t *testing.T) {
+	t.Parallel()
 	for name, check := range map[string]func(*testing.T, *yard){
 		"outside of the workspace": theirsOutside, "outside, by a submodule": theirsModule, "deep": theirsDeep, "behind many others": theirsHidden, "taken into an index": theirsAdded,
 		"more than are sealed": theirsUnsealed, "a shim that is killed": theirsKilled, "moved": theirsMoved, "hooks among many": theirsMany, "hooks that are removed": theirsRemoved,

@@ -8,6 +8,7 @@ import (
 
 // A job makes a repository where the index of the person's checkout says that there is one. Their git finds none as long as it runs.
 func TestNoRepositoryIsMadeAtAGitlink(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(y *yard){
 		"an empty folder": func(y *yard) { y.works("mkdir -p deep/sub") },
 		"none":            func(*yard) {},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"taskdaemon/internal/llm"
@@ -19,8 +20,21 @@ func playing(body func() io.Reader) *Model {
 	return New(Options{APIKey: testKey, HTTP: llmtest.Playing(body)})
 }
 
+// player plays one stream after the other: thousands of cut ones do not need a model each.
+var player struct {
+	sync.Mutex
+	model  *Model
+	stream string
+}
+
 func play(ctx context.Context, stream string) (llm.Response, error) {
-	return playing(func() io.Reader { return strings.NewReader(stream) }).Stream(ctx, llm.Request{Model: "m"}, nil)
+	player.Lock()
+	defer player.Unlock()
+	if player.model == nil {
+		player.model = playing(func() io.Reader { return strings.NewReader(player.stream) })
+	}
+	player.stream = stream
+	return player.model.Stream(ctx, llm.Request{Model: "m"}, nil)
 }
 
 // recordings are what the server sends for these scripts, each of one turn.
