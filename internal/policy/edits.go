@@ -25,9 +25,23 @@ func (r *report) works() bool {
 }
 
 // stays reports whether the mode leaves an action to a sandbox because all that it can change is the task's own: it works in its own worktree, and on nothing
-// but files and that checkout. What needs a network is not among that: somebody has to be asked for it.
+// but files and that checkout, or is a program that nothing is known of: a script of the workspace may start it as well, and is not asked about.
+// What is known to need a network is not among that: somebody has to be asked for it.
 func (r *report) stays(a Action) bool {
-	return a.Apart && r.sandboxed && freely(a) && r.all(func(i int, c command) bool { return !c.reaches && (c.looks || c.builds || c.local || r.editsBy(i)) })
+	return a.Apart && r.sandboxed && freely(a) && r.all(func(i int, c command) bool {
+		return !c.reaches && (c.looks || c.builds || c.local || c.stranger || r.editsBy(i))
+	})
+}
+
+// strangers are the programs that nothing is known of.
+func (r *report) strangers() []string {
+	var names []string
+	for _, c := range r.cmds {
+		if c.stranger && !slices.Contains(names, c.words[0]) {
+			names = append(names, c.words[0])
+		}
+	}
+	return names
 }
 
 // all reports whether every simple command is of a kind.
@@ -42,7 +56,7 @@ func (r *report) all(is func(i int, c command) bool) bool {
 
 // localPrograms change files and nothing else, and need no network. Any file of the workspace may be gone after them.
 var localPrograms = strings.Fields(`rm rmdir unlink mv cp ln chmod install mkdir touch truncate tee rename sponge dos2unix unix2dos sed gsed sort split csplit patch yq
-	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z`)
+	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z sqlite3`)
 
 // gitLocal are the subcommands that work on a checkout and its repository. In a worktree of its own a task can change no branch but its own.
 var gitLocal = append([]string{"stash", "tag", "branch", "format-patch", "init", "bisect", "update-index", "hash-object", "write-tree", "commit-tree"}, gitOwn...)

@@ -71,13 +71,16 @@ func (w *walker) run(c call, own bool) {
 			return
 		}
 	}
-	w.r.cmds[c.at].local = own && slices.Contains(localPrograms, c.name)
+	w.r.cmds[c.at].local = slices.Contains(localPrograms, c.name)
+	w.r.cmds[c.at].stranger = own && stranger(c.name)
 	h := handlerOf(c.name)
 	if h == nil {
+		w.r.cmds[c.at].local = w.r.cmds[c.at].local && own
 		w.judgeArgs(c)
 		return
 	}
 	looks := h(w, &c)
+	w.r.cmds[c.at].local = w.r.cmds[c.at].local && own
 	w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own && builtins[c.name]
 	w.r.cmds[c.at].edits = w.r.cmds[c.at].edits && own
 }

@@ -29,6 +29,7 @@ const (
 	askEnv      = "changes how other commands run"
 	askSecrets  = "tells a secret"
 	askTainted  = "untrusted text"
+	askGlob     = "may match a protected file" // of the workspace, to write it
 )
 
 // homeCredentials are files and folders of a home that prove who a person is, or hold what proves it.
@@ -112,6 +113,9 @@ func (p *Policy) floorPath(path string, access Access, destroys bool) (finding, 
 	if m == could {
 		f.verdict = Ask
 		f.why = fmt.Sprintf("%s may match a protected file. %s", readable(path), f.why)
+		if access == Write && p.inWorkspace(path) {
+			f.rule = askGlob
+		}
 	}
 	return f, m != no
 }

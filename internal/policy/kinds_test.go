@@ -92,6 +92,7 @@ func TestInItsOwnWorktree(t *testing.T) {
 		"rm -rf dist", "mv a b", "mv *.log logs/", "cp -r a b", "chmod +x run.sh && ./run.sh", "tar -xzf x.tgz -C vendor/", "gzip -k f", "yq -i '.a = 1' f.yaml", "sort -u f -o f",
 		"git add -A && git commit -m done", "git checkout -b x", "git stash pop", "git rebase main", "git reset --hard HEAD~1", `git commit -m "$(cat <<'EOF'\nfix\nEOF\n)"`,
 		"rg -l foo src | xargs sed -i 's/foo/bar/g'", `for f in $(ls); do mv "$f" "old-$f"; done`, "jq . a > tmp.json && mv tmp.json a", "FOO=1 go test ./... && rm -f out",
+		"find . -name '*.orig' -delete", "find . -name __pycache__ -type d -exec rm -rf {} +", "unknown-program x", "fly status", "factor 12 | unknown-program",
 	} {
 		a := Action{Tool: "Bash", Command: strings.ReplaceAll(command, `\n`, "\n"), Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}
 		if d := p.Decide(a); d.Verdict != Allow || d.Confined != HeldToWorkspace {
@@ -111,7 +112,7 @@ func TestInItsOwnWorktree(t *testing.T) {
 	}
 	for _, command := range []string{
 		"git push origin x", "git fetch", "git pull", "git clone https://example.org/x", "npm install", "curl https://example.org", "rm -rf /home/u/x", "cp a /etc/x", "rm f && docker ps",
-		"unknown-program x", "find . -exec sh -c '{}' ;", "bash -c \"$X\"", "git -C ../other commit -m x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
+		"find . -exec sh -c '{}' ;", "bash -c \"$X\"", "git -C ../other commit -m x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
 		"git config user.name x", "git worktree add ../x", "git submodule update --init",
 	} {
 		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict == Allow {

@@ -113,10 +113,12 @@ type Decision struct {
 	Looks   bool // nothing is changed, by what is known of the commands
 	// Confined is what the command must be held to, with no network and nothing less: it is allowed for that reason.
 	Confined Confinement
-	Writes   []string // resolved paths it would touch, as far as known
-	Reads    []string
-	Hosts    []string
-	Offers   []Offer // what "always" and "never" may store, the most specific first
+	// Strangers are programs that nothing is known of, which run because of that.
+	Strangers []string
+	Writes    []string // resolved paths it would touch, as far as known
+	Reads     []string
+	Hosts     []string
+	Offers    []Offer // what "always" and "never" may store, the most specific first
 }
 
 // Confinement is what a sandbox leaves to a command.
@@ -351,6 +353,7 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "builds and tests", "A sandbox holds it to the workspace, without a network.", HeldToWorkspace
 	case own:
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "its own worktree", "A sandbox holds it to the task's own worktree, without a network.", HeldToWorkspace
+		d.Strangers = r.strangers()
 	case mode == ModeAuto && a.Command != "" && a.Sandboxed:
 		d.Verdict, d.Why, d.Confined = Allow, "A sandbox holds the command to the workspace, without a network.", HeldToWorkspace
 	default:

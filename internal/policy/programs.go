@@ -47,6 +47,7 @@ func find(w *walker, c *call) bool {
 			w.needsHold(c.at)
 		}
 	}
+	w.r.cmds[c.at].local = ok && deletes
 	for _, root := range roots {
 		if deletes {
 			w.touch(finds(root, filtered), Write, c.at, false, true)

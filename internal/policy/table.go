@@ -193,3 +193,18 @@ func entriesFor(words []string) []*entry {
 	}
 	return out
 }
+
+// stranger reports whether nothing is known of a program but perhaps how to ask for its version.
+func stranger(name string) bool { return handlerOf(name) == nil && !listed()[name] }
+
+// listed are the programs that the table has a line for, other than one for their version.
+var listed = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for key, entries := range known() {
+		name, _, _ := strings.Cut(key, " ")
+		for _, e := range entries {
+			names[name] = names[name] || len(e.operands) != 1 || !strings.HasPrefix(e.operands[0].kind, "version")
+		}
+	}
+	return names
+})
