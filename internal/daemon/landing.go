@@ -163,7 +163,7 @@ func (l *landing) lookAt(ctx context.Context, repo string) ([]td.Unlanded, error
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			lacks[i].Obstacle = td.Obstacle{Reason: err.Error(), Hint: td.HintOf(err)}
+			lacks[i].Obstacle = td.ObstacleOf(err)
 		}
 	}
 	lacks = slices.DeleteFunc(lacks, func(u td.Unlanded) bool { return u.Reason == "" })

@@ -167,6 +167,9 @@ type Obstacle struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
+// ObstacleOf is an error that keeps a trunk from being updated.
+func ObstacleOf(err error) Obstacle { return Obstacle{Reason: err.Error(), Hint: HintOf(err)} }
+
 // Unlanded is merged work of tasks that a trunk lacks, though the config wants it there.
 type Unlanded struct {
 	Repo   string   `json:"repo"`

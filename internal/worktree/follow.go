@@ -55,6 +55,7 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check
 	if t.Config(w.Repo).Trunk == config.TrunkBranch {
 		return t.LeftToPerson(ctx, w)
 	}
+	ended := t.attempts.try(ctx, w)
 	in, err := t.land(ctx, w, []merge.Work{own}, check, nil)
 	if td.IsKind(err, td.Conflict) || td.IsKind(err, td.Refused) {
 		in, err = td.Obstacle{Reason: err.Error(), Hint: cmp.Or(td.HintOf(err), t.ByHand(ctx, w))}, nil
@@ -62,7 +63,7 @@ func (t *Trees) Follow(ctx context.Context, w td.Worktree, own merge.Work, check
 	if err == nil && in.Reason != "" {
 		err = t.markUnlanded(ctx, w, own.Handle)
 	}
-	return t.noted(w, in), err
+	return ended(in, err)
 }
 
 // NotFollowed records that an update of the trunk was broken off for good: whoever looks for what it lacks finds it.
@@ -70,7 +71,7 @@ func (t *Trees) NotFollowed(ctx context.Context, w td.Worktree, handle string) e
 	if t.Config(w.Repo).Trunk == config.TrunkBranch {
 		return nil
 	}
-	t.noted(w, t.notYet(ctx, w))
+	_, _ = t.attempts.try(ctx, w)(t.notYet(ctx, w), nil)
 	return t.markUnlanded(ctx, w, handle)
 }
 

@@ -59,17 +59,14 @@ func (t *Trees) Unlanded(ctx context.Context, repo string) ([]td.Unlanded, error
 		if in, err := t.landed(ctx, repo, trunk, at); err != nil {
 			return nil, err
 		} else if in {
-			if err := set(ctx, t.Git, repo, ref, "", refs[ref]); err != nil {
-				return nil, err
+			if err := set(ctx, t.Git, repo, ref, "", refs[ref]); err != nil && ctx.Err() == nil {
+				t.Log.Warn("remove the record of work that has landed", "repo", repo, "ref", ref, "err", err) // by the next who asks
 			}
 			continue
 		}
 		u := by[into]
 		if u == nil {
-			u = &td.Unlanded{Repo: repo, Trunk: trunk, Into: into, Commit: at}
-			if last, is := t.obstacles.Load(repo + "\x00" + into); is {
-				u.Obstacle = last.(td.Obstacle)
-			}
+			u = &td.Unlanded{Repo: repo, Trunk: trunk, Into: into, Commit: at, Obstacle: t.attempts.obstacle(repo, into)}
 			by[into] = u
 		}
 		u.Tasks = append(u.Tasks, handle)
@@ -154,8 +151,8 @@ func (t *Trees) obstacle(ctx context.Context, w, other td.Worktree) td.Obstacle 
 	if w.Trunk != other.Trunk {
 		return td.Obstacle{Reason: fmt.Sprintf("it was done for %s", other.Trunk), Hint: hint}
 	}
-	if last, is := t.obstacles.Load(other.Repo + "\x00" + other.Into); is && last.(td.Obstacle).Reason != "" {
-		return last.(td.Obstacle)
+	if last := t.attempts.obstacle(other.Repo, other.Into); last.Reason != "" {
+		return last
 	}
 	if t.Config(w.Repo).Trunk == config.TrunkAuto {
 		return t.notYet(ctx, other)
@@ -167,19 +164,18 @@ func (t *Trees) obstacle(ctx context.Context, w, other td.Worktree) td.Obstacle 
 // called right before the trunk changes.
 func (t *Trees) Land(ctx context.Context, u td.Unlanded, works []merge.Work, check merge.Check, before func() error) (td.Obstacle, error) {
 	w := td.Worktree{Repo: u.Repo, Into: u.Into, Trunk: u.Trunk}
+	ended := t.attempts.try(ctx, w)
 	into, trunk, err := t.line(w).Heads(ctx)
 	if err != nil {
-		return td.Obstacle{}, err
+		return ended(td.Obstacle{}, err)
 	}
 	switch set := t.Config(u.Repo).Trunk; {
 	case set == config.TrunkBranch:
-		return t.LeftToPerson(ctx, w)
+		return ended(t.LeftToPerson(ctx, w))
 	case set == config.TrunkAsk && into != u.Commit:
-		in, err := t.landAgreed(ctx, w, u.Commit, trunk, before)
-		return t.noted(w, in), err
+		return ended(t.landAgreed(ctx, w, u.Commit, trunk, before))
 	}
-	in, err := t.land(ctx, w, works, check, before)
-	return t.noted(w, in), err
+	return ended(t.land(ctx, w, works, check, before))
 }
 
 // landAgreed updates a trunk only as far as was agreed to: what was merged later needs an answer of its own.
@@ -199,26 +195,9 @@ func (t *Trees) landAgreed(ctx context.Context, w td.Worktree, to, trunk string,
 	}, nil
 }
 
-// noted remembers what was in the way at the last attempt, for whoever asks before the next.
-func (t *Trees) noted(w td.Worktree, in td.Obstacle) td.Obstacle {
-	t.obstacles.Store(w.Repo+"\x00"+w.Into, in)
-	return in
-}
-
 // notYet is what is in the way of a trunk when nobody has looked.
 func (t *Trees) notYet(ctx context.Context, w td.Worktree) td.Obstacle {
 	return td.Obstacle{Reason: "it could not be updated yet", Hint: t.ByHand(ctx, w)}
-}
-
-// Hindered are the integration branches whose trunk could not be updated at the last attempt.
-func (t *Trees) Hindered() (all []td.Worktree) {
-	t.obstacles.Range(func(key, in any) bool {
-		if repo, into, _ := strings.Cut(key.(string), "\x00"); in.(td.Obstacle).Reason != "" {
-			all = append(all, td.Worktree{Repo: repo, Into: into, Trunk: git.TrunkFollowing(into)})
-		}
-		return true
-	})
-	return all
 }
 
 // ByHand is what a person types to merge what is on the integration branch into its trunk.

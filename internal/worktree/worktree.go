@@ -35,8 +35,8 @@ type Trees struct {
 	// Using are the processes that use a folder.
 	Using func(path string) ([]sandbox.User, error)
 
-	locks     sync.Map // by what is held: the path of a worktree, or a trunk
-	obstacles sync.Map // td.Obstacle of the last attempt to update a trunk, by repository and integration branch
+	locks    sync.Map // by what is held: the path of a worktree, or a trunk
+	attempts attempts // to update trunks
 }
 
 // For gives a task of a repository a worktree to work in, and the folder in it that corresponds to the one it was added in.
