@@ -196,7 +196,7 @@ func knows(git, dot string) bool {
 	top := filepath.Dir(dot)
 	if back := gitfile.Back(git); back != "" {
 		draft := filepath.Dir(back) // from where it was moved to its place
-		return sameFile(back, dot) || filepath.Dir(draft) == filepath.Join(filepath.Dir(top), ".making") && strings.HasPrefix(filepath.Base(draft), filepath.Base(top)+".")
+		return sameFile(back, dot) || filepath.Dir(draft) == filepath.Join(filepath.Dir(top), making) && strings.HasPrefix(filepath.Base(draft), filepath.Base(top)+".")
 	}
 	if !isFile(filepath.Join(git, "HEAD")) {
 		return false
@@ -278,7 +278,7 @@ func variable(env []string, name string) (value string) {
 
 // root is the folder that a view has of a checkout: of a task's worktree the main checkout around it, so that one view serves all.
 func (s site) root() string {
-	if in := filepath.Dir(s.top); filepath.Base(in) == worktreesFolder || filepath.Base(in) == ".making" {
+	if in := filepath.Dir(s.top); filepath.Base(in) == worktreesFolder || filepath.Base(in) == making {
 		for at := in; at != filepath.Dir(at); at = filepath.Dir(at) {
 			if filepath.Base(at) == worktreesFolder && covers(s.common, filepath.Dir(at)) {
 				return filepath.Dir(at)
@@ -347,7 +347,7 @@ func (s site) narrow(may access) bool { return may != reads && !may.shares() && 
 // guarded reports whether a git changes files where commands may be at work, which can put a link to what git keeps in the place of a folder that it is writing in. It has an index of our own,
 // and nothing else of what git keeps can be changed.
 func (s site) guarded(may access) bool {
-	return may == checksOut && s.common != "" && filepath.Base(filepath.Dir(s.top)) != ".making"
+	return may == checksOut && s.common != "" && filepath.Base(filepath.Dir(s.top)) != making
 }
 
 // logsOfTasks are the folders of logs that tasks can write, and put links in: git would write into what they lead to.

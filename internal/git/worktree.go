@@ -80,7 +80,20 @@ func (w Worktree) draft() string { return w.drafts() + life }
 
 // drafts begins the paths of all drafts of it: what others stand there were left by a crash.
 func (w Worktree) drafts() string {
-	return filepath.Join(filepath.Dir(w.Path), ".making", filepath.Base(w.Path)) + "."
+	return filepath.Join(filepath.Dir(w.Path), making, filepath.Base(w.Path)) + "."
+}
+
+// making is the folder, beside worktrees, of those that are being made.
+const making = ".making"
+
+// placeOf is the place of the worktree that is, or was, made at a path. Any other path is its own.
+func placeOf(path string) string {
+	in, name := filepath.Split(filepath.Clean(path))
+	end := strings.LastIndexByte(name, '.')
+	if in = filepath.Clean(in); filepath.Base(in) != making || end <= 0 {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(filepath.Dir(in), name[:end])
 }
 
 // removing is the folder, beside worktrees, of those that are being removed.

@@ -42,7 +42,7 @@ func Worktrees(ctx context.Context, repo string) ([]WorktreeInfo, error) {
 		switch {
 		case r.gone:
 			info.Condition = Missing
-		case linked(r.path, common) == "":
+		case !r.stands(r.path):
 			info.Condition = Foreign
 		}
 		of = append(of, info)
@@ -103,6 +103,11 @@ func (r listing) short() string { return shortRef(r.branch) }
 // ofTask reports whether a task works there: that goes by the path, which no command can change.
 func (r listing) ofTask() bool { return r.admin != "" && taskAt(r.path) != "" }
 
+// stands reports whether the folder at a path leads to the linked checkout.
+func (r listing) stands(path string) bool {
+	return sameFile(gitfile.Gitdir(filepath.Join(path, ".git")), r.admin)
+}
+
 // listings are all checkouts of a repository, the main one first, and what is left of linked ones.
 func listings(ctx context.Context, common, repo string) ([]listing, error) {
 	out, err := run(ctx, call{dir: repo, args: []string{"worktree", "list", "--porcelain", "-z"}})
@@ -130,8 +135,12 @@ func listings(ctx context.Context, common, repo string) ([]listing, error) {
 			_, err := os.Lstat(back)
 			r.gone = errors.Is(err, fs.ErrNotExist)
 		}
+		if place := placeOf(r.path); r.gone && r.stands(place) {
+			r.path, r.gone = place, false // it was moved there, and its maker is about to tell, or was killed before
+		}
 		for _, l := range listed[1:] {
-			if r.path == filepath.Clean(l.path) {
+			// git may have looked before it was moved, or before its record was.
+			if at := filepath.Clean(l.path); at == r.path || r.branch == "" && placeOf(at) == placeOf(r.path) {
 				r.branch, r.head = l.branch, l.head
 			}
 		}

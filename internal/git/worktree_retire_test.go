@@ -1,7 +1,9 @@
 package git
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -116,6 +118,36 @@ func TestTidyRemovesWhatWasBeingRemoved(t *testing.T) {
 	}
 	noLeftovers(t, trunk.Root)
 	looks(t, w, Good)
+}
+
+// A worktree is made beside its place and moved there, and then its repository is told. Whoever looks in between, while another task's worktree is made or after a kill, finds it
+// where it is: it is not forgotten, and its branch not removed.
+func TestMovedAndNotTold(t *testing.T) {
+	w, trunk := made(t)
+	admin := linked(w.Path, trunk.Root+"/.git")
+	untell := func() { write(t, admin+"/gitdir", w.draft()+"/.git\n") }
+	untell()
+	all, err := Worktrees(t.Context(), trunk.Root)
+	if err != nil || len(all) != 1 || all[0].Path != w.Path || all[0].Branch != w.Branch || all[0].Head != trunk.Commit || all[0].Condition != Good {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if done, err := RetireBranches(t.Context(), trunk.Root, []string{w.Branch}, nil); err != nil || len(done) > 0 {
+		t.Errorf("removed %+v, %v", done, err)
+	}
+	if err := Tidy(t.Context(), trunk.Root); err != nil {
+		t.Fatal(err)
+	}
+	looks(t, w, Good)
+	untell()
+	if err := os.RemoveAll(w.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Tidy(t.Context(), trunk.Root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(admin); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("one that is nowhere is not forgotten: %v", err)
+	}
 }
 
 // An agent can make a branch of its own a symbolic one. What is removed is that, and not the person's branch that it names; what is moved, too.
