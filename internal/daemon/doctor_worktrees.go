@@ -146,7 +146,7 @@ func (i *inspection) behind(ctx context.Context, repo string, tasks []td.Task) {
 		named[u.Into] = true
 		line := fmt.Sprintf("%s of %s lacks the work of %s", u.Trunk, repo, strings.Join(u.Tasks, ", "))
 		if u.Reason != "" {
-			line += fmt.Sprintf(" (%s; %s)", u.Reason, u.Hint)
+			line += fmt.Sprintf(" (%s)", u.Line())
 		}
 		i.check.Open = append(i.check.Open, line)
 	}

@@ -476,7 +476,7 @@ func (r *run) follow(ctx context.Context, n nomination) (bool, error) {
 			}
 			fpFollowed.Hit()
 			if in.Reason != "" {
-				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s not updated: %s; %s", w.Trunk, in.Reason, in.Hint)}}, nil
+				return td.Outcome{Tool: &td.ToolResult{Content: fmt.Sprintf("%s not updated: %s", w.Trunk, in.Line())}}, nil
 			}
 			return td.Outcome{Tool: &td.ToolResult{Content: w.Trunk + " updated"}}, nil
 		}))

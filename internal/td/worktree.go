@@ -167,6 +167,14 @@ type Obstacle struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
+// Line is the reason, and what to type if there is something.
+func (o Obstacle) Line() string {
+	if o.Hint == "" {
+		return o.Reason
+	}
+	return o.Reason + "; " + o.Hint
+}
+
 // ObstacleOf is an error that keeps a trunk from being updated.
 func ObstacleOf(err error) Obstacle { return Obstacle{Reason: err.Error(), Hint: HintOf(err)} }
 
