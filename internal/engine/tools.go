@@ -497,14 +497,14 @@ const digestSystem = "You answer questions about a text that you are given. The 
 
 // unknownTo adds to the result of a command that failed what it did not have because nothing is known of its programs.
 func unknownTo(d policy.Decision, do func(context.Context) (td.Outcome, error)) func(context.Context) (td.Outcome, error) {
-	if len(d.Strangers) == 0 || len(d.Offers) == 0 {
+	if len(d.Strangers) == 0 {
 		return do
 	}
 	return func(ctx context.Context) (td.Outcome, error) {
 		out, err := do(ctx)
 		if err == nil && out.Tool != nil && out.Tool.IsError && out.Tool.Exit != nil && *out.Tool.Exit != notFound {
 			out.Tool.Content += fmt.Sprintf("\n[%s ran without a network and could change only this worktree, because taskdaemon does not know it. If that is why it failed, tell the person, who can allow it to use the network: %s]",
-				strings.Join(d.Strangers, ", "), td.Typed("taskdaemon permissions add allow %s", d.Offers[0].Rule))
+				strings.Join(d.Strangers, ", "), td.Typed("taskdaemon permissions add allow %s", "Bash("+d.Strangers[0]+" *)"))
 		}
 		return out, err
 	}
