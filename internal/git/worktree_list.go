@@ -44,6 +44,9 @@ func Worktrees(ctx context.Context, repo string) ([]WorktreeInfo, error) {
 			info.Condition = Missing
 		case !r.stands(r.path):
 			info.Condition = Foreign
+			if _, err := os.Lstat(r.path); errors.Is(err, fs.ErrNotExist) {
+				info.Condition = Missing // it was there a moment ago: somebody is removing it
+			}
 		}
 		of = append(of, info)
 	}
