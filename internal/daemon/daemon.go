@@ -172,6 +172,10 @@ func (d *Daemon) open(ctx context.Context) error {
 				WithHint("choose another with --state DIR, or make %s writable", d.o.StateDir)
 		}
 	}
+	// The names of its folders are told to sandboxes, which follow no links to them.
+	if real, err := filepath.EvalSymlinks(d.o.StateDir); err == nil {
+		d.o.StateDir = real
+	}
 	holder, err := sandbox.Self()
 	if err != nil {
 		return err
