@@ -271,6 +271,11 @@ func (w *walker) inWorkspace(word string) bool {
 	return !slices.ContainsFunc(w.each(word), func(at string) bool { return under(at, w.p.place.Workspace) != yes })
 }
 
+// inTemp reports whether a word is a path in the private temp folder: what lies there a command of the task has made.
+func (w *walker) inTemp(word string) bool {
+	return !slices.ContainsFunc(w.each(word), func(at string) bool { return !w.p.inTemp(at) })
+}
+
 func lost(w *walker, _ *call) bool {
 	w.dirs = []string{string(markValue)}
 	delete(w.vars, "PWD")

@@ -29,19 +29,29 @@ func (r *report) works() bool {
 // What is known to need a network is not among that: somebody has to be asked for it.
 func (r *report) stays(a Action) bool {
 	return a.Apart && r.sandboxed && freely(a) && r.all(func(i int, c command) bool {
-		return !c.reaches && (c.looks || c.builds || c.local || c.stranger || r.editsBy(i))
+		return !c.reaches && (c.looks || c.builds || c.local || c.offline || r.editsBy(i))
 	})
 }
 
-// strangers are the programs that nothing is known of.
-func (r *report) strangers() []string {
+// offline are the programs that may want a network and run without.
+func (r *report) offline() []string {
 	var names []string
 	for _, c := range r.cmds {
-		if c.stranger && !slices.Contains(names, c.words[0]) {
+		if c.offline && !slices.Contains(names, c.words[0]) {
 			names = append(names, c.words[0])
 		}
 	}
 	return names
+}
+
+// nearby reports whether nobody is reached but this machine.
+func (r *report) nearby() bool {
+	return !slices.ContainsFunc(r.hosts, func(h string) bool { return !loopback(h) })
+}
+
+// loopback reports whether a host is this machine, whatever its files say.
+func loopback(host string) bool {
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.") && strings.Trim(host, "0123456789.") == ""
 }
 
 // all reports whether every simple command is of a kind.
@@ -56,7 +66,7 @@ func (r *report) all(is func(i int, c command) bool) bool {
 
 // localPrograms change files and nothing else, and need no network. Any file of the workspace may be gone after them.
 var localPrograms = strings.Fields(`rm rmdir unlink mv cp ln chmod install mkdir touch truncate tee rename sponge dos2unix unix2dos sed gsed sort split csplit patch yq
-	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z sqlite3`)
+	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z sqlite3 kill openssl emacs script nohup setsid`)
 
 // gitLocal are the subcommands that work on a checkout and its repository. In a worktree of its own a task can change no branch but its own.
 var gitLocal = append([]string{"stash", "tag", "branch", "format-patch", "init", "bisect", "update-index", "hash-object", "write-tree", "commit-tree"}, gitOwn...)

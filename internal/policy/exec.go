@@ -44,7 +44,7 @@ func (w *walker) exec(words []string) {
 	w.r.chosen = w.r.chosen || c.name == "set" || c.name == "trap" || c.name == "shopt" // set -e ends at what fails
 	if strings.Contains(first, "/") {
 		// It may be a link of the workspace to a program elsewhere, as .venv/bin/python is: a sandbox holds that as well.
-		if w.inWorkspace(first) || w.inWorkspace(path.Dir(first)) {
+		if w.inWorkspace(first) || w.inWorkspace(path.Dir(first)) || w.inTemp(first) {
 			w.builds(&c) // a program of the workspace
 			return
 		}
@@ -72,7 +72,7 @@ func (w *walker) run(c call, own bool) {
 		}
 	}
 	w.r.cmds[c.at].local = slices.Contains(localPrograms, c.name)
-	w.r.cmds[c.at].stranger = own && stranger(c.name)
+	w.r.cmds[c.at].offline = own && stranger(c.name)
 	h := handlerOf(c.name)
 	if h == nil {
 		w.r.cmds[c.at].local = w.r.cmds[c.at].local && own
@@ -80,7 +80,7 @@ func (w *walker) run(c call, own bool) {
 		return
 	}
 	looks := h(w, &c)
-	w.r.cmds[c.at].local = w.r.cmds[c.at].local && own
+	w.r.cmds[c.at].local, w.r.cmds[c.at].offline = w.r.cmds[c.at].local && own, w.r.cmds[c.at].offline && own
 	w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own && builtins[c.name]
 	w.r.cmds[c.at].edits = w.r.cmds[c.at].edits && own
 }

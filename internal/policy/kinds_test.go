@@ -71,6 +71,7 @@ func TestVariablesBeforeACommand(t *testing.T) {
 		"xargs -a /etc/shadow": Deny, "xargs -a/etc/shadow": Deny, "xargs --arg-file=/etc/shadow": Deny, "FOO=1 go test ./... && git push": Ask, "FOO=1 go test ./... && rm x": Ask,
 		"PATH=. ls && go test ./...": Allow, "RUST_LOG=debug cargo test 2>&1 | tail -5": Allow, "export NODE_ENV=test; npm test | tee out.txt": Allow, `CGO_ENABLED=0 go build -ldflags "-X main.v=$(git describe)" -o bin/app . && ls`: Allow,
 		"LC_ALL=C sort f": Allow, "TZ=UTC date": Allow, "GIT_PAGER=cat git log": Allow, "f=x; cat $f": Allow, "CGO_ENABLED=0 go test ./...": Allow, "DEBUG=1 npm test": Allow,
+		"gcc -o /tmp/t t.c && /tmp/t": Allow, "npm pkg set a=b": Allow,
 	} {
 		p := linesPolicy(t)
 		d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true})
@@ -93,6 +94,8 @@ func TestInItsOwnWorktree(t *testing.T) {
 		"git add -A && git commit -m done", "git checkout -b x", "git stash pop", "git rebase main", "git reset --hard HEAD~1", `git commit -m "$(cat <<'EOF'\nfix\nEOF\n)"`,
 		"rg -l foo src | xargs sed -i 's/foo/bar/g'", `for f in $(ls); do mv "$f" "old-$f"; done`, "jq . a > tmp.json && mv tmp.json a", "FOO=1 go test ./... && rm -f out",
 		"find . -name '*.orig' -delete", "find . -name __pycache__ -type d -exec rm -rf {} +", "unknown-program x", "fly status", "factor 12 | unknown-program",
+		"find . -exec sh -c '{}' \\;", "bash -c \"$X\"", "kill $!", "curl -s http://localhost:8080/health | jq .", "curl -i localhost:5000/items", "nc -z 127.0.0.1 5432", "nohup ./server > log 2>&1 & echo $! > pid",
+		"sed -i '3i import os' a.py", "openssl rand -hex 16",
 	} {
 		a := Action{Tool: "Bash", Command: strings.ReplaceAll(command, `\n`, "\n"), Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}
 		if d := p.Decide(a); d.Verdict != Allow || d.Confined != HeldToWorkspace {
@@ -112,8 +115,8 @@ func TestInItsOwnWorktree(t *testing.T) {
 	}
 	for _, command := range []string{
 		"git push origin x", "git fetch", "git pull", "git clone https://example.org/x", "npm install", "curl https://example.org", "rm -rf /home/u/x", "cp a /etc/x", "rm f && docker ps",
-		"find . -exec sh -c '{}' ;", "bash -c \"$X\"", "git -C ../other commit -m x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
-		"git config user.name x", "git worktree add ../x", "git submodule update --init",
+		"git -C ../other commit -m x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
+		"curl http://localhost/ http://example.org/", "curl -s localhost.example.org", "curl http://127.0.0.1.nip.io/", "ssh localhost id", "docker kill x", "git config user.name x", "git worktree add ../x", "git submodule update --init",
 	} {
 		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict == Allow {
 			t.Errorf("%s: allowed by %s: %s", command, d.Rule, d.Why)

@@ -122,8 +122,13 @@ func fetch(w *walker, c *call) bool {
 	w.judgeArgs(*c)
 	writes := ""
 	for i, a := range c.args {
+		if host, _, _ := strings.Cut(strings.SplitN(a, "/", 2)[0], ":"); loopback(host) {
+			w.r.host(host)
+			w.r.cmds[c.at].offline = true
+		}
 		if u, err := url.Parse(a); err == nil && u.Host != "" {
 			w.r.host(readable(u.Hostname()))
+			w.r.cmds[c.at].offline = w.r.cmds[c.at].offline || loopback(u.Hostname())
 		}
 		if (a == "-o" || a == "--output" || a == "-O" && c.name == "wget" || a == "--output-document" || a == "-D" || a == "-c" || a == "--cookie-jar" || a == "-P") && i+1 < len(c.args) {
 			writes = c.args[i+1]

@@ -113,12 +113,12 @@ type Decision struct {
 	Looks   bool // nothing is changed, by what is known of the commands
 	// Confined is what the command must be held to, with no network and nothing less: it is allowed for that reason.
 	Confined Confinement
-	// Strangers are programs that nothing is known of, which run because of that.
-	Strangers []string
-	Writes    []string // resolved paths it would touch, as far as known
-	Reads     []string
-	Hosts     []string
-	Offers    []Offer // what "always" and "never" may store, the most specific first
+	// Offline are programs that may want a network, and run without.
+	Offline []string
+	Writes  []string // resolved paths it would touch, as far as known
+	Reads   []string
+	Hosts   []string
+	Offers  []Offer // what "always" and "never" may store, the most specific first
 }
 
 // Confinement is what a sandbox leaves to a command.
@@ -328,7 +328,7 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 		d.Rule, d.Why = "secrets", fmt.Sprintf("It reads %s, which is likely to hold secrets.", readable(outsideRead.path))
 	case read:
 		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It reads %s, outside the workspace.", readable(outsideRead.path))
-	case len(r.hosts) > 0:
+	case len(r.hosts) > 0 && !(own && r.nearby()):
 		d.Why = fmt.Sprintf("It reaches %s.", strings.Join(r.hosts, ", "))
 	case r.looks():
 		d.Verdict, d.Rule, d.Why = Allow, "read-only", "It changes nothing."
@@ -347,13 +347,13 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 		d.Why = askedService // what holds the rest leaves it no network
 	case mode == ModeAsk || mode == ModePlan:
 		d.Why = r.changing()
-	case r.edits(a):
+	case r.edits(a) && len(r.findings) == 0: // else only its own worktree lets it pass
 		d.Verdict, d.Why, d.Confined = Allow, "It edits files of the workspace.", HeldToWorkspace
 	case r.works():
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "builds and tests", "A sandbox holds it to the workspace, without a network.", HeldToWorkspace
 	case own:
 		d.Verdict, d.Rule, d.Why, d.Confined = Allow, "its own worktree", "A sandbox holds it to the task's own worktree, without a network.", HeldToWorkspace
-		d.Strangers = r.strangers()
+		d.Offline = r.offline()
 	case mode == ModeAuto && a.Command != "" && a.Sandboxed:
 		d.Verdict, d.Why, d.Confined = Allow, "A sandbox holds the command to the workspace, without a network.", HeldToWorkspace
 	default:

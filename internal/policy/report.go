@@ -27,19 +27,19 @@ type use struct {
 
 // command is one simple command of a shell source, as far as it could be resolved.
 type command struct {
-	words    []string // may hold the marks of word.go
-	via      string   // the name of the command that runs it, as sudo or xargs; empty: the shell
-	looks    bool     // it changes nothing
-	edits    bool     // all it changes are files, which it names
-	builds   bool     // a build or a test: a sandbox can hold it to the workspace
-	own      bool     // a git whose changes stay in the checkout, and on its branch
-	local    bool     // all it changes is files, or the checkout, and it needs no network
-	stranger bool     // nothing is known of the program
-	away     bool     // it may run outside of the workspace, where the same words mean other files
-	plain    bool     // the wrapper of another command, judged through that one
-	fed      bool     // something is piped or redirected into it
-	reaches  bool     // it asks a service
-	input    *string  // what it reads, when that is known
+	words   []string // may hold the marks of word.go
+	via     string   // the name of the command that runs it, as sudo or xargs; empty: the shell
+	looks   bool     // it changes nothing
+	edits   bool     // all it changes are files, which it names
+	builds  bool     // a build or a test: a sandbox can hold it to the workspace
+	own     bool     // a git whose changes stay in the checkout, and on its branch
+	local   bool     // all it changes is files, or the checkout, and it needs no network
+	offline bool     // it may want a network, or does with this machine alone; it can go without
+	away    bool     // it may run outside of the workspace, where the same words mean other files
+	plain   bool     // the wrapper of another command, judged through that one
+	fed     bool     // something is piped or redirected into it
+	reaches bool     // it asks a service
+	input   *string  // what it reads, when that is known
 }
 
 func (c command) text() string { return strings.Join(c.words, " ") }
@@ -109,7 +109,7 @@ func (r *report) first(v Verdict) (finding, bool) {
 // asks is the first thing that is asked about. In a worktree of the task's own a sandbox answers what is known only when it runs.
 func (r *report) asks(own bool) (finding, bool) {
 	i := slices.IndexFunc(r.findings, func(f finding) bool {
-		return f.verdict == Ask && !(own && slices.Contains([]string{askUnknown, askEnv, askGlob}, f.rule))
+		return f.verdict == Ask && !(own && slices.Contains([]string{askUnknown, askEnv, askGlob, askRuns}, f.rule))
 	})
 	if i < 0 {
 		return finding{}, false
