@@ -72,17 +72,15 @@ func (w *walker) run(c call, own bool) {
 		}
 	}
 	w.r.cmds[c.at].local = slices.Contains(localPrograms, c.name)
-	w.r.cmds[c.at].offline = own && stranger(c.name)
-	h := handlerOf(c.name)
-	if h == nil {
-		w.r.cmds[c.at].local = w.r.cmds[c.at].local && own
+	looks := false
+	if h := handlerOf(c.name); h != nil {
+		looks = h(w, &c)
+	} else {
 		w.judgeArgs(c)
-		return
 	}
-	looks := h(w, &c)
-	w.r.cmds[c.at].local, w.r.cmds[c.at].offline = w.r.cmds[c.at].local && own, w.r.cmds[c.at].offline && own
-	w.r.cmds[c.at].looks = w.r.cmds[c.at].looks || looks && own && builtins[c.name]
-	w.r.cmds[c.at].edits = w.r.cmds[c.at].edits && own
+	cmd := &w.r.cmds[c.at]
+	cmd.looks = cmd.looks || looks && own && builtins[c.name]
+	cmd.edits, cmd.local, cmd.offline = cmd.edits && own, cmd.local && own, own && (cmd.offline || stranger(c.name))
 }
 
 // judgeArgs judges the words of a command nobody knows.

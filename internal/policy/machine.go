@@ -122,7 +122,8 @@ func fetch(w *walker, c *call) bool {
 	w.judgeArgs(*c)
 	writes := ""
 	for i, a := range c.args {
-		if host, _, _ := strings.Cut(strings.SplitN(a, "/", 2)[0], ":"); loopback(host) {
+		host, _, _ := strings.Cut(a, "/")
+		if host, _, _ = strings.Cut(host, ":"); loopback(host) {
 			w.r.host(host)
 			w.r.cmds[c.at].offline = true
 		}

@@ -451,6 +451,10 @@ var mutants = []mutant{
 		"if mask&unix.IN_Q_OVERFLOW != 0 || length", "if length", []string{"./internal/git", "-run", "TestStepsHear"},
 	},
 	{
+		"a command in its own worktree reaches any host", "internal/policy/policy.go",
+		"case len(r.hosts) > 0 && !(own && r.nearby()):", "case len(r.hosts) > 0 && !own:", []string{"./internal/policy", "-run", "OwnWorktree"},
+	},
+	{
 		"a rule about validators is passed over", "internal/engine/validator.go",
 		"if d.Verdict != policy.Ask || !d.Unruled {", "if d.Verdict != policy.Ask {", []string{"./internal/engine", "-run", "Validator"},
 	},
