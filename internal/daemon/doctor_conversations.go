@@ -17,7 +17,7 @@ import (
 )
 
 func (d *Daemon) checkConversations(ctx context.Context, fix bool) (c api.Check, err error) {
-	c = api.Check{Name: "conversations", Detail: "git fsck of the conversations' repository, and the journal has their tasks"}
+	c = api.Check{Name: "conversations", Detail: "git fsck of the conversations' repository (packs that were unpacked before are compared by hash), and the journal has their tasks"}
 	last, err := d.journal.Last(ctx)
 	if err != nil {
 		return c, err

@@ -199,15 +199,6 @@ func (r *Repo) Rename(ctx context.Context, from, to string) error {
 	return err
 }
 
-// Fsck proves every object and ref. A repository that does not hold together is Corrupt.
-func (r *Repo) Fsck(ctx context.Context) error {
-	_, err := r.run(ctx, false, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-	if err != nil && td.KindOf(err) == td.Internal {
-		return &td.Error{Kind: td.Corrupt, Hint: "taskdaemon doctor", Err: err}
-	}
-	return err
-}
-
 // syncTree makes a new folder and all in it last.
 func syncTree(root string) error {
 	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

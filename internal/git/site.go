@@ -48,7 +48,7 @@ func (a access) files() bool { return a == checksOut || a == makes }
 // verbs are the commands of git that are used, and what each changes. One that is not here is refused: whoever adds it decides.
 var verbs = map[string]access{
 	"cat-file": reads, "check-attr": reads, "config": reads, "diff-files": reads, "diff-index": reads, "diff-tree": reads, "for-each-ref": reads, "fsck": reads, "log": reads,
-	"ls-files": reads, "ls-tree": reads, "merge-base": reads, "merge-file": reads, "pack-objects": reads, "rev-list": reads, "rev-parse": reads, "status": reads, "symbolic-ref": reads,
+	"ls-files": reads, "ls-tree": reads, "merge-base": reads, "merge-file": reads, "pack-objects": reads, "rev-list": reads, "rev-parse": reads, "status": reads, "symbolic-ref": reads, "verify-pack": reads,
 	"add": keeps, "commit-tree": keeps, "fast-import": stores, "hash-object": keeps, "index-pack": stores, "merge-tree": keeps, "pack-refs": stores, "repack": stores,
 	"update-index": keeps, "update-ref": stores, "write-tree": keeps, "fetch": stores, "push": stores,
 	"checkout-index": checksOut, "init": makes, "read-tree": checksOut, "reset": makes, "worktree": makes,
