@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // What reaches a service is unasked only with words that are known before it runs: nothing of the workspace goes out.
 func TestReachIsGivenOnlyWhatIsKnown(t *testing.T) {
@@ -103,6 +106,24 @@ func TestKubeKinds(t *testing.T) {
 	for _, command := range []string{"kubectl get SECRETS", "kubectl get secret/x", "kubectl get pods,Secrets.v1. -oyaml"} {
 		if d := p.Decide(Action{Tool: "Bash", Command: command}); d.Verdict != Ask || !d.Fixed {
 			t.Errorf("%s, with a rule for kubectl get: %s by %s", command, d.Verdict, d.Rule)
+		}
+	}
+}
+
+// What could print the environment of a program is not among what only reads, and letters that look like ours are spelled out.
+func TestContainersAndHosts(t *testing.T) {
+	p := policyWith(t)
+	for command, allowed := range map[string]bool{
+		"docker history web": true, "docker image history -q web": true, "docker history --no-trunc web": false, "podman history --no-trunc web": false,
+		"docker top web": true, "docker container top web": true, "docker container top web e": false, "podman top web environ": false,
+	} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); (d.Verdict == Allow) != allowed {
+			t.Errorf("%s: %s by %s: %s", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+	for _, command := range []string{"curl https://\u0430pple.com/", "git clone https://\u0430pple.com/x"} {
+		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true}); d.Verdict == Allow || !strings.Contains(d.Why, "xn--pple-43d.com") {
+			t.Errorf("%s: %s: %s", command, d.Verdict, d.Why)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/idna"
 )
 
 // finding is something that was seen in an action and that no allow rule gets past: a deny is of the
@@ -91,7 +93,11 @@ func (r *report) name(word, path string) {
 	}
 }
 
+// host notes that an action reaches a host. Letters of other alphabets are spelled out: they may look like ours.
 func (r *report) host(h string) {
+	if ascii, err := idna.ToASCII(h); err == nil {
+		h = ascii
+	}
 	if h != "" && !slices.Contains(r.hosts, h) {
 		r.hosts = append(r.hosts, h)
 	}
