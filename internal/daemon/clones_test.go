@@ -174,3 +174,27 @@ func TestVainStartsAreBounded(t *testing.T) {
 		t.Errorf("it was started: %v, %v", started, err)
 	}
 }
+
+// Who syncs says which tasks that stopped: the look that comes now and again leaves them to the sync while it lasts.
+func TestSyncSaysWhatItStops(t *testing.T) {
+	d := bare(t, t.TempDir(), newJournal())
+	task := begun(t, d, t.TempDir())
+	s, err := d.projects.at(t.Context(), task.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := d.projects.syncs(task.Project)
+	if err := s.Delete(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	if cmd, is := over(t.Context(), s, task.ID); !is {
+		t.Fatalf("it is not over: %+v", cmd)
+	}
+	if stopped := d.projects.stopClosed(t.Context(), ""); len(stopped) > 0 {
+		t.Errorf("stopped beside the sync: %q", stopped)
+	}
+	done()
+	if d.projects.isSyncing(task.Project) {
+		t.Error("it is being synced for ever")
+	}
+}

@@ -88,6 +88,7 @@ func (d *Daemon) SyncPlan(ctx context.Context, dir string) (api.PlanSynced, erro
 	} else if len(lost) > 0 { // what is lost here is not to become everybody's
 		return api.PlanSynced{}, td.Errorf(td.Conflict, "%s", lostWords(s.Root(), lost)).WithHint("%s", restoreFix)
 	}
+	defer d.projects.syncs(s.Root())()
 	rep, err := g.Sync(ctx)
 	if err != nil {
 		return api.PlanSynced{}, fmt.Errorf("sync the graph of %s: %w", s.Root(), err)

@@ -41,6 +41,7 @@ type projects struct {
 	runs    map[td.TaskID]bool      // planned tasks that the journal has, of the graphs that are open
 	stale   map[string]int          // how much those graphs missed that could not be told something
 	coming  string                  // the project whose graph is being opened
+	syncing map[string]int          // projects that somebody syncs, who says what was stopped
 
 	mending sync.Mutex // one stale graph at a time
 
@@ -52,7 +53,7 @@ const graphCursor = "graphs"
 
 func newProjects(d *Daemon) *projects {
 	return &projects{
-		Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, runs: map[td.TaskID]bool{}, stale: map[string]int{},
+		Daemon: d, open: map[string]*graph.Store{}, inGraph: map[td.TaskID]bool{}, runs: map[td.TaskID]bool{}, stale: map[string]int{}, syncing: map[string]int{},
 		touched: make(chan string, 64),
 	}
 }
@@ -352,7 +353,7 @@ func (p *projects) stopClosed(ctx context.Context, root string) (stopped []strin
 		if !over {
 			cmd, over = p.outrun(ctx, s, t)
 		}
-		if !over {
+		if !over || root == "" && p.isSyncing(t.Project) { // asked after the graph was read: what it says now may have come with the sync
 			continue
 		}
 		if _, err := p.Command(ctx, string(t.ID), cmd); err != nil {
@@ -363,6 +364,25 @@ func (p *projects) stopClosed(ctx context.Context, root string) (stopped []strin
 		p.o.Log.Warn("stopped a task that was closed meanwhile", "task", t.Handle, "why", cmd.Text)
 	}
 	return stopped
+}
+
+// syncs marks a project as being synced until done is called.
+func (p *projects) syncs(root string) (done func()) {
+	add := func(n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.syncing[root] += n; p.syncing[root] == 0 {
+			delete(p.syncing, root)
+		}
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+func (p *projects) isSyncing(root string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.syncing[root] > 0
 }
 
 // over is the command to a task that is at work and not open any more by its graph, if that is so.
