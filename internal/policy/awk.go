@@ -24,13 +24,12 @@ func awk(w *walker, c *call) bool {
 	return false
 }
 
-// awkWrites reports whether a program of awk may write a file: a > that belongs to a print, outside of
-// brackets. Everywhere else it compares. What cannot be read for sure counts as writing.
+// awkWrites reports whether a program of awk may write a file or run a command by a pipe: a > that belongs to a print, outside of
+// brackets, or a single |. In patterns and strings they are text, and everywhere else a > compares. What cannot be read for sure counts as
+// writing.
 func awkWrites(prog string) bool {
-	if !strings.Contains(prog, ">") {
-		return false
-	}
-	if !strings.Contains(prog, "print") {
+	pipes := strings.Contains(strings.ReplaceAll(prog, "||", ""), "|")
+	if !pipes && !(strings.Contains(prog, ">") && strings.Contains(prog, "print")) {
 		return false
 	}
 	s := awkScanner{rest: prog}
@@ -48,6 +47,11 @@ func awkWrites(prog string) bool {
 			depth--
 		case ";", "}":
 			printing = -1
+		case "|":
+			if !strings.HasPrefix(s.rest, "|") {
+				return true
+			}
+			s.rest = s.rest[1:]
 		case ">":
 			if printing >= 0 && depth <= printing {
 				return true

@@ -66,10 +66,10 @@ func (r *report) all(is func(i int, c command) bool) bool {
 
 // localPrograms change files and nothing else, and need no network. Any file of the workspace may be gone after them.
 var localPrograms = strings.Fields(`rm rmdir unlink mv cp ln chmod install mkdir touch truncate tee rename sponge dos2unix unix2dos sed gsed sort split csplit patch yq
-	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z sqlite3 kill openssl emacs script nohup setsid`)
+	tar bsdtar zip unzip gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd 7z sqlite3 kill openssl emacs script nohup setsid dd shuf man`)
 
 // gitLocal are the subcommands that work on a checkout and its repository. In a worktree of its own a task can change no branch but its own.
-var gitLocal = append([]string{"stash", "tag", "branch", "format-patch", "init", "bisect", "update-index", "hash-object", "write-tree", "commit-tree"}, gitOwn...)
+var gitLocal = append([]string{"stash", "tag", "branch", "format-patch", "archive", "init", "bisect", "update-index", "hash-object", "write-tree", "commit-tree"}, gitOwn...)
 
 // editsBy reports whether a simple command changes nothing but files of the workspace.
 func (r *report) editsBy(cmd int) bool {

@@ -162,7 +162,11 @@ func (w *walker) gitSub(c *call, sub string, args []string) {
 		w.gitHost(first)
 	}
 	for i, a := range args {
-		if name, val, ok := strings.Cut(a, "="); name == "--output" {
+		name, val, ok := strings.Cut(a, "=")
+		if short, found := strings.CutPrefix(a, "-o"); found && slices.Contains(gitOutputs, sub) {
+			name, val, ok = "--output", short, short != ""
+		}
+		if name == "--output" || name == "--output-directory" {
 			if !ok && i+1 < len(args) {
 				val = args[i+1]
 			}
@@ -170,6 +174,9 @@ func (w *walker) gitSub(c *call, sub string, args []string) {
 		}
 	}
 }
+
+// gitOutputs are the subcommands whose -o names where they write.
+var gitOutputs = []string{"archive", "format-patch"}
 
 // gitAdd marks what puts files of the workspace on the list of those to commit: nothing of them changes.
 func (w *walker) gitAdd(c *call, args []string) {

@@ -289,7 +289,7 @@ func awkFile(m *matching, ws []string) bool {
 
 // awkLooks reports whether a program of awk neither runs nor writes anything, nor reads what it is not given.
 func awkLooks(prog string) bool {
-	return !awkRuns.MatchString(prog) && !strings.Contains(strings.ReplaceAll(prog, "||", ""), "|") && !awkWrites(prog)
+	return !awkRuns.MatchString(prog) && !awkWrites(prog)
 }
 
 // tarLists reports whether tar only lists an archive. Its first word may be letters without a dash, whose values follow.

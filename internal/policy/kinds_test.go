@@ -95,7 +95,7 @@ func TestInItsOwnWorktree(t *testing.T) {
 		"rg -l foo src | xargs sed -i 's/foo/bar/g'", `for f in $(ls); do mv "$f" "old-$f"; done`, "jq . a > tmp.json && mv tmp.json a", "FOO=1 go test ./... && rm -f out",
 		"find . -name '*.orig' -delete", "find . -name __pycache__ -type d -exec rm -rf {} +", "unknown-program x", "fly status", "factor 12 | unknown-program",
 		"find . -exec sh -c '{}' \\;", "bash -c \"$X\"", "kill $!", "curl -s http://localhost:8080/health | jq .", "curl -i localhost:5000/items", "nc -z 127.0.0.1 5432", "nohup ./server > log 2>&1 & echo $! > pid",
-		"sed -i '3i import os' a.py", "openssl rand -hex 16",
+		"sed -i '3i import os' a.py", "openssl rand -hex 16", "dd if=/dev/zero of=zeros.bin bs=1M count=8", "shuf -n 5 --random-source=seed names", "git archive --format=tar HEAD src | tar -tf -", "man -P cat 3 qsort",
 	} {
 		a := Action{Tool: "Bash", Command: strings.ReplaceAll(command, `\n`, "\n"), Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}
 		if d := p.Decide(a); d.Verdict != Allow || d.Confined != HeldToWorkspace {
@@ -115,7 +115,7 @@ func TestInItsOwnWorktree(t *testing.T) {
 	}
 	for _, command := range []string{
 		"git push origin x", "git fetch", "git pull", "git clone https://example.org/x", "npm install", "curl https://example.org", "rm -rf /home/u/x", "cp a /etc/x", "rm f && docker ps",
-		"git -C ../other commit -m x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
+		"git -C ../other commit -m x", "git archive -o ../x.tar HEAD", "git archive -o../x.tar HEAD", "git format-patch -o ../x HEAD~1", "git format-patch --output-directory=../x HEAD~1", "dd if=a of=/dev/sda", "dd if=a of=../x", "rm -rf .git", "tar xf x -C ..", "git remote add x https://example.org", "/opt/bin/rm x", "sudo rm f",
 		"curl http://localhost/ http://example.org/", "curl -s localhost.example.org", "curl http://127.0.0.1.nip.io/", "ssh localhost id", "docker kill x", "git config user.name x", "git worktree add ../x", "git submodule update --init",
 	} {
 		if d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}); d.Verdict == Allow {
@@ -231,6 +231,18 @@ func TestRowsByTrade(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %s, held to %q by %s: %s", command, d.Verdict, d.Confined, d.Rule, d.Why)
+		}
+	}
+}
+
+// A bar in a pattern or a string of awk is text; one that is not runs a command.
+func TestPipesOfAwk(t *testing.T) {
+	for prog, writes := range map[string]bool{
+		`/^(FAIL|---)/`: false, `{print $1 "|" $2}`: false, `$1 ~ /a|b/ || $2 > 3 {print}`: false, `/a|b/ && !/c|d/`: false,
+		`/a|b/ {print | "sh"}`: true, `{print|"sh"}`: true, `{ x = 1 / 2 | "sh" / 3 }`: true, `(1) / 2 | "sh" /`: true, `{ "id" | f }`: true, `a ||| b`: true, `{print |& "sh"}`: true, `/[|]/ {print | "sh"}`: true,
+	} {
+		if got := awkWrites(prog); got != writes {
+			t.Errorf("%s: writes is %v", prog, got)
 		}
 	}
 }
