@@ -25,7 +25,7 @@ func serve(t testing.TB, o llmtest.Options) (*Model, *llmtest.Server) {
 		client.CloseIdleConnections()
 		s.Close()
 	})
-	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client, IdleTimeout: time.Second, HeaderTimeout: 5 * time.Second}), s
+	return New(Options{APIKey: testKey, KeyEnv: "MY_KEY", BaseURL: s.URL, HTTP: client, IdleTimeout: time.Minute, HeaderTimeout: time.Minute}), s
 }
 
 func TestConformance(t *testing.T) {

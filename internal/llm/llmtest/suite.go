@@ -26,7 +26,7 @@ type Trait int
 const TextHasNoEnd Trait = iota
 
 // Run is the suite every model passes. newModel makes the model under test such that it plays the
-// script, whatever way that takes, and gives up on a stream that is silent for a second.
+// script, whatever way that takes.
 func Run(t *testing.T, newModel func(t *testing.T, script *rehearsal.Script) llm.Model, traits ...Trait) {
 	start := func(t *testing.T, script string) *talk {
 		t.Helper()
