@@ -7,10 +7,10 @@ LINT    := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: help build demo test race crash soak fuzz bench lint generate clean
+.PHONY: help build demo test test-all race crash soak fuzz bench lint generate clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## build bin/taskdaemon
 	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/taskdaemon ./cmd/taskdaemon
@@ -18,8 +18,11 @@ build: ## build bin/taskdaemon
 demo: build ## a feature of five tasks, in parallel, killed in the middle, merged to main (rehearsal model, under 60 s)
 	./demo/run.sh
 
-test: ## units, sessions, simulation, and by commit a share of the crashes and mutants
+test: ## units, sessions, simulation, and a twelfth of the crashes: what each commit has to pass
 	./.ci/test
+
+test-all: test race crash ## all of it, before an issue is called resolved: without -short, all crashes, all mutants, the race detector
+	$(GO) test -count=1 -p 1 -timeout 90m ./cmd/... ./internal/... ./test/sim ./test/mutants
 
 race: ## the unit tests and the simulation under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./internal/... ./test/sim
