@@ -257,7 +257,7 @@ func (l *Launcher) spawn(nested bool) error {
 	}
 	defer null.Close()
 	attr := &os.ProcAttr{
-		Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")}, Files: []*os.File{null, null, os.Stderr, theirs}, // why it dies, if it does, is in the daemon's log
+		Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")}, Files: []*os.File{null, null, null, theirs},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
 	args := []string{launcherName, l.scratch}
