@@ -222,7 +222,8 @@ func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool
 		return
 	}
 	if unknown(word) {
-		w.r.add(Ask, askUnknown, "The path %s is known only when it runs.", readable(word))
+		w.r.unforeseen("The path %s is known only when it runs.", readable(word))
+		w.blind(access)
 		i := strings.IndexAny(word, "\x00\x01")
 		slash := strings.LastIndexByte(word[:i], '/')
 		if slash < 0 {
@@ -235,7 +236,8 @@ func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool
 	}
 	for i, dir := range w.dirs {
 		if unknown(dir) && !strings.HasPrefix(word, "/") {
-			w.r.add(Ask, askUnknown, "The folder in which %s lies is known only when it runs.", readable(word))
+			w.r.unforeseen("The folder in which %s lies is known only when it runs.", readable(word))
+			w.blind(access)
 			continue
 		}
 		at := w.p.canonical(dir, word, w.links)
@@ -244,6 +246,11 @@ func (w *walker) touch(word string, access Access, cmd int, redir, destroys bool
 			break
 		}
 	}
+}
+
+// blind notes that files are read or written that are known only when it runs.
+func (w *walker) blind(access Access) {
+	w.r.may.reads, w.r.may.writes = w.r.may.reads || access == Read, w.r.may.writes || access == Write
 }
 
 // suspect judges a word of a command nobody knows: if it is or contains the path of something that is
@@ -255,7 +262,6 @@ func (w *walker) suspect(word string, access Access) {
 				continue
 			}
 			at := w.p.canonical(dir, cand, w.links)
-			w.r.name(cand, at)
 			f, ok := w.p.floorPath(at, access, false)
 			if !ok {
 				w.holdsHome(at)

@@ -26,6 +26,9 @@ func changers() map[string]handler {
 func (w *walker) destroyed(c *call, paths []string) {
 	for _, a := range paths {
 		w.touch(a, Write, c.at, false, true)
+		if !unknown(a) {
+			w.guess(a, guess{writes: true, whole: true})
+		}
 	}
 }
 
@@ -48,10 +51,12 @@ func move(w *walker, c *call) bool {
 	w.guardFlags(c)
 	pos := positional(c.args)
 	if !flag(c.args, "t", "--target-directory") && len(pos) > 1 {
+		w.taken(c, pos[:len(pos)-1])
 		w.destroyed(c, pos[:len(pos)-1])
 		w.into(c, pos[:len(pos)-1], pos[len(pos)-1])
 		return false
 	}
+	w.taken(c, pos)
 	w.destroyed(c, pos)
 	w.suspectAll(c)
 	return false
@@ -67,9 +72,23 @@ func (w *walker) into(c *call, from []string, to string) {
 	}
 }
 
+// suspectAll judges all words for the floor, and those of flags as what nothing is known of.
 func (w *walker) suspectAll(c *call) {
 	for _, a := range c.args {
 		w.suspect(a, Write)
+		if strings.HasPrefix(a, "-") {
+			w.strange(*c, []string{a}, mayTouch)
+		}
+	}
+}
+
+// taken notes files that are in another place, or have another name, afterwards: what is in them can be read there, and of a folder all that is below it.
+func (w *walker) taken(c *call, paths []string) {
+	for _, a := range paths {
+		w.touch(a, Read, c.at, false, false)
+		if !unknown(a) {
+			w.guess(a, guess{reads: true, whole: true})
+		}
 	}
 }
 
@@ -122,6 +141,7 @@ func copyTo(w *walker, c *call) bool {
 		}
 	}
 	if len(pos) < 2 || flag(c.args, "t", "--target-directory") && c.name != "rsync" {
+		w.taken(c, pos)
 		for _, a := range pos {
 			w.touch(a, Write, c.at, false, false)
 		}
@@ -129,9 +149,7 @@ func copyTo(w *walker, c *call) bool {
 		return false
 	}
 	last := pos[len(pos)-1]
-	for _, a := range pos[:len(pos)-1] {
-		w.touch(a, Read, c.at, false, false)
-	}
+	w.taken(c, pos[:len(pos)-1])
 	from := pos[:len(pos)-1]
 	if c.name == "rsync" { // what is left out is not put anywhere
 		from = positional(without(c.args, "--exclude", "--include"))
@@ -153,6 +171,7 @@ func copyTo(w *walker, c *call) bool {
 func link(w *walker, c *call) bool {
 	w.guardFlags(c)
 	pos := positional(c.args)
+	w.taken(c, pos[:max(len(pos)-1, min(1, len(pos)))])
 	for _, a := range pos {
 		w.touch(a, Write, c.at, false, false)
 	}

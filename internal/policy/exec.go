@@ -85,9 +85,14 @@ func (w *walker) run(c call, own bool) {
 
 // judgeArgs judges the words of a command nobody knows.
 func (w *walker) judgeArgs(c call) {
+	as := mayTouch
+	if w.r.cmds[c.at].builds {
+		as = mayBuild
+	}
+	w.strange(c, c.args, as)
 	for _, a := range c.args {
 		if unknown(a) {
-			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", readable(c.name), shorten(readable(a)))
+			w.r.unforeseen("%s is given %s, which is known only when it runs.", readable(c.name), shorten(readable(a)))
 		}
 		w.suspect(a, Write)
 	}

@@ -74,6 +74,9 @@ func quietSetting(key, val string) bool {
 	return key == "core.hookspath" && val == "/dev/null"
 }
 
+// gitValued are the flags before a subcommand whose value may be the next word.
+var gitValued = []string{"-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix", "--attr-source"}
+
 // gitCommand judges a git that is not known to look.
 func gitCommand(w *walker, c *call) bool {
 	args, own := c.args, true
@@ -82,7 +85,7 @@ func gitCommand(w *walker, c *call) bool {
 		w.guard(c, args[:1])
 		name, val, eq := strings.Cut(a, "=")
 		step := 1
-		if !eq && len(args) > 1 && slices.Contains([]string{"-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix", "--attr-source"}, a) {
+		if !eq && len(args) > 1 && slices.Contains(gitValued, a) {
 			val, step = args[1], 2
 		}
 		switch {
@@ -144,8 +147,10 @@ func (w *walker) gitSub(c *call, sub string, args []string) {
 			w.r.add(Ask, askUnknown, "git %s is given %s, which is known only when it runs.", sub, shorten(readable(a)))
 		}
 	}
-	w.gitPaths(args)
+	w.gitPaths(sub, args)
 	switch sub {
+	case "mv", "hash-object":
+		w.taken(c, positional(args))
 	case "push", "send-pack":
 		w.push(args)
 	case "config":
@@ -190,13 +195,25 @@ func (w *walker) gitAdd(c *call, args []string) {
 	w.r.cmds[c.at].edits = true
 }
 
+// gitRecords are the subcommands that change no file that they are given.
+var gitRecords = []string{"add", "commit", "branch", "tag", "push", "fetch", "remote", "config", "notes", "commit-tree", "update-ref", "update-index", "write-tree", "hash-object"}
+
 // gitPaths judges words that may be paths of what is kept.
-func (w *walker) gitPaths(args []string) {
+func (w *walker) gitPaths(sub string, args []string) {
 	for i, a := range args {
 		if i > 0 && slices.Contains([]string{"-m", "-am", "--message"}, args[i-1]) {
 			continue // words for people
 		}
 		w.suspect(a, Write)
+		if slices.Contains(gitRecords, sub) {
+			continue
+		}
+		if unknown(a) {
+			w.r.may.reads, w.r.may.writes = true, true
+		}
+		for _, part := range w.wordParts(a) {
+			w.guess(part, guess{reads: true, writes: true, whole: true})
+		}
 	}
 }
 

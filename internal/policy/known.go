@@ -31,6 +31,9 @@ func (w *walker) softly(f func()) {
 func (w *walker) apply(c *call, m *matching) {
 	switch m.entry.class {
 	case classWrap:
+		if m.soft != "" {
+			w.r.may.shifted(c.args)
+		}
 		w.reads(c, m)
 		w.plain(c)
 		w.wrapped(c, m)
@@ -40,7 +43,9 @@ func (w *walker) apply(c *call, m *matching) {
 		if m.at != "" {
 			dirs := w.dirs
 			defer func() { w.dirs = dirs }()
+			reads := w.r.may.reads
 			w.softly(func() { w.touch(m.at, Read, c.at, false, false) })
+			w.r.may.reads = reads // it is where git works, not what it shows
 			w.enter(m.at)
 		}
 		w.reads(c, m)
@@ -50,6 +55,9 @@ func (w *walker) apply(c *call, m *matching) {
 					w.mentions(a)
 				}
 			})
+			if m.entry.operands[0].kind == "plain" {
+				w.strange(*c, c.args, mayShow)
+			}
 		}
 		w.r.cmds[c.at].looks = true
 		reaches := m.entry.class == classReach // and asks git which repository it is in
@@ -72,7 +80,7 @@ func (w *walker) needsHold(at int) {
 
 // reads judges the paths that a known command reads.
 func (w *walker) reads(c *call, m *matching) {
-	w.r.unforeseen = w.r.unforeseen || m.unforeseen()
+	w.r.may.reads = w.r.may.reads || m.unforeseen()
 	w.softly(func() {
 		if m.soft != "" {
 			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(m.soft))
@@ -210,7 +218,8 @@ var globPatterns = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[
 func (w *walker) leads(word string, access Access, cmd int, redir bool) {
 	names, ok := w.globs(word)
 	if !ok {
-		w.r.add(Ask, askUnknown, "Which files %s stands for is known only when it runs.", readable(word))
+		w.r.unforeseen("Which files %s stands for is known only when it runs.", readable(word))
+		w.blind(access)
 		return
 	}
 	for _, name := range names {
@@ -256,6 +265,11 @@ func (w *walker) setting(name, val string) {
 	if w.r.steered == "" {
 		w.r.steered = name + "=" + shorten(readable(val))
 	}
+	w.r.blind = w.r.blind || unknown(val)
+	w.r.may.text(readable(val))
+	for _, part := range w.wordParts(val) {
+		w.guess(part, guess{reads: true, words: true})
+	}
 	if w.r.sandboxed {
 		w.r.held = true
 	} else {
@@ -273,7 +287,7 @@ func (w *walker) steers() {
 		return c.plain || w.r.sandboxed && !c.reaches && (c.builds || c.looks || c.edits || c.local)
 	}
 	if !w.r.all(held) || !slices.ContainsFunc(w.r.cmds, func(c command) bool { return c.builds }) {
-		w.r.add(Ask, askEnv, "%s may change which programs run, or how.", w.r.steered)
+		w.r.note(finding{verdict: Ask, rule: askEnv, why: w.r.steered + " may change which programs run, or how.", exact: !w.r.blind})
 		return
 	}
 	for i := range w.r.cmds {

@@ -15,7 +15,9 @@ func (p *Policy) holds(c compiled, a Action) bool {
 
 // anyOf is the first of some deny or ask rules that matches a part of an action at least this surely.
 func (p *Policy) anyOf(rules []compiled, a Action, r *report, least match) (compiled, bool) {
-	i := slices.IndexFunc(rules, func(c compiled) bool { return p.holds(c, a) && c.touches(a, r) >= least })
+	i := slices.IndexFunc(rules, func(c compiled) bool {
+		return p.holds(c, a) && (c.touches(a, r) >= least || least <= could && p.mightTouch(c, r))
+	})
 	if i < 0 {
 		return compiled{}, false
 	}
@@ -48,12 +50,8 @@ func (c compiled) touches(a Action, r *report) match {
 
 func (c compiled) touchesPaths(r *report, access Access) match {
 	most := no
-	named := func(path string) bool { return c.arg != "" && matchesPath(c.arg, path) }
-	if access == Read && (r.unforeseen || slices.ContainsFunc(r.named, named)) {
-		most = could
-	}
 	for _, u := range r.uses {
-		if u.access != access || harmlessSink(u.path) {
+		if u.access != access || u.guessed || harmlessSink(u.path) {
 			continue
 		}
 		switch {
@@ -78,20 +76,32 @@ func couldName(pattern string, u use) bool {
 
 // spellings are the ways in which a rule against a command may name it.
 func (c command) spellings() []string {
-	text := readable(c.text())
-	out := []string{text}
-	if base := path.Base(c.words[0]); base != c.words[0] {
+	out := c.forms()
+	for i := range out {
+		out[i] = readable(out[i])
+	}
+	return out
+}
+
+// forms are its spellings with their marks: by the path of the program and by its name, and a git without the flags before its subcommand.
+func (c command) forms() []string {
+	out := []string{c.text()}
+	base := path.Base(c.words[0])
+	if base != c.words[0] {
 		out = append(out, strings.Join(append([]string{base}, c.words[1:]...), " "))
 	}
-	if c.words[0] == "git" || strings.HasSuffix(c.words[0], "/git") { // git -C x push is git push
+	if sub, ok := strings.CutPrefix(base, "git-"); ok { // git-push is git push
+		out = append(out, strings.Join(append([]string{"git", sub}, c.words[1:]...), " "))
+	}
+	if base == "git" { // git -C x push is git push
 		rest := c.words[1:]
 		for len(rest) > 1 && strings.HasPrefix(rest[0], "-") {
-			if rest[0] == "-C" || rest[0] == "-c" {
+			if slices.Contains(gitValued, rest[0]) {
 				rest = rest[1:]
 			}
 			rest = rest[1:]
 		}
-		out = append(out, readable("git "+strings.Join(rest, " ")))
+		out = append(out, "git "+strings.Join(rest, " "))
 	}
 	return out
 }

@@ -320,7 +320,7 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 	}
 	d := Decision{Verdict: Ask, Rule: "mode " + string(mode), Unruled: true}
 	outsideWrite, wrote := r.outside(Write)
-	outsideRead, read := r.outside(Read)
+	outsideRead, read := p.strays(a, r)
 	switch {
 	case wrote:
 		d.Rule, d.Why = "outside the workspace", fmt.Sprintf("It writes %s, outside the workspace.", readable(outsideWrite.path))
@@ -365,6 +365,20 @@ func (p *Policy) byMode(a Action, r *report, own bool) Decision {
 		d.Why = "The task has read untrusted text, so that its commands are asked about."
 	}
 	return d
+}
+
+// strays is the first path that is read, that the mode alone does not allow, and that no rule does.
+func (p *Policy) strays(a Action, r *report) (use, bool) {
+	i := slices.IndexFunc(r.uses, func(u use) bool {
+		allowed := func(c compiled) bool {
+			return c.kind == kindRead && p.holds(c, a) && (c.rule.Untrusted || !a.Tainted) && !strings.ContainsRune(u.path, markBelow) && matchesPath(c.arg, u.path)
+		}
+		return u.outside && u.access == Read && !slices.ContainsFunc(p.allow, allowed)
+	})
+	if i < 0 {
+		return use{}, false
+	}
+	return r.uses[i], true
 }
 
 // writesFiles names the tools that change files and nothing else.

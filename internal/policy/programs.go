@@ -159,7 +159,9 @@ func quotedIn(prog string) []string {
 func (w *walker) sourceIfCommand(text string) {
 	before := len(w.r.cmds)
 	asks := len(w.r.findings)
+	may := w.r.may
 	w.source(text)
+	w.r.may = may
 	w.r.cmds = w.r.cmds[:before]
 	kept := w.r.findings[:asks]
 	for _, f := range w.r.findings[asks:] {

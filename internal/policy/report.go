@@ -14,6 +14,7 @@ type finding struct {
 	verdict Verdict
 	rule    string
 	why     string
+	exact   bool // what may be touched for it is noted apart
 }
 
 // use is a path that an action touches.
@@ -24,6 +25,7 @@ type use struct {
 	secret   bool // likely to hold secrets
 	destroys bool // all that is below it is gone or changed
 	redir    bool // written by a redirection, which the rule of its command does not cover
+	guessed  bool // of a word of which nobody knows what is done with it
 	cmd      int  // index of the simple command; -1: the action itself
 }
 
@@ -51,7 +53,7 @@ type report struct {
 	findings []finding
 	cmds     []command
 	uses     []use
-	named    []string // paths that commands are given of which nobody knows what they do with them
+	may      may
 	hosts    []string
 	shell    bool // the action runs a command
 	says     bool // the tool says that it only looks
@@ -60,17 +62,26 @@ type report struct {
 	reaches         bool   // it asks a service that the person has set up
 	chosen          bool   // what other commands read decides whether it goes on
 	mixed           bool   // and something that looks at more than text
-	unforeseen      bool   // it reads files that are known only when it runs
 	full            bool   // there is more to say of it than is kept
 	varied          string // a variable that is set, and of which nobody knows what it does
 	steered         string // that variable with its value, whether a sandbox holds the command or not
+	blind           bool   // the value of such a variable is known only when it runs
 	tool            string
 	origin          Origin
 	bound           string // what the tool is, where that may change
 }
 
 func (r *report) add(v Verdict, rule, format string, args ...any) {
-	f := finding{verdict: v, rule: rule, why: fmt.Sprintf(format, args...)}
+	r.note(finding{verdict: v, rule: rule, why: fmt.Sprintf(format, args...)})
+}
+
+// unforeseen adds a reason to ask for which it is noted apart what may be touched.
+func (r *report) unforeseen(format string, args ...any) {
+	r.note(finding{verdict: Ask, rule: askUnknown, why: fmt.Sprintf(format, args...), exact: true})
+}
+
+func (r *report) note(f finding) {
+	v := f.verdict
 	f.why = clipped(f.why)
 	switch {
 	case slices.Contains(r.findings, f):
@@ -84,13 +95,6 @@ func (r *report) add(v Verdict, rule, format string, args ...any) {
 // ask adds a reason to ask however many there are.
 func (r *report) ask(rule, format string, args ...any) {
 	r.findings = append(r.findings, finding{verdict: Ask, rule: rule, why: fmt.Sprintf(format, args...)})
-}
-
-// name notes that a word may be a path. One that is a name alone is more likely to be something else.
-func (r *report) name(word, path string) {
-	if len(r.named) < maxUses && strings.ContainsAny(word, "./") {
-		r.named = append(r.named, path)
-	}
 }
 
 // host notes that an action reaches a host. Letters of other alphabets are spelled out: they may look like ours.

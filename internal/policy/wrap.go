@@ -107,6 +107,7 @@ func sudo(valued ...string) handler {
 func (w *walker) guard(c *call, words []string) {
 	for _, a := range words {
 		if unknown(a) || a != "" && (a[0] == markMany || a[0] == markOne) {
+			w.r.may.shifted(c.args)
 			w.r.add(Ask, askUnknown, "%s is given %s, which is known only when it runs.", c.name, shorten(readable(a)))
 		}
 	}
@@ -187,9 +188,17 @@ func su(w *walker, c *call) bool {
 
 func script(w *walker, c *call) bool {
 	for i, a := range c.args {
-		if a == "-c" && i+1 < len(c.args) {
-			w.nested(c, func() { w.inner(func() { w.source(c.args[i+1]) }) })
+		name, text, has := strings.Cut(a, "=")
+		switch letters, rest, short := strings.Cut(a, "c"); {
+		case short && strings.HasPrefix(letters, "-") && !strings.HasPrefix(letters, "--"): // -c may stand in a group of letters
+			text, has = rest, rest != ""
+		case len(name) < 4 || !strings.HasPrefix("--command", name):
+			continue
 		}
+		if !has && i+1 < len(c.args) {
+			text = c.args[i+1]
+		}
+		w.nested(c, func() { w.inner(func() { w.source(text) }) })
 	}
 	w.judgeArgs(*c)
 	return false
