@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -115,46 +114,6 @@ func seats(w *walker, c *call) bool {
 		}
 	}
 	w.judgeArgs(*c)
-	return false
-}
-
-func fetch(w *walker, c *call) bool {
-	w.judgeArgs(*c)
-	writes := ""
-	for i, a := range c.args {
-		host, _, _ := strings.Cut(a, "/")
-		if host, _, _ = strings.Cut(host, ":"); loopback(host) {
-			w.r.host(host)
-			w.r.cmds[c.at].offline = true
-		}
-		if u, err := url.Parse(a); err == nil && u.Host != "" {
-			w.r.host(readable(u.Hostname()))
-			w.r.cmds[c.at].offline = w.r.cmds[c.at].offline || loopback(u.Hostname())
-		}
-		if (a == "-o" || a == "--output" || a == "-O" && c.name == "wget" || a == "--output-document" || a == "-D" || a == "-c" || a == "--cookie-jar" || a == "-P") && i+1 < len(c.args) {
-			writes = c.args[i+1]
-			w.touch(writes, Write, c.at, false, false)
-		}
-	}
-	switch c.name {
-	case "nc", "ncat", "netcat", "socat":
-		if flag(c.args, "ec", "--exec", "--sh-exec", "--lua-exec") || strings.Contains(strings.ToUpper(strings.Join(c.args, " ")), "EXEC") || strings.Contains(strings.ToUpper(strings.Join(c.args, " ")), "SYSTEM:") {
-			w.r.add(Ask, askRuns, "%s runs a command for whoever is connected.", c.name)
-		}
-		for _, a := range positional(c.args) {
-			if strings.Contains(a, ".") && !strings.Contains(a, "/") {
-				w.r.host(readable(a))
-			}
-		}
-	}
-	if len(w.r.hosts) == 0 {
-		for _, a := range positional(c.args) {
-			if a != writes && strings.Contains(a, ".") && !strings.HasPrefix(a, "/") && !strings.HasPrefix(a, ".") {
-				host, _, _ := strings.Cut(a, "/")
-				w.r.host(readable(host))
-			}
-		}
-	}
 	return false
 }
 

@@ -15,6 +15,7 @@ type may struct {
 	runs          bool // commands that are
 	guesses       []guess
 	texts         []string // words that may be a command, or hold one
+	hosts         []string // words that may be a host, or hold one
 	looked        int      // folders that were looked into
 }
 
@@ -159,6 +160,8 @@ func (p *Policy) mightTouch(c compiled, r *report) bool {
 		return slices.ContainsFunc(r.may.guesses, func(g guess) bool {
 			return (c.kind == kindRead && g.reads || c.kind == kindWrite && g.writes) && (c.arg != "" || !g.words) && p.mightName(c.arg, g, r)
 		})
+	case kindHost:
+		return slices.ContainsFunc(r.may.hosts, func(h string) bool { return holdsHost(c.arg, h) })
 	}
 	return false
 }

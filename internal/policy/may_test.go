@@ -250,3 +250,55 @@ func TestMeets(t *testing.T) {
 		}
 	}
 }
+
+// Every word of a program that talks to hosts may be one, whatever stands around it and beside it.
+func TestMayReach(t *testing.T) {
+	const rules = "allow Bash(curl *);allow Bash(wget *);allow Bash(nc *);deny WebFetch(127.0.0.1);deny WebFetch(evil.example)"
+	for _, tt := range []struct {
+		command string
+		want    Verdict
+	}{
+		{"curl 127.0.0.1:39999", Deny},
+		{"curl u@127.0.0.1:39999", Deny},
+		{"curl 'u:p@127.0.0.1:39999/x?y=a@b'", Deny},
+		{"curl evil.example", Deny},
+		{"curl EVIL.example.", Deny},
+		{"curl evil.example:80", Deny},
+		{"curl 'evil.example?x'", Deny},
+		{"curl evil.example?x", Ask},
+		{"curl u@evil.example", Deny},
+		{"curl -s u@evil.example", Deny},
+		{"curl -fsSL evil.example/x", Deny},
+		{"curl localhost evil.example", Deny},
+		{"curl localhost; curl evil.example", Deny},
+		{"curl http://a.b evil.example", Deny},
+		{"curl -x evil.example:80 http://a.b", Deny},
+		{"curl -xevil.example:80 http://a.b", Deny},
+		{"curl --proxy=http://u@evil.example:80 http://a.b", Deny},
+		{"curl --url evil.example", Deny},
+		{"wget -q evil.example", Deny},
+		{"wget -O x evil.example", Deny},
+		{"curl --odd evil.example", Deny},
+		{"curl --odd evil.example a.b", Ask},
+		{"curl --resolve a.b:80:127.0.0.1 http://a.b", Ask},
+		{"curl --connect-to ::evil.example:80 http://a.b", Ask},
+		{"curl --doh-url=https://evil.example http://a.b", Deny},
+		{"curl 'http://{evil,b}.example'", Ask},
+		{"curl 'http://evi[k-m].example'", Ask},
+		{`curl localhost "$x"`, Ask},
+		{"nc evil.example 80", Deny},
+		{"nc -z localhost 80; nc evil.example 80", Deny},
+		{"curl a.b", Allow},
+		{"curl -o evil.txt a.b", Allow},
+		{`curl -H 'Accept: x' -d '{"a":1}' a.b`, Allow},
+	} {
+		if d := decideApart(t, rules, tt.command); d.Verdict != tt.want {
+			t.Errorf("%q: %s (%s: %s), want %s", tt.command, d.Verdict, d.Rule, d.Why, tt.want)
+		}
+	}
+	for _, command := range []string{"curl -X POST localhost:3000/api -d '{\"x\":1.5}'", "curl --max-time 0.5 -w '%{http_code}' -o out.json localhost", "curl -sS -A agent/1.0 -b c.txt http://127.0.0.1:8080/x", "nc -z localhost 8080", "curl '[::1]:80'"} {
+		if d := decideApart(t, "", command); d.Verdict != Allow {
+			t.Errorf("%q: %s (%s: %s), want allow", command, d.Verdict, d.Rule, d.Why)
+		}
+	}
+}
