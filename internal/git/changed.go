@@ -44,6 +44,15 @@ type Notable struct {
 	all          []difference
 }
 
+// Every is all that differs.
+func (n Notable) Every() []Difference {
+	out := make([]Difference, len(n.all))
+	for i, d := range n.all {
+		out[i] = Difference{Path: d.path, Added: d.was == none}
+	}
+	return out
+}
+
 // Differing compares two commits. name is that of the files to look for, repo the top of the main checkout.
 func Differing(ctx context.Context, repo, from, to, name string) (n Notable, err error) {
 	out, err := run(ctx, call{dir: repo, args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", from, to}})

@@ -46,12 +46,15 @@ type Work struct {
 	Title  string
 	Commit string // the newest of its branch
 	Check  string // its validator, or empty
+	// Refuses is the rule that keeps a file from being changed by the task, or empty. Nil: there are none.
+	Refuses func(file string) (rule string)
 }
 
 // Reserved is what does not come with the work of a task.
 type Reserved struct {
 	Path string
 	At   string // with InTheWay, where it lies
+	Rule string // with Denied, which one
 	New  bool   // what the work is merged into has none there
 	Why  Bar
 }
@@ -66,6 +69,7 @@ const (
 	Link                  // a commit of another repository: a worktree would lack its files
 	Closed                // a folder that the trunk's checkout takes no files into, so that nothing would be landed any more
 	InTheWay              // a file of the person's that git does not know, where the work has one, or has one below it
+	Denied                // a file that a deny rule keeps from being changed
 	Left                  // a file that the work removes and that still lay in its worktree, where the validator saw it
 )
 

@@ -47,18 +47,22 @@ func TestJudgingIsBounded(t *testing.T) {
 		"long list":        strings.Repeat(":&&", 15000) + ":",
 		"long tests":       strings.Repeat("[[ a ]]||", 5000) + ":",
 		"many sources":     "a='" + strings.Repeat(": ", 15000) + "'; " + strings.Repeat(`eval "$a"; `, 1900),
+		"many guesses":     "mytool " + repeat(9000, "f%d "),
+		"many suspects":    "mytool " + strings.Repeat("a=b:c,d ", 7000),
+		"many texts":       repeat(1900, "mytool a%d $x; "),
+		"long texts":       strings.Repeat("mytool "+strings.Repeat("a ", 1500)+"$x; ", 20),
 		"many globs":       "cat " + strings.Repeat("*/* ", 9000),
 		"nested loops":     strings.Repeat("while :; do ", 500) + repeat(8000, "f%d ") + strings.Repeat("; done", 500),
 		"nested functions": strings.Repeat("f() { ", 2000) + ":" + strings.Repeat(" & }", 2000),
 		"nested brackets":  strings.Repeat("( ", 15000) + ":" + strings.Repeat(" )", 15000),
 		"arithmetic":       "echo $((" + strings.Repeat("(", 20000) + "1" + strings.Repeat(")", 20000) + "))",
 	} {
-		p := linesPolicy(t)
+		p := linesPolicy(t, rule("deny Read(**/secret.txt)"), rule("deny Write(infra/**)"), rule("deny Bash(git push * x)"), rule("ask WebFetch(*.example)"))
 		for _, sandboxed := range []bool{false, true} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: sandboxed})
+			d := p.Decide(Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: sandboxed, Apart: sandboxed})
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 128 || took > time.Minute { // only what grows without end gets there

@@ -18,11 +18,20 @@ func FuzzDecide(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	stricter, err := New(place(), []Rule{rule("deny Read(**/a)"), rule("deny Write(src/**)"), rule("deny Bash(git push *)"), rule("ask WebFetch(*.example)")})
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, command, mode string) {
 		if command == "" {
 			return
 		}
 		a := Action{Tool: "Bash", Command: command, Mode: Mode(mode), Sandboxed: true}
+		apart := a
+		apart.Apart = true
+		if free, held := p.Decide(apart), stricter.Decide(apart); rank(held.Verdict) < rank(free.Verdict) {
+			t.Errorf("%q: %s, and with rules against it %s", command, free.Verdict, held.Verdict)
+		}
 		d := p.Decide(a)
 		loose := everything.Decide(a)
 		if d.Fixed && loose.Verdict == Allow {

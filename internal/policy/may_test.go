@@ -302,3 +302,15 @@ func TestMayReach(t *testing.T) {
 		}
 	}
 }
+
+// What a deny rule keeps from being changed is not merged, either.
+func TestRefuses(t *testing.T) {
+	in := rule("deny Write(/src/proj/docs/*.md)")
+	in.In = "/src/other"
+	p := policyWith(t, rule("deny Write(infra/**)"), rule("deny Read(secret.txt)"), rule("ask Write(a.txt)"), in)
+	for file, want := range map[string]string{"infra/a/b.tf": "deny Write(infra/**) (user config)", "infra": "deny Write(infra/**) (user config)", "infra2/x": "", "secret.txt": "", "a.txt": "", "docs/x.md": ""} {
+		if d, is := p.Refuses("/src/proj", file); d.Rule != want || is != (want != "") {
+			t.Errorf("%s: %q, %v", file, d.Rule, is)
+		}
+	}
+}

@@ -263,6 +263,18 @@ func (p *Policy) Hides(path string) bool {
 	return slices.ContainsFunc(p.deny, func(c compiled) bool { return c.kind == kindRead && p.holds(c, a) && matchesPath(c.arg, path) })
 }
 
+// Refuses is the deny rule that keeps a file from being changed, if there is one: what a task has changed all the same is not merged. File is its path
+// below a folder, with slashes, as git names it.
+func (p *Policy) Refuses(top, file string) (Decision, bool) {
+	a := Action{Dir: p.place.Workspace}
+	at := p.resolved(top) + "/" + file
+	i := slices.IndexFunc(p.deny, func(c compiled) bool { return c.kind == kindWrite && p.holds(c, a) && matchesPath(c.arg, at) })
+	if i < 0 {
+		return Decision{}, false
+	}
+	return p.deny[i].decision(), true
+}
+
 // verdict goes through the order.
 func (p *Policy) verdict(a Action, r *report) Decision {
 	if f, ok := r.first(Deny); ok {

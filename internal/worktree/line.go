@@ -57,7 +57,7 @@ func (l line) Replay(ctx context.Context, head, onto, without string) (string, [
 
 // Reserved names what differs between two commits and does not come with the work of a task: files with rules of the project, in whatever folder, since a task is
 // bound by those of the one that it was added in; what the person's git runs or obeys by its settings; folders that git takes for repositories, and commits of others; files that the trunk's checkout cannot take now, which would keep everybody's work from it;
-// and the removal of files that the validator still saw.
+// what a deny rule keeps from being changed; and the removal of files that the validator still saw.
 func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]merge.Reserved, error) {
 	n, err := l.git.Differing(ctx, l.w.Repo, from, to, config.ProjectFile)
 	if err != nil {
@@ -67,6 +67,13 @@ func (l line) Reserved(ctx context.Context, from, to string, of merge.Work) ([]m
 	for why, some := range map[merge.Bar][]git.Difference{merge.Rules: n.Files, merge.Repository: n.Repositories, merge.Steering: n.Steering, merge.Link: n.Links} {
 		for _, d := range some {
 			reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added, Why: why})
+		}
+	}
+	if of.Refuses != nil {
+		for _, d := range n.Every() {
+			if rule := of.Refuses(d.Path); rule != "" {
+				reserved = append(reserved, merge.Reserved{Path: d.Path, New: d.Added, Why: merge.Denied, Rule: rule})
+			}
 		}
 	}
 	slices.SortStableFunc(reserved, func(a, b merge.Reserved) int { return cmp.Compare(a.Why, b.Why) })
