@@ -14,6 +14,7 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/hook"
 	"taskdaemon/internal/policy"
+	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/transcript"
@@ -148,12 +149,17 @@ func (r *run) violated(ctx context.Context, c *transcript.Call, d policy.Decisio
 	return r.deny(ctx, c, d.Rule, fmt.Sprintf("This is forbidden (%s). %s Nothing was run; do not try to get around it.", d.Rule, d.Why))
 }
 
-// reach are the folders outside the workspace and the hosts that a call goes to.
-func (r *run) reach(d policy.Decision) (places []string) {
+// reaches notes in a call's record where it goes: hosts, and folders outside the workspace. Hosts come first, so that however many
+// folders a command names, a host among them shows. What a command can reach that no word of it tells is noted as Online.
+func (r *run) reaches(in *td.Intent, call tool.Call, d policy.Decision) {
+	var places []string
 	add := func(place string) {
-		if !slices.Contains(places, place) && len(places) < maxReach {
+		if !slices.Contains(places, place) {
 			places = append(places, place)
 		}
+	}
+	for _, h := range d.Hosts {
+		add(td.ReachHost + strings.ToLower(h))
 	}
 	for _, path := range slices.Concat(d.Writes, d.Reads) {
 		if strings.HasPrefix(path, "/tmp/") && r.confined() {
@@ -163,14 +169,18 @@ func (r *run) reach(d policy.Decision) (places []string) {
 			add(filepath.Dir(path))
 		}
 	}
-	for _, h := range d.Hosts {
-		add(td.ReachHost + strings.ToLower(h))
-	}
-	return places
+	in.Reach = places[:min(len(places), maxReach)]
+	in.Unlisted = len(places) - len(in.Reach)
+	in.Online = call.Command != "" && !(d.Looks && !d.Reaches && len(d.Hosts) == 0) && online(r.heldTo(d.Confined), r.Enforced)
 }
 
 // maxReach bounds what is recorded of one call.
 const maxReach = 20
+
+// online reports whether a command with a profile may have a network. Enforced says whether this machine can take it away.
+func online(p *sandbox.Profile, enforced func() bool) bool {
+	return p == nil || p.Network != sandbox.NetworkOff || !p.Required && (enforced == nil || !enforced())
+}
 
 // offers are the rules that an answer may keep, as the request carries them.
 func offers(d policy.Decision) []td.Offer {

@@ -165,7 +165,8 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	env.Sandbox = func() *sandbox.Profile { return r.heldTo(d.Confined) }
 	in := intent(c, call, 0, "")
 	in.Wants = wants
-	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
+	in.Reserve = r.reserveCall(call.Side)
+	r.reaches(&in, call, d)
 	return durable.Step{
 		Intent: in, With: with,
 		Again: c.Intent != nil,
@@ -245,7 +246,8 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 	defer done()
 	in := intent(c, call, attempt, r.Boot)
 	in.Wants = wants
-	in.Reserve, in.Reach = r.reserveCall(call.Side), r.reach(d)
+	in.Reserve = r.reserveCall(call.Side)
+	r.reaches(&in, call, d)
 	call = r.atDesk(call)
 	if call.Effect != td.Pure {
 		if err := r.snapped(step); err != nil {

@@ -111,6 +111,7 @@ type Decision struct {
 	Fixed   bool
 	Unruled bool // no rule speaks of it: the mode decided
 	Looks   bool // nothing is changed, by what is known of the commands
+	Reaches bool // though it only looks, it asks a service, or may ask one where it has a network
 	// Confined is what the command must be held to, with no network and nothing less: it is allowed for that reason.
 	Confined Confinement
 	// Offline are programs that may want a network, and run without.
@@ -207,7 +208,7 @@ func (p *Policy) Decide(a Action) Decision {
 	p = p.now()
 	r := p.examine(a)
 	d := p.verdict(a, r)
-	d.Looks = r.looks()
+	d.Looks, d.Reaches = r.looks(), r.reaches || r.held
 	switch {
 	case d.Verdict != Allow || !r.sandboxed:
 		d.Confined = Unconfined // there is no sandbox to speak of

@@ -56,7 +56,9 @@ type Intent struct {
 	Why       string          `json:"why,omitempty"`      // why another model than the one wanted is called
 	Reserve   *Reserve        `json:"reserve,omitempty"`  // what the call of a model in it may cost
 	Wants     []Want          `json:"wants,omitempty"`    // what it has leased until it ends, sorted
-	Reach     []string        `json:"reach,omitempty"`    // folders outside the workspace and hosts that a call goes to
+	Reach     []string        `json:"reach,omitempty"`    // hosts and folders outside the workspace that a call goes to, hosts first
+	Unlisted  int             `json:"unlisted,omitempty"` // how many more places it goes to
+	Online    bool            `json:"online,omitempty"`   // a command that has a network and is not known to do without
 }
 
 // Try is the key of one attempt at a step: what is started for an attempt that came to nothing is never

@@ -277,7 +277,7 @@ func (t *Task) Fold(ev Event) error {
 		t.leavePlace(b.Key)
 		t.Retrying = nil
 		// What comes from a host anybody may have written, whichever program fetched it.
-		t.Untrusted = t.Untrusted || slices.ContainsFunc(b.Reach, func(place string) bool { return strings.HasPrefix(place, ReachHost) })
+		t.Untrusted = t.Untrusted || b.Online || slices.ContainsFunc(b.Reach, func(place string) bool { return strings.HasPrefix(place, ReachHost) })
 		t.phase(PhaseOf(b.Kind), b.Name)
 	case StepEnded:
 		t.ended(b.Outcome)

@@ -77,7 +77,11 @@ func (a *anomalies) apply(ev td.Event) {
 		case b.Name == "Bash", b.Boot != "": // under a shim, as the commands of skills
 			a.commands = lastMinute(a.commands, ev.At)
 		}
-		for _, place := range b.Reach {
+		places := b.Reach
+		if b.Unlisted > 0 {
+			places = append(slices.Clip(places), fmt.Sprintf("%d more places", b.Unlisted))
+		}
+		for _, place := range places {
 			if slices.Contains(a.seen, place) || slices.Contains(a.fresh, place) {
 				continue
 			}

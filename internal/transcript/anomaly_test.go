@@ -31,6 +31,7 @@ func TestAnomalies(t *testing.T) {
 		{"commands of a skill", []td.Body{shim("tea__boil"), shim("tea__boil"), shim("tea__boil")}, time.Second, td.CommandRate},
 		{"looking", []td.Body{step("Read"), step("Read"), step("Read")}, time.Second, ""},
 		{"a path", []td.Body{step("Bash", "/etc")}, 0, td.OddPath},
+		{"more paths than are listed", []td.Body{td.StepIntended{Intent: td.Intent{Key: "t1.0", Kind: td.ToolStep, Name: "Bash", Unlisted: 3}}}, 0, td.OddPath},
 		{"a host", []td.Body{step("WebFetch", td.ReachHost+"example.org")}, 0, td.NewHost},
 		{"memory", []td.Body{ended(2<<20, 0)}, 0, td.MemorySpike},
 		{"processor", []td.Body{ended(0, time.Minute)}, 0, td.CPUSpike},
