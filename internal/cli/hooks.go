@@ -243,7 +243,7 @@ func tryHook(ctx context.Context, set *hook.Set, s hook.Spec, p hook.Payload) (h
 	key := "test/" + string(td.NewRequestID())
 	switch {
 	case s.URL != "":
-		return hook.HTTP(ctx, s, p, key)
+		return hook.HTTP(ctx, s, p, key, nil)
 	case s.Func != "":
 		return set.Call(ctx, s, p, hook.Firing{Key: key})
 	}

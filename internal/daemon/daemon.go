@@ -245,7 +245,7 @@ func (d *Daemon) wire(ctx context.Context, holder td.Holder) (err error) {
 	}
 	d.spool = &sandbox.Spool{Dir: filepath.Join(d.o.StateDir, "spool"), Self: d.o.Self, Warm: 2, Nested: d.o.Config.Sandbox.Mode != config.SandboxOff}
 	d.mirror = mirror.New(mirror.Options{Journal: d.journal, Path: d.repo(), Log: d.o.Log})
-	if d.web, err = webfetch.New(webfetch.Options{AllowPrivate: hosts(d.o.Config.Web.AllowPrivate)}); err != nil {
+	if d.web, err = webfetch.New(webfetch.Options{AllowPrivate: hosts(d.o.Config.Web.AllowPrivate), Secrets: d.o.Secrets}); err != nil {
 		return fmt.Errorf("set web.allow_private: %w", err)
 	}
 	if d.rates, err = Rates(d.o.Config); err != nil {

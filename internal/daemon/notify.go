@@ -266,7 +266,7 @@ func (n *notifier) wait(in td.Intent, via td.Via, p sandbox.Process) error {
 	}
 	fpTold.Hit()
 	exit := res.Exit
-	return n.ended(in, via, td.ToolResult{Content: oneLine(tool.Output(res), 500), IsError: exit != 0, Exit: &exit})
+	return n.ended(in, via, td.ToolResult{Content: oneLine(tool.Output(n.o.Secrets, res), 500), IsError: exit != 0, Exit: &exit})
 }
 
 // settle sees to a notification that was in flight when the last daemon ended. One that began is not

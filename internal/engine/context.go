@@ -162,7 +162,7 @@ func (r *run) instructions(dir string) []instruction {
 		for _, name := range instructionFiles {
 			path := filepath.Join(root.Name(), dir, name)
 			raw, _, cut, err := root.Head(filepath.Join(dir, name), maxInstructions)
-			text := strings.ToValidUTF8(string(raw), "\uFFFD")
+			text := r.Redact.Piece(strings.ToValidUTF8(string(raw), "\uFFFD"), false, cut)
 			if errors.Is(err, beneath.ErrLink) {
 				if to, _ := os.Readlink(path); slices.Contains(instructionFiles, filepath.Clean(to)) {
 					continue // another name of the file beside it, which is read

@@ -452,7 +452,7 @@ func (r *run) judge(ctx context.Context, in td.Intent, p sandbox.Process) (td.Ou
 		}
 	}
 	if res.Exit != 0 {
-		said := fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))
+		said := fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(r.Redact, res))
 		if task.Worktree == nil {
 			said += r.leftBehind(ctx, in.Key, began.Tree)
 		} else if r.unwrite(ctx, began.Tree) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"taskdaemon/internal/durable"
 	"taskdaemon/internal/failpoint"
@@ -142,7 +141,7 @@ func (a *asking) call(ctx context.Context, again bool) (td.Outcome, error) {
 		if a.spec.Func != "" {
 			res, err = a.r.Hooks.Call(ctx, a.spec, a.payload, hook.Firing{Key: key, Again: again})
 		} else {
-			res, err = hook.HTTP(ctx, a.spec, a.payload, key)
+			res, err = hook.HTTP(ctx, a.spec, a.payload, key, a.screened)
 		}
 		if err == nil {
 			res, err = a.tell(ctx, res)
@@ -229,12 +228,20 @@ func (a *asking) await(ctx context.Context, p sandbox.Process, via td.Via) (td.O
 		return a.failed(err), nil
 	}
 	said, err := a.tell(ctx, hook.Interpret(a.spec, a.payload, hook.Output{
-		Exit: res.Exit, Stdout: stdout, Stderr: slices.Concat(res.Head, res.Tail), TimedOut: res.TimedOut,
+		Exit: res.Exit, Stdout: a.screened(stdout), Stderr: []byte(tool.Output(a.r.Redact, res)), TimedOut: res.TimedOut, // before they are cut
 	}))
 	if err != nil {
 		return td.Outcome{}, err
 	}
 	return a.outcome(said, via), nil
+}
+
+// screened is what a hook wrote, data or words, without secrets.
+func (a *asking) screened(said []byte) []byte {
+	if json.Valid(said) {
+		return a.r.Redact.JSON(said)
+	}
+	return a.r.Redact.Bytes(said)
 }
 
 // tell hands over what the hook has for other loops. It comes before the record of its answer, so that a crash in between

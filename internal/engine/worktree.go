@@ -234,9 +234,9 @@ func (r *run) command(ctx context.Context, key td.StepKey, shell, dir, room stri
 	case err != nil:
 		return toolError(fmt.Sprintf("its result is lost: %v", err)), nil
 	case res.Exit != 0:
-		return toolError(fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(res))), nil
+		return toolError(fmt.Sprintf("exit %d\n%s", res.Exit, tool.Output(r.Redact, res))), nil
 	}
-	return td.Outcome{Tool: &td.ToolResult{Content: tool.Output(res), Exit: &res.Exit}}, nil
+	return td.Outcome{Tool: &td.ToolResult{Content: tool.Output(r.Redact, res), Exit: &res.Exit}}, nil
 }
 
 // catchUp brings the branch onto what the trunk has by now, unless a conflict with that was left to the agent or to the merge, or the agent has a

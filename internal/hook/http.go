@@ -46,11 +46,11 @@ var client = &http.Client{
 // HTTP posts the payload to the hook's address and reads the decision from the answer: nothing, or one
 // JSON object. Its effect is keyed: the header Idempotency-Key carries key, which is the step's, and a
 // call cut off by a crash is made again with the same, so a server may be asked more than once. The
-// error is ctx's cause, when the caller ended it: then nothing was decided.
-func HTTP(ctx context.Context, s Spec, p Payload, key string) (Result, error) {
+// error is ctx's cause, when the caller ended it: then nothing was decided. screened, unless nil, takes secrets out of the answer before that is cut.
+func HTTP(ctx context.Context, s Spec, p Payload, key string, screened func([]byte) []byte) (Result, error) {
 	within, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	r, err := post(within, s, p, key)
+	r, err := post(within, s, p, key, screened)
 	if err == nil {
 		r, err = settle(s, p, r)
 	}
@@ -60,7 +60,7 @@ func HTTP(ctx context.Context, s Spec, p Payload, key string) (Result, error) {
 	return r, nil
 }
 
-func post(ctx context.Context, s Spec, p Payload, key string) (Result, error) {
+func post(ctx context.Context, s Spec, p Payload, key string, screened func([]byte) []byte) (Result, error) {
 	body, err := Encode(p)
 	if err != nil {
 		return Result{}, err
@@ -84,6 +84,9 @@ func post(ctx context.Context, s Spec, p Payload, key string) (Result, error) {
 		return Result{}, fmt.Errorf("read its answer: %w", err)
 	}
 	fpAfterPost.Hit()
+	if screened != nil {
+		said = screened(said)
+	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return Result{}, fmt.Errorf("it answered %s: %s", res.Status, clip(string(said), 500))
 	}

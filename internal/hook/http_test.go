@@ -40,7 +40,7 @@ func TestHTTP(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"decision":"block","reason":"not today"}`)
 	})
-	r, err := HTTP(t.Context(), posting(s.URL), samplePreToolUse, "step-1")
+	r, err := HTTP(t.Context(), posting(s.URL), samplePreToolUse, "step-1", nil)
 	if err != nil || !r.Blocked || r.Reason != "not today" || r.Hook != "h" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -88,7 +88,7 @@ func TestHTTPAnswers(t *testing.T) {
 				spec.Timeout = 50 * time.Millisecond
 			}
 			spec.OnError = Closed
-			r, err := HTTP(t.Context(), spec, samplePreToolUse, "k")
+			r, err := HTTP(t.Context(), spec, samplePreToolUse, "k", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestHTTPNobodyThere(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	r, err := HTTP(t.Context(), posting("http://"+addr), samplePreToolUse, "k")
+	r, err := HTTP(t.Context(), posting("http://"+addr), samplePreToolUse, "k", nil)
 	if err != nil || r.Blocked || !strings.Contains(r.Failure, "refused") {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -131,7 +131,7 @@ func TestHTTPCutOff(t *testing.T) {
 	})
 	spec := posting(s.URL)
 	spec.OnError = Closed
-	if r, err := HTTP(ctx, spec, samplePreToolUse, "k"); !errors.Is(err, leaving) || r.Blocked {
+	if r, err := HTTP(ctx, spec, samplePreToolUse, "k", nil); !errors.Is(err, leaving) || r.Blocked {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

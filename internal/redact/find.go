@@ -6,21 +6,25 @@ import "slices"
 type finder struct {
 	plain, coded []form
 	words, codes *automaton // of their heads
+	mirror       mirror
 }
 
 func newFinder(values [][]byte) *finder {
-	f := &finder{}
+	var plain, coded []form
 	for _, v := range values {
 		for _, w := range formsOf(v) {
 			if w.gaps {
-				f.coded = append(f.coded, w)
+				coded = append(coded, w)
 			} else {
-				f.plain = append(f.plain, w)
+				plain = append(plain, w)
 			}
 		}
 	}
-	f.words, f.codes = newAutomaton(heads(f.plain)), newAutomaton(heads(f.coded))
-	return f
+	return finderOf(plain, coded)
+}
+
+func finderOf(plain, coded []form) *finder {
+	return &finder{plain: plain, coded: coded, words: newAutomaton(heads(plain)), codes: newAutomaton(heads(coded))}
 }
 
 func heads(forms []form) (out [][]byte) {
@@ -44,10 +48,30 @@ func (f *finder) all() (out [][]byte) {
 // find are the places of values in b, in no order, and from where on the end of b may be the beginning of one. depth is
 // how many levels of escapes were undone before.
 func (f *finder) find(b []byte, depth int) (found []span, open int) {
-	open = len(b)
-	if f == nil || open == 0 {
-		return nil, open
+	if f == nil || len(b) == 0 {
+		return nil, len(b)
 	}
+	found, open = f.scan(b)
+	for _, e := range undoneAt(depth) {
+		v := e.undo(b)
+		if v == nil {
+			continue
+		}
+		inner, end := f.find(v.text, depth+1)
+		for _, s := range inner {
+			found = append(found, span{v.source(s.from), v.end(s.to)})
+		}
+		if end < len(v.text) {
+			open = min(open, v.source(end))
+		}
+		open = min(open, v.cut)
+	}
+	return found, open
+}
+
+// scan is find without escapes.
+func (f *finder) scan(b []byte) (found []span, open int) {
+	open = len(b)
 	hit := func(w form, from, end int) {
 		to, more := w.extend(b, end)
 		if more {
@@ -64,9 +88,13 @@ func (f *finder) find(b []byte, depth int) (found []span, open int) {
 		w := f.coded[word]
 		hit(w, before(b, end, len(w.head())), end)
 	})
-	open = min(open, len(b)-begun)
+	return found, min(open, len(b)-begun)
+}
+
+// undoneAt are the escapes that are undone after depth levels of them.
+func undoneAt(depth int) []escape {
 	if depth == maxDepth {
-		return found, open
+		return nil
 	}
 	undone := escapes
 	if depth < breaksDepth {
@@ -75,21 +103,7 @@ func (f *finder) find(b []byte, depth int) (found []span, open int) {
 	if depth < spreadDepth {
 		undone = slices.Concat(undone, spread)
 	}
-	for _, e := range undone {
-		v := e.undo(b)
-		if v == nil {
-			continue
-		}
-		inner, end := f.find(v.text, depth+1)
-		for _, s := range inner {
-			found = append(found, span{v.source(s.from), v.end(s.to)})
-		}
-		if end < len(v.text) {
-			open = min(open, v.source(end))
-		}
-		open = min(open, v.cut)
-	}
-	return found, open
+	return undone
 }
 
 // extend is where a form ends whose head ends at a place: after as much of its rest as is there. more says that

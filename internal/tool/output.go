@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 )
 
@@ -41,17 +42,17 @@ func Clean(raw []byte) string {
 	}, s)
 }
 
-// Output is what a process wrote, cleaned, and cut in the middle when it is more than MaxOutput
-// characters.
-func Output(r sandbox.ProcessResult) string {
+// Output is what a process wrote, cleaned, without secrets, and cut in the middle when it is more than MaxOutput
+// characters. Secrets are taken out before it is cut: of one that a cut goes through, both halves would be left.
+func Output(secrets *redact.Redactor, r sandbox.ProcessResult) string {
 	if r.Omitted == 0 { // one piece: a character may lie across the two
-		all := []rune(Clean(slices.Concat(r.Head, r.Tail)))
+		all := []rune(secrets.String(Clean(slices.Concat(r.Head, r.Tail))))
 		if len(all) <= MaxOutput {
 			return string(all)
 		}
 		return join(all[:MaxOutput/2], all[len(all)-MaxOutput/2:], fmt.Sprintf("%d characters", len(all)-MaxOutput))
 	}
-	head, tail := []rune(Clean(r.Head)), []rune(Clean(r.Tail))
+	head, tail := []rune(secrets.Piece(Clean(r.Head), false, true)), []rune(secrets.Piece(Clean(r.Tail), true, false))
 	omitted := r.Omitted
 	if len(head) > MaxOutput/2 {
 		omitted += int64(len(string(head[MaxOutput/2:])))
@@ -62,6 +63,11 @@ func Output(r sandbox.ProcessResult) string {
 		tail = tail[len(tail)-MaxOutput/2:]
 	}
 	return join(head, tail, fmt.Sprintf("%d bytes", omitted))
+}
+
+// Text is what a tool has of a text of others, as Output.
+func Text(secrets *redact.Redactor, text string) string {
+	return Output(secrets, sandbox.ProcessResult{Head: []byte(text)})
 }
 
 // AtMost is the result of a tool, cut in the middle when it is beyond what any tool has reason to say: a net below the bounds of each.

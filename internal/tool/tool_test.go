@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 )
@@ -229,9 +230,25 @@ func TestOutput(t *testing.T) {
 		"long":                 {sandbox.ProcessResult{Head: long}, MaxOutput, MaxOutput + 60, "[truncated, 2760 characters omitted]"},
 		"omitted":              {sandbox.ProcessResult{Head: long, Tail: long, Omitted: 1000}, MaxOutput, MaxOutput + 60, "[truncated, 36520 bytes omitted]"},
 	} {
-		got := Output(tc.res)
+		got := Output(nil, tc.res)
 		if n := utf8.RuneCountInString(got); n < tc.min || n > tc.max || !strings.Contains(got, tc.has) {
 			t.Errorf("%s: %d characters, %.80q", name, n, got)
+		}
+	}
+}
+
+// Of what a process wrote both ends are kept, cut wherever that is. No part of a known value is left there, even if the rest is short without its secrets.
+func TestOutputIsCutWithoutSecrets(t *testing.T) {
+	const key = "zqSEKRETvalue98765xyz"
+	secrets := redact.New(key)
+	many := strings.Repeat(key, 1600)
+	for cut := range key {
+		res := sandbox.ProcessResult{Head: []byte(many[:len(many)-cut]), Tail: []byte(many[cut:]), Omitted: 1000}
+		got := Output(secrets, res)
+		for i := range len(key) - redact.MinLength {
+			if part := key[i : i+redact.MinLength+1]; strings.Contains(got, part) {
+				t.Fatalf("cut after %d: %q", cut, part)
+			}
 		}
 	}
 }

@@ -54,14 +54,14 @@ func (f *Fetcher) read(ctx context.Context, u *url.URL, resp *http.Response) (Pa
 		}
 		page.Title, text, page.Cut = doc.title, doc.text, cut || doc.cut
 	}
-	page.finish(text)
+	page.finish(f.opts.Secrets.Piece(clean(text), false, page.Cut))
 	return page, nil
 }
 
 // MaxText is the most characters of a page that are given on.
 const MaxText = 100_000
 
-// finish cleans and cuts the text, and says so where something is missing.
+// finish cleans and cuts the text, from which secrets were taken before, and says so where something is missing.
 func (p *Page) finish(text string) {
 	text = clean(text)
 	if n := utf8.RuneCountInString(text); n > MaxText {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 )
 
@@ -23,6 +24,7 @@ type Options struct {
 	CacheFor     time.Duration // how long a page is taken as fresh: 15 min
 	CacheBytes   int64         // of text kept: 32 MiB
 	Now          func() time.Time
+	Secrets      *redact.Redactor // are taken out of pages before they are cut
 
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)

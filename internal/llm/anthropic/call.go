@@ -39,7 +39,7 @@ func (c *call) run(a *answer) error {
 	}
 	c.res, c.limits = res, limits(res.Header, time.Now())
 	if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
-		c.said = exchange.Said(res)
+		c.said = c.model.key.Said(res)
 		return &notAStream{status: res.StatusCode, kind: kind}
 	}
 	return a.read(res.Body, func() { c.watch.Hurry(exchange.DrainTime) })

@@ -4,6 +4,7 @@
 package exchange
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -123,6 +124,15 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	return time.Duration(min(wait, maxRetryAfter.Seconds()) * float64(time.Second))
+}
+
+// Said is what a server says instead of an answer, without the key: whoever shows it cuts it.
+func (k Key) Said(res *http.Response) []byte {
+	said := Said(res)
+	if json.Valid(said) {
+		return k.redactor.JSON(said)
+	}
+	return []byte(k.redactor.Piece(string(said), false, len(said) == MaxErrorBody))
 }
 
 // Short is the beginning of a stranger's words, on one line.

@@ -42,7 +42,7 @@ func (c *call) run(a *answer) error {
 	}
 	c.res, c.limits = res, limits(res.Header, time.Now())
 	if !streams(res) {
-		c.said = exchange.Said(res)
+		c.said = c.model.key.Said(res)
 		return errNotAStream
 	}
 	return a.read(res.Body, c.watch.Hurry)

@@ -127,7 +127,7 @@ func await(ctx context.Context, env *tool.Env, limit time.Duration, p sandbox.Pr
 	res, err := p.Wait(ctx, live.write)
 	if err == nil {
 		fpBashEnded.Hit()
-		return bashResult(res, limit, nil), nil
+		return bashResult(env, res, limit, nil), nil
 	}
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, tool.ErrDetach) {
@@ -142,12 +142,12 @@ func await(ctx context.Context, env *tool.Env, limit time.Duration, p sandbox.Pr
 	if err != nil {
 		return td.ToolResult{}, err
 	}
-	return bashResult(res, limit, cause), nil
+	return bashResult(env, res, limit, cause), nil
 }
 
 // bashResult is what the model is told of a command that has ended.
-func bashResult(res sandbox.ProcessResult, limit time.Duration, cause error) td.ToolResult {
-	out := strings.TrimRight(tool.Output(res), "\n")
+func bashResult(env *tool.Env, res sandbox.ProcessResult, limit time.Duration, cause error) td.ToolResult {
+	out := strings.TrimRight(tool.Output(env.Secrets, res), "\n")
 	if out == "" {
 		out = "(no output)"
 	}

@@ -92,7 +92,7 @@ func prepareEdit(env *tool.Env, path string, edits []edit) (tool.Call, error) {
 	if len(after) > maxEditSize {
 		return tool.Call{}, td.Errorf(td.Invalid, "edit %s: it would grow beyond %d bytes", rel, maxEditSize)
 	}
-	c := newChange(env, rel, hash(before), after, env.Secrets.String(editSaid(rel, made, before, after)))
+	c := newChange(env, rel, hash(before), after, editSaid(env, rel, made, before, after))
 	call, err := c.call(env, title("Edit", rel), after)
 	call.Diff = func() string { return shownDiff(env, rel, before, after) }
 	return call, err
@@ -160,7 +160,7 @@ func withCRLF(s []byte) []byte {
 }
 
 // editSaid is the result of an edit: how many replacements, and a short diff.
-func editSaid(rel string, made int, before, after []byte) string {
+func editSaid(env *tool.Env, rel string, made int, before, after []byte) string {
 	said := fmt.Sprintf("Edited %s, 1 replacement.", rel)
 	if made != 1 {
 		said = fmt.Sprintf("Edited %s, %d replacements.", rel, made)
@@ -168,7 +168,7 @@ func editSaid(rel string, made int, before, after []byte) string {
 	if len(before)+len(after) > maxDiffSize {
 		return said
 	}
-	diff := []rune(tool.Clean([]byte(udiff.Unified(rel, rel, string(before), string(after)))))
+	diff := []rune(env.Secrets.String(tool.Clean([]byte(udiff.Unified(rel, rel, string(before), string(after))))))
 	if len(diff) > maxDiff {
 		cut := string(diff[:maxDiff])
 		return said + "\n" + cut[:strings.LastIndexByte(cut, '\n')+1] + "[the rest of the diff is left out]"

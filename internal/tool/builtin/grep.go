@@ -11,6 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -86,7 +87,7 @@ func prepareGrep(opts Options, env *tool.Env, in grepInput) (tool.Call, error) {
 	return tool.Call{
 		Effect: td.Pure, Title: title("Grep", in.Pattern), Paths: env.Root.Reads(base), Sifts: true,
 		Run: func(ctx context.Context) (td.ToolResult, error) {
-			out := &findings{limit: in.Head}
+			out := &findings{secrets: env.Secrets, limit: in.Head}
 			if err := s.run(ctx, opts.Ripgrep, env, out); err != nil {
 				return td.ToolResult{}, err
 			}
@@ -125,6 +126,7 @@ func (s search) wants(name string) bool {
 
 // findings collects what is shown, up to its limits.
 type findings struct {
+	secrets *redact.Redactor
 	b       strings.Builder
 	chars   int
 	entries int
@@ -174,8 +176,8 @@ func (f *findings) text() string {
 }
 
 // showLine is a line of a file as it is shown.
-func showLine(file string, number int, mark byte, line []byte) string {
-	text := strings.ReplaceAll(tool.Clean(line), "\n", "\uFFFD")
+func (f *findings) showLine(file string, number int, mark byte, line []byte) string {
+	text := strings.ReplaceAll(f.secrets.String(tool.Clean(line)), "\n", "\uFFFD")
 	if r := []rune(text); len(r) > maxGrepLine {
 		text = string(r[:maxGrepLine]) + " [cut]"
 	}

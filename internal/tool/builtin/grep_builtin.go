@@ -177,7 +177,7 @@ func (p *printer) line(n int, match bool, text []byte) bool {
 	if match {
 		mark = ':'
 	}
-	return p.out.add(showLine(p.file, n, mark, text))
+	return p.out.add(p.out.showLine(p.file, n, mark, text))
 }
 
 func (p *printer) end() {

@@ -61,7 +61,7 @@ func (s search) ripgrep(ctx context.Context, program string, env *tool.Env, out 
 		return td.Errorf(td.Internal, "ripgrep: %s", said)
 	case exit != nil && exit.ExitCode() < 0 && ctx.Err() == nil:
 		// It passed its limits. The search built in holds one line at a time, and not more of it than is shown.
-		*out = findings{limit: out.limit}
+		*out = findings{secrets: out.secrets, limit: out.limit}
 		return s.builtin(ctx, env, out)
 	case exit == nil && err != nil:
 		return fmt.Errorf("run ripgrep: %w", err)

@@ -86,7 +86,11 @@ func jobOutput(ctx context.Context, env *tool.Env, job td.Job, offset int64) (td
 	if err != nil {
 		return td.ToolResult{}, err
 	}
-	out := strings.TrimRight(tool.Clean(chunk), "\n")
+	if state == sandbox.StillRunning || len(chunk) == outputBytes {
+		whole := env.Secrets.Uncut(chunk)
+		chunk, next = chunk[:whole], next-int64(len(chunk)-whole)
+	}
+	out := strings.TrimRight(env.Secrets.Piece(tool.Clean(chunk), offset > 0, false), "\n")
 	if out == "" {
 		out = "(no output from there on)"
 	}
@@ -101,7 +105,7 @@ func jobOutput(ctx context.Context, env *tool.Env, job td.Job, offset int64) (td
 		return td.ToolResult{}, err
 	}
 	if next >= sandbox.OutputCap { // what came after is not on disk, but its end is known
-		out += "\n[output beyond this was not kept; it ended with]\n" + strings.TrimRight(tool.Clean(res.Tail), "\n")
+		out += "\n[output beyond this was not kept; it ended with]\n" + strings.TrimRight(env.Secrets.Piece(tool.Clean(res.Tail), true, false), "\n")
 	}
 	end := fmt.Sprintf("exit code %d", res.Exit)
 	switch {

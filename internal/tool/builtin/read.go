@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -49,7 +50,7 @@ func prepareRead(_ context.Context, env *tool.Env, in readInput) (tool.Call, err
 			if start, _ := r.Peek(binaryProbe); isBinary(start) {
 				return td.ToolResult{}, td.Errorf(td.Invalid, "%s is a binary file of %d bytes; it is not shown", rel, info.Size())
 			}
-			text, err := numbered(ctx, r, max(in.Offset, 1), in.Limit)
+			text, err := numbered(ctx, env.Secrets, r, max(in.Offset, 1), in.Limit)
 			if err != nil {
 				return td.ToolResult{}, fmt.Errorf("read %s: %w", rel, err)
 			}
@@ -67,7 +68,7 @@ func isBinary(start []byte) bool {
 
 // numbered shows lines from first on, with their numbers, as many as limit and MaxOutput allow. It reads
 // no more of the file than it needs, and holds no more of it than it shows.
-func numbered(ctx context.Context, r *bufio.Reader, first, limit int) (string, error) {
+func numbered(ctx context.Context, secrets *redact.Redactor, r *bufio.Reader, first, limit int) (string, error) {
 	var out strings.Builder
 	chars, shown := 0, 0
 	for n := 1; ; n++ {
@@ -94,7 +95,7 @@ func numbered(ctx context.Context, r *bufio.Reader, first, limit int) (string, e
 			fmt.Fprintf(&out, "[more lines follow; go on with offset %d]\n", n)
 			return out.String(), nil
 		}
-		text := fmt.Sprintf("%6d\t%s", n, strings.ReplaceAll(tool.Clean(line), "\n", "\uFFFD"))
+		text := fmt.Sprintf("%6d\t%s", n, strings.ReplaceAll(secrets.Piece(tool.Clean(line), false, long), "\n", "\uFFFD"))
 		size := utf8.RuneCountInString(text) + 1
 		if chars+size > tool.MaxOutput {
 			if shown > 0 {

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"taskdaemon/internal/fence"
-	"taskdaemon/internal/sandbox"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 	"taskdaemon/internal/webfetch"
@@ -47,14 +46,14 @@ func fetch(ctx context.Context, f *webfetch.Fetcher, env *tool.Env, in webFetchI
 		return td.ToolResult{}, err
 	}
 	if page.MovedTo != "" || in.Question == "" && utf8.RuneCountInString(page.Text) <= longPage {
-		return td.ToolResult{Content: pageText(page), Untrusted: true}, nil
+		return td.ToolResult{Content: pageText(env, page), Untrusted: true}, nil
 	}
 	said, err := env.Ask(ctx, webfetch.SummaryPrompt(page, in.Question), digestTokens)
 	if err != nil {
 		return td.ToolResult{}, err
 	}
 	if said.Error != "" || said.Text == "" {
-		return td.ToolResult{Side: &said, Untrusted: true, Content: fmt.Sprintf("Nobody could be asked about it (%s). The page itself:\n%s", said.Error, pageText(page))}, nil
+		return td.ToolResult{Side: &said, Untrusted: true, Content: fmt.Sprintf("Nobody could be asked about it (%s). The page itself:\n%s", said.Error, pageText(env, page))}, nil
 	}
 	what := "What a small model read in the page"
 	if in.Question == "" {
@@ -64,8 +63,8 @@ func fetch(ctx context.Context, f *webfetch.Fetcher, env *tool.Env, in webFetchI
 }
 
 // pageText is the page as a result may hold it. The words of one that has moved are ours.
-func pageText(p webfetch.Page) string {
-	text := tool.Output(sandbox.ProcessResult{Head: []byte(p.Text)})
+func pageText(env *tool.Env, p webfetch.Page) string {
+	text := tool.Text(env.Secrets, p.Text)
 	if p.MovedTo != "" {
 		return text
 	}

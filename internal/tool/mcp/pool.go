@@ -110,7 +110,7 @@ func (p *Pool) open(h *host) (*wire, error) {
 		return &wire{transport: w.transport(), cut: w.cut, end: w.end, fault: &w.fault, exit: func() error { return nil }}, nil
 	}
 	say := func(stream, line string) {
-		p.log.Info("MCP server says", "server", h.cfg.Name, "stream", stream, "line", p.redactors[h.cfg.Name].String(tool.Clean([]byte(line))))
+		p.log.Info("MCP server says", "server", h.cfg.Name, "stream", stream, "line", h.secrets().Piece(tool.Clean([]byte(line)), false, len(line) >= maxNoise))
 	}
 	mark := fmt.Sprintf("%s#%s.%d", p.mark, h.cfg.Name, p.starts.Add(1))
 	proc, err := startProcess(&h.cfg, mark, p.lim, say)

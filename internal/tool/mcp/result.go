@@ -10,13 +10,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"taskdaemon/internal/fence"
-	"taskdaemon/internal/sandbox"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
 
 // render is an answer in words, bounded as all output of tools is.
-func render(o Offer, res *sdk.CallToolResult) td.ToolResult {
+func render(secrets *redact.Redactor, o Offer, res *sdk.CallToolResult) td.ToolResult {
 	if res.NeedsInput() {
 		return failed("The MCP server %s wants to be told more before it carries out %s, which is not possible here.", o.Server, o.Tool)
 	}
@@ -25,7 +25,7 @@ func render(o Offer, res *sdk.CallToolResult) td.ToolResult {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		words(&b, c)
+		words(secrets, &b, c)
 	}
 	if res.StructuredContent != nil && !repeats(res.Content, res.StructuredContent) {
 		if raw, err := json.MarshalIndent(res.StructuredContent, "", "  "); err == nil {
@@ -38,12 +38,12 @@ func render(o Offer, res *sdk.CallToolResult) td.ToolResult {
 	if strings.TrimSpace(b.String()) == "" {
 		return td.ToolResult{Content: "(no output)", IsError: res.IsError}
 	}
-	return stranger(o, fence.Visible(b.String()), res.IsError)
+	return stranger(secrets, o, fence.Visible(b.String()), res.IsError)
 }
 
 // stranger is what a server said, as the model is to take it: as data, whoever wrote it.
-func stranger(o Offer, text string, isError bool) td.ToolResult {
-	text = tool.Output(sandbox.ProcessResult{Head: []byte(text)})
+func stranger(secrets *redact.Redactor, o Offer, text string, isError bool) td.ToolResult {
+	text = tool.Text(secrets, text)
 	return td.ToolResult{Content: fence.Text("What the MCP server "+o.Server+" said", text), IsError: isError, Untrusted: true}
 }
 
@@ -90,7 +90,8 @@ func sameAs(text string, data any) bool {
 }
 
 // words writes a piece of an answer: text as it is, all else described.
-func words(b *strings.Builder, c sdk.Content) {
+func words(secrets *redact.Redactor, b *strings.Builder, c sdk.Content) {
+	cut := func(s string, n int) string { return cut(secrets.String(s), n) }
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		b.WriteString(c.Text)

@@ -18,6 +18,7 @@ import (
 	"taskdaemon/internal/failpoint"
 	"taskdaemon/internal/fence"
 	"taskdaemon/internal/policy"
+	"taskdaemon/internal/redact"
 	"taskdaemon/internal/td"
 	"taskdaemon/internal/tool"
 )
@@ -129,14 +130,17 @@ func (h *host) send(ctx context.Context, l *link, o Offer, in json.RawMessage) (
 	fpAnswered.Hit()
 	if err == nil {
 		h.heard(l, true)
-		return render(o, res), true, nil
+		return render(h.secrets(), o, res), true, nil
 	}
 	if no, ok := refusal(err); ok {
 		h.heard(l, true)
-		return stranger(o, "It refused the call: "+cut(fence.Visible(no.Message), 2000), true), true, nil
+		return stranger(h.secrets(), o, "It refused the call: "+cut(h.secrets().String(fence.Visible(no.Message)), 2000), true), true, nil
 	}
 	return td.ToolResult{}, !unsent(err), err
 }
+
+// secrets are taken out of what the server says, before it is cut.
+func (h *host) secrets() *redact.Redactor { return h.pool.redactors[h.cfg.Name] }
 
 // unsent knows the errors of calls that no server carried out: the connection was closed before, or could not be
 // made, or the server does not know the session.
