@@ -486,7 +486,7 @@ func TestEnvironment(t *testing.T) {
 	s.Env = map[string]string{"GITHUB_TOKEN": "for-you", "HOME": "/elsewhere"}
 	p := pool(t, s)
 	env := strings.Split(call(t, find(t, p, "env"), "").Content, "\n")
-	for _, kv := range []string{"GITHUB_TOKEN=for-you", "HOME=/elsewhere"} {
+	for _, kv := range []string{"GITHUB_TOKEN=[redacted]", "HOME=/elsewhere"} {
 		if !slices.Contains(env, kv) {
 			t.Errorf("%s is missing in %q", kv, env)
 		}
