@@ -75,7 +75,7 @@ type explained struct {
 	Writes  []string       `json:"writes,omitempty"`
 	Hosts   []string       `json:"hosts,omitempty"`
 	Always  []string       `json:"always,omitempty"` // what always would keep, the narrowest first
-	// Confined says what the sandbox holds the command to because it is allowed for that: read-only, workspace or service.
+	// Confined says what the sandbox holds the command to because it is allowed for that: read-only, workspace or service. Of one that is asked about it is what holds it after a yes.
 	Confined policy.Confinement `json:"confined,omitempty"`
 	Apart    bool               `json:"apart,omitempty"` // judged as in a worktree of the task's own
 }
@@ -133,7 +133,7 @@ func runPolicyExplain(o explainOptions) error {
 		name  string
 		words []string
 	}{
-		{"why", []string{out.Why}}, {"runs", []string{runsWords(d, call)}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
+		{"why", []string{out.Why}}, {"runs", []string{runsWords(d, call)}}, {"after a yes it runs", []string{afterYesWords(d, call)}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
 	} {
 		if text := strings.Join(line.words, ", "); text != "" && err == nil {
 			_, err = fmt.Fprintf(a.stdout, "  %s: %s\n", line.name, plainLine(text, 400))
@@ -144,8 +144,23 @@ func runPolicyExplain(o explainOptions) error {
 
 // runsWords say what a command that is allowed is held to.
 func runsWords(d policy.Decision, a policy.Action) string {
+	if d.Verdict != policy.Allow {
+		return ""
+	}
+	return heldWords(d, a)
+}
+
+// afterYesWords say what a command that is asked about is held to after a yes.
+func afterYesWords(d policy.Decision, a policy.Action) string {
+	if d.Verdict != policy.Ask {
+		return ""
+	}
+	return heldWords(d, a)
+}
+
+func heldWords(d policy.Decision, a policy.Action) string {
 	switch {
-	case d.Verdict != policy.Allow || a.Command == "":
+	case a.Command == "":
 		return ""
 	case d.Confined == policy.HeldToLooking:
 		return "in a sandbox with nothing to write and no network"

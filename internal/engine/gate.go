@@ -132,7 +132,7 @@ func (r *run) checked(ctx context.Context, c *transcript.Call, d policy.Decision
 	case said.Permission == hook.Allow:
 		d.Verdict, d.Rule = policy.Allow, "hook "+said.Hook
 	case said.Permission == hook.Ask:
-		d.Verdict, d.Rule, d.Why = policy.Ask, "hook "+said.Hook, said.Reason
+		d.Verdict, d.Rule, d.Why = policy.Ask, "hook "+said.Hook, policy.Quoted("Your hook "+said.Hook, said.Reason)
 	}
 	return d, nil
 }

@@ -116,7 +116,7 @@ func TestViolationIsTold(t *testing.T) {
 	}, func(b *bench, id td.TaskID) {
 		b.until(id, td.Completed)
 		b.wantSaid(id, "nothing to see")
-		if p := got.Load(); p == nil || p.Rule != "deny Look" || p.Cause != "nothing to see" || b.looked.Load() > 0 {
+		if p := got.Load(); p == nil || p.Rule != "deny Look" || p.Cause != `A rule says: "nothing to see".` || b.looked.Load() > 0 {
 			t.Errorf("the hook was told %+v; looked %d times", p, b.looked.Load())
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"taskdaemon/internal/coord"
@@ -43,7 +42,7 @@ func (r *run) permitted(ctx context.Context, c *transcript.Call, call tool.Call,
 		req, said, err := r.requested(ctx, toolCall(c), td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: c.Key, Tool: c.Use.Name,
 			Prompt: fmt.Sprintf("Allow %s?", describe(c.Use)), Options: choices(d), Offers: offers(d),
-			Detail: strings.TrimSpace(call.Title + "\n" + d.Why), Limit: limit, InputHash: inputHash(c), Bound: call.Bound,
+			Detail: r.detail(c, call, d), Limit: limit, InputHash: inputHash(c), Bound: call.Bound, Confined: string(d.Confined),
 			Diff: diffOf(call),
 		})
 		switch {

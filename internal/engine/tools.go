@@ -156,7 +156,7 @@ func (r *run) look(ctx context.Context, c *transcript.Call, t tool.Tool, known b
 	_, often := r.tooOften(c, before...)
 	var with []td.Body
 	if rule := r.unasked(c); d.Verdict == policy.Ask && rule != "" && !r.Hooks.Has(hook.PermissionGranted) {
-		d.Verdict, d.Rule, d.Confined = policy.Allow, rule, policy.Unconfined
+		d.Verdict, d.Rule = policy.Allow, rule
 		with = append(with, td.Decided{Step: c.Key, Tool: c.Use.Name, Decision: "allow", Rule: rule})
 	}
 	if d.Verdict != policy.Allow || often != "" || refused(c) {
@@ -228,7 +228,7 @@ func (r *run) useOne(ctx context.Context, c *transcript.Call, t tool.Tool, known
 		if err := r.granted(ctx, c, rule); err != nil {
 			return err
 		}
-		d.Rule, d.Confined = rule, policy.Unconfined
+		d.Rule, d.Confined = rule, d.Confined.And(promised(c))
 	}
 	var held *sandbox.Profile // of the command, if the call is one
 	env.Sandbox = func() *sandbox.Profile {

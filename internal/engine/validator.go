@@ -51,7 +51,7 @@ func (r *run) agreed(ctx context.Context, n nomination) (bool, error) {
 		req, said, err := r.requested(ctx, hook.ToolCall{ToolName: policy.Validator, ToolInput: input}, td.Request{
 			Kind: td.AskPermission, About: td.AboutTool, Step: v.Key, Tool: policy.Validator, Bound: bound,
 			Prompt:  fmt.Sprintf("Run the validator of %s? Nobody on this machine has agreed to this command yet.", task.Handle),
-			Detail:  task.Validator,
+			Detail:  task.Validator + "\n" + afterYes(r.heldTo(agreedHeld(d))),
 			Options: []string{td.Yes, td.No, td.Always},
 			Offers:  []td.Offer{{Rules: []string{policy.ValidatorRule(task.Validator)}, Words: "this command as a validator"}},
 		})
@@ -122,12 +122,25 @@ func (r *run) decideValidator(task td.Task) (policy.Decision, error) {
 // validatorHeld is what the validator is held to. Every attempt asks anew, also one after a crash: where nothing allows it
 // any more, it is held.
 func (r *run) validatorHeld(task td.Task) policy.Confinement {
-	if !planned(task) || task.Yes {
+	if !planned(task) {
 		return policy.Unconfined
 	}
 	d, err := r.decideValidator(task)
-	if err != nil || d.Verdict != policy.Allow {
+	switch {
+	case err != nil:
 		return policy.HeldToWorkspace
+	case d.Verdict == policy.Allow:
+		return d.Confined
+	case task.Yes:
+		return agreedHeld(d)
 	}
-	return d.Confined
+	return policy.HeldToWorkspace
+}
+
+// agreedHeld is what holds a validator that is asked about after a yes. One that a rule has asked about is held as without the rule; the mode asks where no sandbox holds it.
+func agreedHeld(d policy.Decision) policy.Confinement {
+	if d.Unruled {
+		return policy.Unconfined
+	}
+	return policy.HeldToWorkspace
 }

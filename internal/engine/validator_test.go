@@ -94,7 +94,7 @@ func TestForeignValidator(t *testing.T) {
 				if c.answer.Answer != nil {
 					waiting := b.until(id, td.Waiting)
 					req := waiting.Requests[0]
-					if len(waiting.Requests) != 1 || req.Detail != command || len(spool.ran) != 0 || req.Limit != 0 || slices.Contains(req.Options, td.Never) {
+					if len(waiting.Requests) != 1 || !strings.HasPrefix(req.Detail, command+"\nAfter a yes, it runs ") || len(spool.ran) != 0 || req.Limit != 0 || slices.Contains(req.Options, td.Never) {
 						t.Fatalf("it ran %q, asked %+v", spool.ran, waiting.Requests)
 					}
 					c.answer.Answer.Request = req.ID
@@ -141,7 +141,7 @@ func TestForeignValidatorChanges(t *testing.T) {
 				break
 			}
 		}
-		if second.Detail != other || len(spool.ran) != 0 {
+		if !strings.HasPrefix(second.Detail, other+"\n") || len(spool.ran) != 0 {
 			t.Errorf("it ran %q, asked %+v", spool.ran, second)
 		}
 		b.post(id, allowed(second, td.Yes, ""))

@@ -72,7 +72,7 @@ func TestFire(t *testing.T) {
 		"the strictest permission counts": {
 			[]Result{{Permission: Allow}, {Permission: Ask, Reason: "odd"}, {Permission: Allow}},
 			`a {"n":0}, b {"n":0}, c {"n":0}`, `{"n":0}`,
-			Result{Permission: Ask, Reason: "odd"},
+			Result{Hook: "b", Permission: Ask, Reason: "odd"},
 		},
 		"a change voids what was allowed": {
 			[]Result{{Permission: Allow}, {Changes: input("1")}},
@@ -82,12 +82,12 @@ func TestFire(t *testing.T) {
 		"who changes may allow": {
 			[]Result{{Permission: Allow}, {Changes: input("1"), Permission: Allow}},
 			`a {"n":0}, b {"n":0}`, `{"n":1}`,
-			Result{Changes: input("1"), Permission: Allow},
+			Result{Hook: "b", Changes: input("1"), Permission: Allow},
 		},
 		"a change voids no question": {
 			[]Result{{Permission: Ask}, {Changes: input("1"), Permission: Allow}},
 			`a {"n":0}, b {"n":0}`, `{"n":1}`,
-			Result{Changes: input("1"), Permission: Ask},
+			Result{Hook: "a", Changes: input("1"), Permission: Ask},
 		},
 		"a failure is passed over and told": {
 			[]Result{{Failure: "oops"}, {Changes: input("1")}, {Failure: "ouch"}},

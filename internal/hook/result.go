@@ -23,7 +23,7 @@ const (
 
 // Result is what came of asking one hook, or several in a row. It is on disk: never rename a field.
 type Result struct {
-	// Hook is the name of the hook; of several, of the one that blocked.
+	// Hook is the name of the hook; of several, of the one that blocked, or else whose word on the permission counts.
 	Hook    string `json:"hook,omitempty"`
 	Blocked bool   `json:"blocked,omitempty"`
 	// Stop asks, besides the block, that the task pauses with the reason.
@@ -166,11 +166,11 @@ func merge(sum, next Result) Result {
 		}
 		maps.Copy(out.Changes, next.Changes)
 		if out.Permission == Allow {
-			out.Permission = NoOpinion // what was allowed is not what would run now
+			out.Hook, out.Permission = "", NoOpinion // what was allowed is not what would run now
 		}
 	}
 	if strictness(next.Permission) > strictness(out.Permission) {
-		out.Permission, out.Reason = next.Permission, next.Reason
+		out.Hook, out.Permission, out.Reason = next.Hook, next.Permission, next.Reason
 	}
 	if next.Blocked {
 		out.Hook, out.Blocked, out.Stop, out.Reason = next.Hook, true, next.Stop, next.Reason

@@ -112,7 +112,8 @@ type Decision struct {
 	Unruled bool // no rule speaks of it: the mode decided
 	Looks   bool // nothing is changed, by what is known of the commands
 	Reaches bool // though it only looks, it asks a service, or may ask one where it has a network
-	// Confined is what the command must be held to, with no network and nothing less: it is allowed for that reason.
+	// Confined is what the command must be held to, and nothing less: it is allowed for that reason. Of one that is asked about, it is what holds it after a yes: what held it without
+	// the rule that asks, or had the task not read untrusted text. An answer lifts only what was asked about.
 	Confined Confinement
 	// Offline are programs that may want a network, and run without.
 	Offline []string
@@ -132,6 +133,17 @@ const (
 	HeldToWorkspace Confinement = "workspace" // the workspace can be written, and caches of builds
 	HeldToService   Confinement = "service"   // it has the network that the config says; nothing can be written, and nothing that could be written is run
 )
+
+// And is what holds to both.
+func (c Confinement) And(other Confinement) Confinement {
+	switch {
+	case c == other || other == Unconfined:
+		return c
+	case c == Unconfined:
+		return other
+	}
+	return HeldToLooking
+}
 
 // Policy is the rules of one place, ready to judge. It is safe for concurrent use.
 type Policy struct {
@@ -209,14 +221,11 @@ func (p *Policy) Decide(a Action) Decision {
 	r := p.examine(a)
 	d := p.verdict(a, r)
 	d.Looks, d.Reaches = r.looks(), r.reaches || r.held
-	switch {
-	case d.Verdict != Allow || !r.sandboxed:
-		d.Confined = Unconfined // there is no sandbox to speak of
-	case d.Confined == HeldToService && a.Mode != ModePlan:
-	case a.Mode == ModePlan || d.Looks && (r.held || d.Confined != Unconfined):
-		d.Confined = HeldToLooking
-	case r.held || d.Confined != Unconfined:
-		d.Confined = HeldToWorkspace
+	switch d.Verdict {
+	case Allow:
+		d.Confined = r.hold(a, d)
+	case Ask:
+		d.Confined, d.Offline = p.unasked(a, r)
 	}
 	d.Reads, d.Writes = r.paths(Read), r.paths(Write)
 	d.Hosts = r.hosts
@@ -229,6 +238,33 @@ func (p *Policy) Decide(a Action) Decision {
 		}
 	}
 	return d
+}
+
+// hold is what an action that is allowed is held to.
+func (r *report) hold(a Action, d Decision) Confinement {
+	switch {
+	case !r.sandboxed:
+		return Unconfined // there is no sandbox to speak of
+	case d.Confined == HeldToService && a.Mode != ModePlan:
+		return HeldToService
+	case a.Mode == ModePlan || r.looks() && (r.held || d.Confined != Unconfined):
+		return HeldToLooking
+	case r.held || d.Confined != Unconfined:
+		return HeldToWorkspace
+	}
+	return Unconfined
+}
+
+// unasked is what would hold an action if no rule had it asked about and the task had read nothing untrusted. Where it is asked about even then, nobody knows what it needs, or
+// a sandbox does not give that: it is not held.
+func (p *Policy) unasked(a Action, r *report) (held Confinement, offline []string) {
+	bare, alike := *p, *r
+	bare.deny, bare.ask, a.Tainted = nil, nil, false
+	d := bare.verdict(a, &alike)
+	if d.Verdict != Allow {
+		return Unconfined, nil
+	}
+	return alike.hold(a, d), d.Offline
 }
 
 // now is the policy for one decision: what steers git is the same for all that a command does.

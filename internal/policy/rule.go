@@ -62,15 +62,33 @@ type compiled struct {
 }
 
 func (c compiled) decision() Decision {
-	why := c.rule.Why
-	if why == "" {
-		why = "A rule says so."
-	}
 	rule := c.rule.String()
 	if c.rule.From != "" {
 		rule += " (" + c.rule.From + ")"
 	}
-	return Decision{Verdict: c.rule.Verdict, Rule: rule, Why: why}
+	return Decision{Verdict: c.rule.Verdict, Rule: rule, Why: c.rule.says()}
+}
+
+// says is the reason that a rule gives, as the words of whoever wrote it: what a project, or an agent in its name, writes into a file must not pass for taskdaemon's own.
+func (r Rule) says() string {
+	who := "Your rule"
+	switch r.From {
+	case "":
+		who = "A rule"
+	case FromProject:
+		who = "The project's .taskdaemon.yaml"
+	case FromTask:
+		who = "A rule of this task"
+	}
+	return Quoted(who, r.Why)
+}
+
+// Quoted are somebody's words, on one line and marked as theirs.
+func Quoted(who, words string) string {
+	if strings.TrimSpace(words) == "" {
+		return who + " says so."
+	}
+	return fmt.Sprintf("%s says: %q.", who, cut(words, 500))
 }
 
 // Check reports what is wrong with a rule, without a place to hold in.

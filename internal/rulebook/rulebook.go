@@ -6,6 +6,7 @@
 package rulebook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -119,7 +120,7 @@ func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
 	}
 	rules := slices.Clone(c.rules)
 	for _, r := range own {
-		from := policy.FromTask
+		from := cmp.Or(r.From, policy.FromTask)
 		if r.By != "" {
 			from = "an answer of " + r.By
 		}
@@ -138,7 +139,7 @@ func (b *Book) Local(dir string) ([]td.KeptRule, error) {
 	var out []td.KeptRule
 	for _, r := range c.rules {
 		if r.From == policy.FromProject || r.In != "" && within(dir, r.In) {
-			out = append(out, td.KeptRule{Verdict: string(r.Verdict), Match: r.Match, Why: r.Why, Untrusted: r.Untrusted})
+			out = append(out, td.KeptRule{Verdict: string(r.Verdict), Match: r.Match, Why: r.Why, From: r.From, Untrusted: r.Untrusted})
 		}
 	}
 	return out, nil

@@ -37,6 +37,7 @@ type KeptRule struct {
 	In      string    `json:"in,omitempty"` // the folder it holds in; empty: everywhere
 	Why     string    `json:"why,omitempty"`
 	By      string    `json:"by,omitempty"`
+	From    string    `json:"from,omitempty"` // where it stands, if that is no answer
 	At      time.Time `json:"at,omitzero"`
 	// Untrusted says that an allow holds for tasks as well that have read untrusted text.
 	Untrusted bool `json:"untrusted,omitempty"`

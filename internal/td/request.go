@@ -28,11 +28,13 @@ type Request struct {
 	// InputHash is that of the call's input that is to be allowed: the answer holds for no other.
 	InputHash string `json:"input_hash,omitempty"`
 	// Bound is what the tool is, where others may change that: the answer holds for nothing else.
-	Bound   string    `json:"bound,omitempty"`
-	Detail  string    `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
-	Diff    string    `json:"diff,omitempty"`   // of a call that changes a file: what would change
-	Offers  []Offer   `json:"offers,omitempty"` // what Always and Never may keep, the narrowest first
-	AskedAt time.Time `json:"asked_at"`
+	Bound string `json:"bound,omitempty"`
+	// Confined is what holds the command after a yes, as the question says it: it is held to no less when it runs. Empty: what the config says.
+	Confined string    `json:"confined,omitempty"`
+	Detail   string    `json:"detail,omitempty"` // the command; what changed since; shown, never parsed
+	Diff     string    `json:"diff,omitempty"`   // of a call that changes a file: what would change
+	Offers   []Offer   `json:"offers,omitempty"` // what Always and Never may keep, the narrowest first
+	AskedAt  time.Time `json:"asked_at"`
 	// Limit is how long an answer may take before the request counts as denied; zero: for ever.
 	Limit time.Duration `json:"limit,omitempty"`
 	// Files are those that conflict, of a request about a rebase.
