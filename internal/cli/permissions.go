@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskdaemon/internal/daemon"
+	"taskdaemon/internal/policy"
 	"taskdaemon/internal/rulebook"
 	"taskdaemon/internal/store/clean"
 	"taskdaemon/internal/td"
@@ -128,7 +129,9 @@ func newPermissionsAddCmd(a *app) *cobra.Command {
 		Use: "add <allow | ask | deny> <rule>", Short: "Keep a rule", Args: args(cobra.ExactArgs(2), "a verdict and a rule"),
 		Long: `Keep a rule in your own file, as an answer of always or never does. A rule names a tool and, in brackets, what it
 is called with: Bash(go test *), Write(infra/**), WebFetch(*.example.com), mcp__notes__*. Deny wins over ask, and ask over
-allow. With --here it holds in this folder only.`,
+allow. With --here it holds in this folder only.
+
+A rule that allows commands names the program: Bash(go test *). Bash alone allows every command, with the network of the config.`,
 		Example: `  taskdaemon permissions add deny "Bash(git push *)" --why "pushing is done by people"`,
 	}, runPermissionsAdd)
 	cmd.Flags().BoolVar(&o.here, "here", false, "only in this folder")
@@ -156,6 +159,9 @@ func runPermissionsAdd(ctx context.Context, o rulesOptions) error {
 		return o.app.printJSON(r)
 	}
 	o.app.say("kept in %s", book.File())
+	if r.Verdict == string(policy.Allow) && policy.AllCommands(r.Match) {
+		o.app.say("every command runs unasked now, with the files and the network of the config; deny and ask rules and the built-in denials still apply")
+	}
 	return nil
 }
 

@@ -33,15 +33,9 @@ func (r *report) stays(a Action) bool {
 	})
 }
 
-// offline are the programs that may want a network and run without.
-func (r *report) offline() []string {
-	var names []string
-	for _, c := range r.cmds {
-		if c.offline && !slices.Contains(names, c.words[0]) {
-			names = append(names, c.words[0])
-		}
-	}
-	return names
+// offline reports whether one of the programs may want a network.
+func (r *report) offline() bool {
+	return slices.ContainsFunc(r.cmds, func(c command) bool { return c.offline })
 }
 
 // nearby reports whether nobody is reached but this machine.

@@ -46,6 +46,27 @@ func (p *Policy) offers(a Action, r *report) []Offer {
 	return nil
 }
 
+// lifts are the rules by which a command that the mode leaves to a sandbox gets the network of the config: what a question would offer, if that is enough. Nil: there are none to offer.
+func (p *Policy) lifts(a Action, r *report, offers []Offer) []string {
+	if r.held || len(offers) == 0 {
+		return nil
+	}
+	offered := append([]string{offers[0].Rule}, offers[0].With...)
+	with := *p
+	with.allow = slices.Clone(p.allow)
+	for _, match := range offered {
+		c, err := compile(Rule{Verdict: Allow, Match: match}, p.place)
+		if err != nil {
+			return nil
+		}
+		with.allow = append(with.allow, c)
+	}
+	if _, enough := with.covered(a, r); !enough {
+		return nil
+	}
+	return offered
+}
+
 // plainHost is one host, and no pattern.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 

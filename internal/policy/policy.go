@@ -115,12 +115,14 @@ type Decision struct {
 	// Confined is what the command must be held to, and nothing less: it is allowed for that reason. Of one that is asked about, it is what holds it after a yes: what held it without
 	// the rule that asks, or had the task not read untrusted text. An answer lifts only what was asked about.
 	Confined Confinement
-	// Offline are programs that may want a network, and run without.
-	Offline []string
-	Writes  []string // resolved paths it would touch, as far as known
-	Reads   []string
-	Hosts   []string
-	Offers  []Offer // what "always" and "never" may store, the most specific first
+	// Offline says that it may want a network, and is held without one.
+	Offline bool
+	// Lifts are the rules that together give it the network of the config, where a question would offer them.
+	Lifts  []string
+	Writes []string // resolved paths it would touch, as far as known
+	Reads  []string
+	Hosts  []string
+	Offers []Offer // what "always" and "never" may store, the most specific first
 }
 
 // Confinement is what a sandbox leaves to a command.
@@ -224,6 +226,7 @@ func (p *Policy) Decide(a Action) Decision {
 	switch d.Verdict {
 	case Allow:
 		d.Confined = r.hold(a, d)
+		d.Offline = d.Offline && d.Confined != Unconfined
 	case Ask:
 		d.Confined, d.Offline = p.unasked(a, r)
 	}
@@ -231,6 +234,9 @@ func (p *Policy) Decide(a Action) Decision {
 	d.Hosts = r.hosts
 	if !d.Fixed {
 		d.Offers = p.offers(a, r)
+	}
+	if d.Verdict == Allow && d.Offline {
+		d.Lifts = p.lifts(a, r, d.Offers)
 	}
 	for i := range d.Offers {
 		if a.Tainted {
@@ -257,14 +263,15 @@ func (r *report) hold(a Action, d Decision) Confinement {
 
 // unasked is what would hold an action if no rule had it asked about and the task had read nothing untrusted. Where it is asked about even then, nobody knows what it needs, or
 // a sandbox does not give that: it is not held.
-func (p *Policy) unasked(a Action, r *report) (held Confinement, offline []string) {
+func (p *Policy) unasked(a Action, r *report) (held Confinement, offline bool) {
 	bare, alike := *p, *r
 	bare.deny, bare.ask, a.Tainted = nil, nil, false
 	d := bare.verdict(a, &alike)
 	if d.Verdict != Allow {
-		return Unconfined, nil
+		return Unconfined, false
 	}
-	return alike.hold(a, d), d.Offline
+	held = alike.hold(a, d)
+	return held, d.Offline && held != Unconfined
 }
 
 // now is the policy for one decision: what steers git is the same for all that a command does.

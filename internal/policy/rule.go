@@ -137,6 +137,9 @@ func compile(r Rule, place Place) (compiled, error) {
 	switch c.kind {
 	case kindCommand:
 		c.arg = commandPattern(arg)
+		if program, _, _ := strings.Cut(c.arg, " "); r.Verdict == Allow && c.arg != "*" && strings.Contains(program, "*") {
+			return fail("it does not say which program is allowed: write Bash(go test *) for one program, or Bash for every command")
+		}
 	case kindRead, kindWrite:
 		if arg == "" {
 			break
@@ -168,6 +171,12 @@ func compile(r Rule, place Place) (compiled, error) {
 		}
 	}
 	return c, nil
+}
+
+// AllCommands reports whether a pattern is for every command.
+func AllCommands(match string) bool {
+	c, err := compile(Rule{Verdict: Allow, Match: match}, Place{Workspace: "/", Home: "/"})
+	return err == nil && c.kind == kindCommand && (c.arg == "" || c.arg == "*")
 }
 
 // boundForm is what a rule for a tool that a skill brings is bound to.

@@ -214,6 +214,68 @@ func TestBadRules(t *testing.T) {
 	}
 }
 
+// A rule that allows commands says which program, or that it is for every command.
+func TestAllowedProgramsAreNamed(t *testing.T) {
+	for _, match := range []string{"Bash(** *)", "Bash(**)", "Bash(* *)", "Bash(*:*)", "Bash(go*)", "Bash(*curl*)", "Bash(* -x)", "Bash(./scripts/* x)", "Bash(X=* make)"} {
+		if err := Check(Rule{Verdict: Allow, Match: match}); err == nil || !strings.Contains(err.Error(), "write Bash(go test *) for one program, or Bash for every command") {
+			t.Errorf("allow %s: %v", match, err)
+		}
+		for _, v := range []Verdict{Ask, Deny} {
+			if err := Check(Rule{Verdict: v, Match: match}); err != nil {
+				t.Errorf("%s %s: %v", v, match, err)
+			}
+		}
+	}
+	for match, all := range map[string]bool{"Bash": true, "Bash(*)": true, "Bash(go *)": false, "Bash(go test:*)": false, "Read": false} {
+		if err := Check(Rule{Verdict: Allow, Match: match}); err != nil || AllCommands(match) != all {
+			t.Errorf("allow %s: %v, for every command: %v", match, err, AllCommands(match))
+		}
+	}
+}
+
+// What is said to give a command its network is what a question would offer, and is enough.
+func TestLifts(t *testing.T) {
+	p, err := New(place(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"frobnicate --all":            "Bash(frobnicate --all)",
+		"frobnicate a; rm -f x":       "Bash(frobnicate a) Bash(rm -f x)",
+		"frobnicate a && ls -l":       "Bash(frobnicate a)",
+		"curl -s localhost:1":         "Bash(curl -s localhost:1)",
+		"false && '**' x":             "",
+		"frobnicate '*'":              "",
+		"frobnicate ''":               "",
+		"frobnicate \"$x\"":           "",
+		"cd sub && frobnicate --all":  "Bash(frobnicate --all)",
+		"FOO_PATH=/x frobnicate --al": "",
+	} {
+		a := Action{Tool: "Bash", Command: command, Mode: ModeAcceptEdits, Sandboxed: true, Apart: true}
+		d := p.Decide(a)
+		if d.Verdict != Allow || !d.Offline || d.Confined != HeldToWorkspace || strings.Join(d.Lifts, " ") != want {
+			t.Errorf("%s: %s, held to %q, offline %v, lifted by %q, want %q", command, d.Verdict, d.Confined, d.Offline, d.Lifts, want)
+		}
+		if len(d.Lifts) == 0 {
+			continue
+		}
+		var rules []Rule
+		for _, match := range d.Lifts {
+			rules = append(rules, Rule{Verdict: Allow, Match: match})
+		}
+		with, err := New(place(), rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := with.Decide(a); d.Verdict != Allow || d.Confined != Unconfined {
+			t.Errorf("%s with %q: %s, held to %q", command, rules, d.Verdict, d.Confined)
+		}
+	}
+	if d := p.Decide(Action{Tool: "Bash", Command: "frobnicate --all", Mode: ModeAsk, Sandboxed: true, Apart: true}); d.Offline || d.Lifts != nil {
+		t.Errorf("what is not held is said to be offline: %+v", d)
+	}
+}
+
 // A project's rules can only tighten: with them no verdict is milder than without them.
 func TestProjectTightens(t *testing.T) {
 	examples := corpus(t)
