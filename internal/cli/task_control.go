@@ -107,7 +107,7 @@ func (a *app) told(t td.Task, cmd api.Command, done string) error {
 	}
 	a.say("%s %s", t.Handle, done)
 	if cmd.Type == td.CmdCancel && t.Worktree != nil {
-		a.say("what it did stays in %s; %s", t.Worktree.Path, a.typeable("to delete it: taskdaemon worktree prune"))
+		a.say("what it did stays in %s; %s", t.Worktree.Path, a.typeable("taskdaemon worktree prune removes it, with those of all ended tasks"))
 	}
 	return nil
 }
