@@ -43,7 +43,8 @@ func newPolicyExplainCmd(a *app) *cobra.Command {
 		Long: `Say what would become of a tool call of a task that is added in a folder: allow, ask or deny, by which rule and why. A call is
 a tool and, in brackets, what it is called with: a command, a path or an address. Anything else is taken for a command.
 
-Where the task would have a worktree of its own, the call is judged as if it were made there: more is allowed than in your checkout.`,
+Where the task would have a worktree of its own, the call is judged as if it were made there: more is allowed than in your checkout. Whether it would is decided by
+the config and --in-place, never by the name of the folder.`,
 		Example: `  taskdaemon policy explain 'Bash(git push --force origin main)'`,
 	}, func(_ context.Context, r rulesOptions) error {
 		o.rulesOptions = r
@@ -97,7 +98,7 @@ func runPolicyExplain(o explainOptions) error {
 	if err != nil {
 		return err
 	}
-	p, err := book.Policy(o.dir, nil)
+	p, err := book.Policy(o.dir, "", nil)
 	if err != nil {
 		return err
 	}
@@ -108,8 +109,7 @@ func runPolicyExplain(o explainOptions) error {
 	if err := a.ownTool(&call, o.dir); err != nil {
 		return err
 	}
-	_, within := td.WorktreeAround(o.dir)
-	call.Apart = within || !o.inPlace && c.In(o.dir).Worktree.Use != config.WorktreeOff && git.CommonDir(o.dir) != ""
+	call.Apart = !o.inPlace && c.In(o.dir).Worktree.Use != config.WorktreeOff && git.CommonDir(o.dir) != ""
 	call.Mode, call.Tainted = policy.Mode(mode), o.untrusted
 	if call.Sandboxed, err = a.confines(o.dir, td.PermissionMode(mode)); err != nil {
 		return err
@@ -133,13 +133,21 @@ func runPolicyExplain(o explainOptions) error {
 		name  string
 		words []string
 	}{
-		{"why", []string{out.Why}}, {"runs", []string{runsWords(d, call)}}, {"after a yes it runs", []string{afterYesWords(d, call)}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
+		{"why", []string{out.Why}}, {"judged", []string{judgedWords(call)}}, {"runs", []string{runsWords(d, call)}}, {"after a yes it runs", []string{afterYesWords(d, call)}}, {"reads", out.Reads}, {"writes", out.Writes}, {"reaches", out.Hosts}, {"always would keep", out.Always},
 	} {
 		if text := strings.Join(line.words, ", "); text != "" && err == nil {
 			_, err = fmt.Fprintf(a.stdout, "  %s: %s\n", line.name, plainLine(text, 400))
 		}
 	}
 	return err
+}
+
+// judgedWords say that a command is judged as in a worktree that is not there yet.
+func judgedWords(a policy.Action) string {
+	if a.Command == "" || !a.Apart {
+		return ""
+	}
+	return "for a task with a worktree of its own, which one added here gets; for your checkout: --in-place"
 }
 
 // runsWords say what a command that is allowed is held to.

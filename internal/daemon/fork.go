@@ -38,7 +38,7 @@ func (d *Daemon) Fork(ctx context.Context, ref string, in api.Fork) (td.Task, er
 	}
 	spec := forkSpec(source, in)
 	spec.Fork = &td.ForkPoint{Task: source.ID, Step: s.Key, Seq: s.Seq}
-	if spec.Dir, err = placeFork(ctx, source, spec, s.Tree); err != nil {
+	if spec.Dir, spec.Shares, err = placeFork(ctx, source, spec, s.Tree); err != nil {
 		return td.Task{}, fmt.Errorf("fork %s: %w", source.Handle, err)
 	}
 	t, err := d.create(ctx, spec, cmp.Or(in.Key, string(spec.ID)))
@@ -66,19 +66,19 @@ func forkSpec(source td.Task, in api.Fork) td.Spec {
 	}
 }
 
-// placeFork makes the worktree of a fork, or finds it made, and says where in it the fork works.
-func placeFork(ctx context.Context, source td.Task, spec td.Spec, at td.Snapshotted) (string, error) {
+// placeFork makes the worktree of a fork, or finds it made, and says where in it the fork works, and where its top is.
+func placeFork(ctx context.Context, source td.Task, spec td.Spec, at td.Snapshotted) (dir, tree string, err error) {
 	top := knowledge.Top(source.Dir)
 	if source.Worktree != nil { // it may be gone
 		top = source.Worktree.Path
 	}
 	sub, err := filepath.Rel(top, source.Dir)
 	if err != nil || !filepath.IsLocal(sub) {
-		return "", td.Errorf(td.Invalid, "%s is not in %s", source.Dir, top)
+		return "", "", td.Errorf(td.Invalid, "%s is not in %s", source.Dir, top)
 	}
 	trunk, err := git.TrunkOf(ctx, source.Home())
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var onto []string
 	if at.Base != "" {
@@ -86,10 +86,10 @@ func placeFork(ctx context.Context, source td.Task, spec td.Spec, at td.Snapshot
 	}
 	base, err := git.CommitTree(ctx, trunk.Root, at.Tree, fmt.Sprintf("What %s left at %s", source.Handle, at.Step), onto...)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	w := forkTree(trunk.Root, spec.Handle, source.Title)
-	return filepath.Join(w.Path, sub), w.Make(ctx, base)
+	return filepath.Join(w.Path, sub), w.Path, w.Make(ctx, base)
 }
 
 // forkTree is the worktree of a fork of a task with this title.

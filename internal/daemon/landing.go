@@ -305,7 +305,7 @@ func (l *landing) validateAll(ctx context.Context, w td.Worktree, commit string,
 	if err != nil {
 		return "", false, fmt.Errorf("make a checkout of what would be merged: %w", err)
 	}
-	p, err := l.book.Policy(dir, nil)
+	p, err := l.book.Policy(dir, "", nil)
 	if err != nil {
 		return "", false, err
 	}
@@ -332,7 +332,7 @@ func (l *landing) validate(ctx context.Context, room string, nth int, c merge.Wo
 	name := fmt.Sprintf("%s.%d", room, nth)
 	cmd := sandbox.Command{Shell: c.Check, Dir: dir, Timeout: checkLimit, Task: c.Task, Step: td.StepKey(name), Room: room}
 	if profile := profiles(l.o); profile != nil {
-		cmd.Profile = engine.HeldTo(profile(dir), policy.HeldToWorkspace)
+		cmd.Profile = engine.HeldTo(profile(dir, ""), policy.HeldToWorkspace)
 	}
 	proc, err := l.spool.Start(ctx, name, cmd)
 	if err != nil {

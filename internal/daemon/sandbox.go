@@ -29,15 +29,16 @@ import (
 func ProxySocket(stateDir string) string { return filepath.Join(stateDir, "run", "proxy") }
 
 // runRefs are the references of the branches that tasks' own worktrees are on, each in a folder of its task: all that its commands may write. Which
-// these are goes by the path, which a command cannot change, and not by what a worktree says of itself.
+// these are goes by the task's record, which a command cannot change, and not by what a worktree says of itself.
 const runRefs = "refs/heads/taskdaemon/run/"
 
 // ofProject is what commands in a task's worktree may read of the folder of the project that it lies in: its skills, and what programs look
 // for in the folders above. The rest is the person's checkout, with whatever they keep in it besides what is committed.
 var ofProject = []string{".taskdaemon/skills", ".claude/skills", "node_modules", ".venv", "venv"}
 
-// profiles is what the commands of tools may do in each workspace; nil where the sandbox is off.
-func profiles(o Options) func(workspace string) *sandbox.Profile {
+// profiles is what the commands of tools may do in each workspace; nil where the sandbox is off. tree is the top of the worktree that was made for the task and that the workspace lies in, by the
+// task's record; empty: the folder is a person's own, whatever it is called.
+func profiles(o Options) func(workspace, tree string) *sandbox.Profile {
 	c := o.Config.Sandbox
 	if c.Mode == config.SandboxOff {
 		return nil
@@ -69,28 +70,28 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 	if base.Limits.Memory == 0 {
 		base.Limits.Memory = threeQuarters()
 	}
-	return func(workspace string) *sandbox.Profile {
+	return func(workspace, tree string) *sandbox.Profile {
 		p := base
 		p.Workspace = workspace
 		p.Seal = append(slices.Clone(base.Seal), filepath.Join(workspace, config.ProjectFile))
 		p.Seal = append(p.Seal, filepath.Join(workspace, td.WorktreeFolder)) // in it others work
-		if top, ok := td.WorktreeAround(workspace); ok {
-			p.Close = []string{filepath.Dir(filepath.Dir(top))} // the person's checkout, with what they keep in it besides what is committed
+		if tree != "" {
+			p.Close = []string{filepath.Dir(filepath.Dir(tree))} // the person's checkout, with what they keep in it besides what is committed
 		}
 		p.Late = func(p *sandbox.Profile) error {
 			p.Person = sandbox.Person(git.PersonOf(context.Background(), workspace))
 			if p.Files != sandbox.WorkspaceWrite {
 				return nil
 			}
-			in, err := steering(workspace, base.Write)
+			in, err := steering(workspace, tree, base.Write)
 			p.Hooks, p.HooksIn, p.Settings, p.Seal = in.Hooks, in.Everywhere, in.Settings, slices.Concat(p.Seal, in.Links)
 			return err
 		}
-		if top, ok := td.WorktreeAround(workspace); ok && top == workspace { // below it nothing of .git can be written
-			p.Refs = []string{runRefs + filepath.Base(top)}
+		if tree != "" && tree == workspace { // below it nothing of .git can be written
+			p.Refs = []string{runRefs + filepath.Base(tree)}
 			p.See = slices.Clone(base.See)
 			for _, name := range ofProject {
-				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Dir(top)), name))
+				p.See = append(p.See, filepath.Join(filepath.Dir(filepath.Dir(tree)), name))
 			}
 		}
 		if root, ok := graph.Find(workspace); ok {
@@ -101,25 +102,24 @@ func profiles(o Options) func(workspace string) *sandbox.Profile {
 }
 
 // Steering are the files and folders in a folder, and in the checkout that it lies in, that the person's git runs or obeys by its settings, as the rules ask it.
-func Steering(o Options) func(dir string) ([]string, error) {
+func Steering(o Options) func(dir, tree string) ([]string, error) {
 	write := paths(o.Config.Sandbox.Write, o.Getenv("HOME"))
-	return func(dir string) ([]string, error) {
-		in, err := steering(dir, write)
+	return func(dir, tree string) ([]string, error) {
+		in, err := steering(dir, tree, write)
 		return slices.Concat(in.Hooks, in.Settings, in.Links, in.Absent), err
 	}
 }
 
 // steering is what they are, but for what the person lets commands write. In a task's own worktree a hook of theirs runs git, or they themselves do; there what they let be written
 // in their checkout may be, too.
-func steering(workspace string, write []string) (git.Steering, error) {
+func steering(workspace, tree string, write []string) (git.Steering, error) {
 	found, err := git.SteeringOf(context.Background(), workspace)
 	if err != nil {
 		return git.Steering{}, fmt.Errorf("%w (to mend it: %s)", err, td.HintOf(err)) // whoever is told of it may not be shown hints
 	}
-	top, own := td.WorktreeAround(workspace)
 	opened := func(path string) bool {
 		return slices.ContainsFunc(write, func(dir string) bool {
-			if rel, err := filepath.Rel(top, path); own && err == nil && filepath.IsLocal(rel) && within(filepath.Join(filepath.Dir(filepath.Dir(top)), rel), dir) {
+			if rel, err := filepath.Rel(tree, path); tree != "" && err == nil && filepath.IsLocal(rel) && within(filepath.Join(filepath.Dir(filepath.Dir(tree)), rel), dir) {
 				return true
 			}
 			return within(path, dir)
@@ -142,7 +142,7 @@ func Enforced(o Options) func() bool {
 // Confines reports whether a task's commands in a workspace and a mode can be held by the sandbox, as the engine asks it.
 func Confines(o Options, workspace string, mode td.PermissionMode) bool {
 	profile := profiles(o)
-	return profile != nil && engine.Confines(engine.UnderMode(profile(workspace), mode), Enforced(o))
+	return profile != nil && engine.Confines(engine.UnderMode(profile(workspace, ""), mode), Enforced(o))
 }
 
 // mayRunGit refuses to go on where the whole sandbox is wanted and the daemon's own git cannot have it.
@@ -164,7 +164,7 @@ func Temps(o Options) func(workspace string) []string {
 		if profile == nil {
 			return nil
 		}
-		return profile(workspace).PrivateTemps()
+		return profile(workspace, "").PrivateTemps()
 	}
 }
 

@@ -17,11 +17,23 @@ func TestProfileOfWorktree(t *testing.T) {
 	o := Options{StateDir: t.TempDir(), Getenv: func(string) string { return "" }}
 	o.Config.Sandbox = config.Sandbox{Profile: "workspace-write", Network: "full"}
 	profile := profiles(o)
-	for dir, own := range map[string]bool{
-		"/src/proj": false, "/src/proj/.worktrees": false, "/src/proj/.worktrees/feature": false, "/src/proj/.worktrees/t-n4hh12px": true,
-		"/src/proj/.worktrees/t-n4hh12px/sub": false, // of .git nothing can be written there
+	const tree = "/src/proj/.worktrees/t-n4hh12px"
+	for _, c := range []struct {
+		dir, tree string
+		own       bool
+	}{
+		{"/src/proj", "", false}, {tree, tree, true},
+		{tree + "/sub", tree, false}, // of .git nothing can be written there
+		{tree, "", false},            // it is a person's, and only called like that; or another task's
 	} {
-		p := profile(dir)
+		dir, own := c.dir, c.own
+		p := profile(dir, c.tree)
+		if closed := slices.Equal(p.Close, []string{"/src/proj"}); closed != (c.tree != "") {
+			t.Errorf("%s: closed %q", dir, p.Close)
+		}
+		if p.GitReadOnly() == own {
+			t.Errorf("%s: git is read-only: %v", dir, p.GitReadOnly())
+		}
 		if got := slices.Equal(p.Refs, []string{"refs/heads/taskdaemon/run/t-n4hh12px"}); got != own || !own && p.Refs != nil {
 			t.Errorf("%s: references %q", dir, p.Refs)
 		}
@@ -55,7 +67,7 @@ func TestProfileOpensNoHome(t *testing.T) {
 	env := map[string]string{"HOME": "/home/ann", "PATH": "/usr/bin:/home/ann/bin"}
 	o := Options{StateDir: "/home/ann/.local/state/taskdaemon", UserDir: "/home/ann/.config/taskdaemon", Getenv: func(name string) string { return env[name] }}
 	o.Config.Sandbox = config.Sandbox{Profile: "workspace-write", Network: "full", Read: "~/notes", Write: "~/out"}
-	p := profiles(o)("/home/ann/proj")
+	p := profiles(o)("/home/ann/proj", "")
 	for _, path := range p.See {
 		if path == "/home/ann" || path == "/home" || path == "/" || path == o.UserDir {
 			t.Errorf("%s can be read", path)
@@ -78,11 +90,11 @@ func TestUnreadableSettingsRefuse(t *testing.T) {
 	}
 	o := Options{StateDir: t.TempDir(), Getenv: os.Getenv}
 	o.Config.Sandbox = config.Sandbox{Profile: "workspace-write", Network: "full"}
-	p := profiles(o)(t.TempDir())
+	p := profiles(o)(t.TempDir(), "")
 	if err := p.Late(p); err == nil || !strings.Contains(err.Error(), home+"/.gitconfig") {
 		t.Errorf("refused for %v", err)
 	}
-	if paths, err := Steering(o)(t.TempDir()); err == nil {
+	if paths, err := Steering(o)(t.TempDir(), ""); err == nil {
 		t.Errorf("%q steer", paths)
 	}
 }

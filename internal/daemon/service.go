@@ -139,7 +139,7 @@ func (d *Daemon) AddTask(ctx context.Context, in api.AddTask) (td.Task, error) {
 
 // validates refuses a validator that would never be run: the agent could do nothing about that.
 func (d *Daemon) validates(dir, command string) error {
-	p, err := d.book.Policy(dir, nil)
+	p, err := d.book.Policy(dir, "", nil)
 	if command == "" || err != nil { // rules that cannot be read are told of where they are needed
 		return nil
 	}

@@ -308,7 +308,7 @@ func (w *world) start() *life {
 			tool.Tool{Name: "Merge", Prepare: l.merge},
 		),
 		Worktrees: d.trees, Leases: d.leases(), Spool: idle{},
-		Environment: func(context.Context, string) string { return "" }, Tree: func(context.Context, string) (string, error) { return "", nil },
+		Environment: func(context.Context, string, string) string { return "" }, Tree: func(context.Context, string) (string, error) { return "", nil },
 		Planned: d.plannedAround, MaxTokens: 1, Turns: 100, Reminders: 0, Tool: time.Minute, Permission: time.Hour,
 		Retry: engine.RetryTable{Network: []time.Duration{0, time.Second}}, Guard: d.book, Log: log,
 	})

@@ -147,7 +147,7 @@ func models(o Options) map[td.Tier]string {
 }
 
 // environment describes a workspace for the model.
-func (d *Daemon) environment(ctx context.Context, dir string) string {
+func (d *Daemon) environment(ctx context.Context, dir, tree string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	info, err := git.Describe(ctx, dir)
@@ -162,7 +162,7 @@ func (d *Daemon) environment(ctx context.Context, dir string) string {
 	if branch == "" {
 		branch = "(detached)"
 	}
-	if profile := profiles(d.o); profile != nil && profile(dir).GitReadOnly() {
+	if profile := profiles(d.o); profile != nil && profile(dir, tree).GitReadOnly() {
 		state += "; .git is read-only here: leave your changes uncommitted, a person commits them"
 	}
 	return fmt.Sprintf("git: branch %s, %s\nrecent commits:\n  %s", branch, state, strings.Join(info.Commits, "\n  "))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"taskdaemon/internal/git"
+	"taskdaemon/internal/store"
 	"taskdaemon/internal/td"
 )
 
@@ -16,8 +17,30 @@ func (d *Daemon) create(ctx context.Context, spec td.Spec, key string) (td.Task,
 	if err := d.o.mayWorkIn(spec.Dir); err != nil {
 		return td.Task{}, err
 	}
+	if err := d.mayShare(ctx, spec); err != nil {
+		return td.Task{}, err
+	}
 	d.inPlace.Do(d.markPlace)
 	return d.journal.Create(ctx, spec, key)
+}
+
+// mayShare refuses a task that would work in the worktree of another one that has not ended: both would take its files for their own.
+func (d *Daemon) mayShare(ctx context.Context, spec td.Spec) error {
+	if spec.Apart() != "" || spec.Parent != "" { // a subtask works where its task does
+		return nil
+	}
+	live, err := d.journal.Tasks(ctx, store.TaskFilter{States: store.Live, Brief: true})
+	if err != nil {
+		return err
+	}
+	at := linkless(spec.Dir)
+	for _, t := range live {
+		if tree := t.Apart(); tree != "" && t.ID != spec.ID && within(at, linkless(tree)) {
+			return td.Errorf(td.Conflict, "%s is the worktree of %s, which has not ended", tree, t.Handle).
+				WithHint("for that task to do it: taskdaemon task send %s '<what to do>'; for another task: taskdaemon task add --dir %s '<what to do>'", t.Handle, filepath.Dir(filepath.Dir(tree)))
+		}
+	}
+	return nil
 }
 
 // mayWorkIn refuses a workspace that is, or holds, a folder whose files run or steer what a person starts: a sandbox opens the whole workspace, and a command would

@@ -15,7 +15,7 @@ import (
 
 // What is allowed because a sandbox holds it runs in exactly that sandbox, and plan mode in one with nothing to write.
 func TestConfinedCallsAreHeld(t *testing.T) {
-	wide := func(dir string) *sandbox.Profile {
+	wide := func(dir, _ string) *sandbox.Profile {
 		return &sandbox.Profile{Files: sandbox.WorkspaceWrite, Network: sandbox.NetworkFull, Workspace: dir, Write: []string{"/caches"}}
 	}
 	for name, c := range map[string]struct {

@@ -139,7 +139,7 @@ func (r *run) describeEnvironment(ctx context.Context, t td.Task) string {
 	if t.Validator != "" {
 		fmt.Fprintf(&b, "validator: %s (must exit 0 before the task counts as completed)\n", t.Validator)
 	}
-	if env := r.Environment(ctx, t.Dir); env != "" {
+	if env := r.Environment(ctx, t.Dir, t.Apart()); env != "" {
 		b.WriteString(strings.TrimRight(env, "\n") + "\n")
 	}
 	b.WriteString("</environment>\n\n")

@@ -49,8 +49,8 @@ type Options struct {
 	Model   llm.Model
 	Tools   *tool.Registry
 	Spool   tool.Spool
-	// Sandbox is what the commands of tools may do in a workspace; nil: whatever the user may.
-	Sandbox func(workspace string) *sandbox.Profile
+	// Sandbox is what the commands of tools may do in a workspace, which lies in a worktree of the task's own with its top at tree, or in none; nil: whatever the user may.
+	Sandbox func(workspace, tree string) *sandbox.Profile
 	// Enforced reports whether this machine can enforce the whole of a sandbox; nil: it cannot.
 	Enforced func() bool
 	Models   map[td.Tier]string
@@ -67,7 +67,7 @@ type Options struct {
 	// MayWorkIn says why no task may work in a folder; nil: tasks may work anywhere. It is asked whenever a task goes on, because folders are refused by now that were not when it was begun.
 	MayWorkIn func(dir string) error
 	// Environment describes a workspace for the model: branch, dirt, recent commits.
-	Environment func(ctx context.Context, dir string) string
+	Environment func(ctx context.Context, dir, tree string) string
 	// Recent names the files that were changed lately in a workspace, as far as that can be told.
 	Recent func(ctx context.Context, dir string) []string
 	// Tree is the hash of a workspace's content, or empty where it is not under git.

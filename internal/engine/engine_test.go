@@ -110,7 +110,7 @@ func play(t *testing.T, plays []any, change func(*td.Spec, *Options), test func(
 		o := Options{
 			Journal: b.journal, Model: b.model, Tools: tool.NewRegistry(b.tools()...), Spool: noSpool{},
 			Models:      map[td.Tier]string{td.Worker: "worker-model", td.Small: "small-model"},
-			Environment: func(context.Context, string) string { return "git: none" },
+			Environment: func(context.Context, string, string) string { return "git: none" },
 			Recent:      func(context.Context, string) []string { return nil },
 			Tree:        func(context.Context, string) (string, error) { return "tree", nil },
 			MaxTokens:   100, Turns: 20, Reminders: 1, Tool: time.Minute, Permission: 5 * time.Minute,

@@ -325,7 +325,7 @@ func (r *run) policy(task td.Task, dir string) (*policy.Policy, error) {
 		}
 		own = append(own, local...)
 	}
-	return r.Guard.Policy(dir, own)
+	return r.Guard.Policy(dir, treeOf(task, dir), own)
 }
 
 // barred says why a command may not be run on behalf of the task, whoever wants it.

@@ -27,8 +27,8 @@ var (
 
 // Guard gives the rules that are in force, and keeps those that answers make.
 type Guard interface {
-	// Policy is what holds in a workspace for a task with rules of its own.
-	Policy(dir string, own []td.KeptRule) (*policy.Policy, error)
+	// Policy is what holds in a workspace for a task with rules of its own. tree is the top folder of the worktree of its own that the workspace lies in, or empty.
+	Policy(dir, tree string, own []td.KeptRule) (*policy.Policy, error)
 	// Local are the rules that hold in a workspace for where it is, and so for a checkout of it as well.
 	Local(dir string) ([]td.KeptRule, error)
 	// Keep writes rules down, each once.
@@ -49,12 +49,11 @@ func (r *run) decide(c *transcript.Call, call tool.Call) policy.Decision {
 	case err != nil:
 		return policy.Decision{Verdict: policy.Ask, Rule: "rules that cannot be read", Why: err.Error(), Fixed: true}
 	}
-	_, apart := td.WorktreeAround(r.root.Dir())
 	t, _ := r.toolbox().Get(c.Use.Name)
 	a := policy.Action{
 		Tool: c.Use.Name, Origin: t.Origin, Bound: call.Bound, Paths: call.Paths, Command: call.Command, Dir: r.root.Dir(), Hosts: call.Hosts,
 		Looks: call.Effect == td.Pure || call.Free && !(call.Learns && r.mode(task) == td.PlanMode), Sifts: call.Sifts, Mode: policy.Mode(r.mode(task)),
-		Sandboxed: call.Command != "" && r.confined(), Apart: apart, Tainted: r.tainted(),
+		Sandboxed: call.Command != "" && r.confined(), Apart: task.Apart() != "", Tainted: r.tainted(),
 	}
 	if a.Command != "" && a.Origin != policy.Builtin {
 		// A skill's command is its author's and takes its input from the environment: what the floor forbids it may not

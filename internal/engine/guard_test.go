@@ -26,7 +26,7 @@ type guard struct {
 	err   error
 }
 
-func (g *guard) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
+func (g *guard) Policy(dir, _ string, own []td.KeptRule) (*policy.Policy, error) {
 	if g.err != nil {
 		return nil, g.err
 	}

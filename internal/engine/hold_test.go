@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,7 +66,7 @@ func TestAYesKeepsTheHold(t *testing.T) {
 					s.Permissions = c.mode
 				}
 				o.Guard, o.More, o.Enforced = g, with(bash), func() bool { return true }
-				o.Sandbox = func(dir string) *sandbox.Profile {
+				o.Sandbox = func(dir, _ string) *sandbox.Profile {
 					return &sandbox.Profile{Files: sandbox.WorkspaceWrite, Network: sandbox.NetworkFull, Workspace: dir}
 				}
 				if c.at != "" {
@@ -98,6 +100,35 @@ func TestAYesKeepsTheHold(t *testing.T) {
 					t.Errorf("it ran with %+v", p)
 				}
 			})
+		})
+	}
+}
+
+// Whether a task works in a worktree of its own is told by its record, and not by what a folder is called.
+func TestApartByRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		record func(s *td.Spec)
+		state  td.State
+	}{
+		"a folder of that name": {func(*td.Spec) {}, td.Waiting},
+		"a worktree of its own": {func(s *td.Spec) { s.Shares = s.Dir }, td.Completed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, []any{calls("Bash", "{}")}, func(s *td.Spec, o *Options) {
+				s.Dir = filepath.Join(s.Dir, td.WorktreeFolder, "t-1234-login")
+				if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				c.record(s)
+				s.Permissions = td.AcceptEditsMode
+				o.Guard, o.More, o.Enforced = &guard{}, with(command("rm -f notes.txt")), func() bool { return true }
+				o.Sandbox = func(dir, tree string) *sandbox.Profile {
+					if tree != s.Shares {
+						t.Errorf("the sandbox is told of %q", tree)
+					}
+					return &sandbox.Profile{Files: sandbox.WorkspaceWrite, Network: sandbox.NetworkFull, Workspace: dir}
+				}
+			}, func(b *bench, id td.TaskID) { b.until(id, c.state) })
 		})
 	}
 }

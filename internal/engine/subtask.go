@@ -155,7 +155,7 @@ func childSpec(parent td.Task, t tool.Tool, input json.RawMessage, id td.TaskID)
 	}
 	s := td.Spec{
 		ID: id, Handle: td.Handle(td.TaskHandle, string(id), td.HandleLength), Kind: td.KindTask, Mode: td.Autonomous,
-		Parent: parent.ID, Root: parent.Tree(), Budget: parent.Budget, TokenBudget: parent.TokenBudget, Depth: parent.Depth + 1, Dir: parent.Dir, Priority: parent.Priority, Yes: parent.Yes,
+		Parent: parent.ID, Root: parent.Tree(), Budget: parent.Budget, TokenBudget: parent.TokenBudget, Depth: parent.Depth + 1, Dir: parent.Dir, Shares: parent.Apart(), Priority: parent.Priority, Yes: parent.Yes,
 		PermissionLimit: parent.PermissionLimit, Permissions: cmp.Or(parent.PermissionsOverride, parent.Permissions),
 		Inherited: slices.Concat(parent.Inherited, parent.Rules), Tainted: parent.Untrusted, Rehearsal: parent.Rehearsal, CreatedBy: "task " + parent.Handle,
 		Title: in.Title, Prompt: in.Prompt, Tier: parent.Tier, Model: parent.Spec.Model, Tools: parent.Tools,

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -460,7 +461,16 @@ func (r *run) sandboxIn(dir string) *sandbox.Profile {
 	if r.Sandbox == nil {
 		return nil
 	}
-	return UnderMode(r.Sandbox(dir), r.mode(r.log.Task()))
+	task := r.log.Task()
+	return UnderMode(r.Sandbox(dir, treeOf(task, dir)), r.mode(task))
+}
+
+// treeOf is the top of the task's own worktree, if a folder lies in it.
+func treeOf(task td.Task, dir string) string {
+	if rel, err := filepath.Rel(task.Apart(), dir); task.Apart() == "" || err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return task.Apart()
 }
 
 // UnderMode makes of a profile what commands may do in a mode.

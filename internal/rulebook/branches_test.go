@@ -11,7 +11,7 @@ func TestProtectedBranchesAreTheConfigs(t *testing.T) {
 	cfg := config.Default()
 	cfg.Git.Protected = "prod, stable/*"
 	b := New(Options{UserDir: t.TempDir(), StateDir: t.TempDir(), Home: "/home/ann", Config: cfg})
-	p, err := b.Policy(t.TempDir(), nil)
+	p, err := b.Policy(t.TempDir(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

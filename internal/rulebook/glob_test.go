@@ -33,7 +33,7 @@ func TestGlobLeadsNowhereUnasked(t *testing.T) {
 	if want := []string{filepath.Join(ws, "docs", "a", "x"), filepath.Join(ws, "docs", "out", "x")}; !ok || !slices.Equal(got, want) {
 		t.Errorf("Glob: %v %v, want %v", got, ok, want)
 	}
-	p, err := New(Options{UserDir: filepath.Join(base, "user"), StateDir: filepath.Join(base, "state"), Home: home, Config: config.Config{}}).Policy(ws, nil)
+	p, err := New(Options{UserDir: filepath.Join(base, "user"), StateDir: filepath.Join(base, "state"), Home: home, Config: config.Config{}}).Policy(ws, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type Book struct {
 	wheres []string      // file and line of each
 	place  policy.Place  // without the workspace
 	temps  func(workspace string) []string
-	steers func(dir string) ([]string, error)
+	steers func(dir, tree string) ([]string, error)
 	ready  sync.Map // workspace → *compiled
 }
 
@@ -41,8 +41,8 @@ type Options struct {
 	Config   config.Config
 	// Checkouts is the folder in StateDir whose folders may be workspaces; empty: there is none.
 	Checkouts string
-	// Steering are the files and folders in a folder that the person's git runs or obeys; nil: none.
-	Steering func(dir string) ([]string, error)
+	// Steering are the files and folders in a folder, in the task's own worktree at tree or in none, that the person's git runs or obeys; nil: none.
+	Steering func(dir, tree string) ([]string, error)
 	// Temps are the folders that a command in a workspace has for itself; nil: none.
 	Temps func(workspace string) []string
 }
@@ -111,10 +111,10 @@ func ResolveLinks(path string) string {
 	}
 }
 
-// Policy is what holds in a workspace for a task with rules of its own. Rules that cannot be read are an
+// Policy is what holds in a workspace for a task with rules of its own. tree is the top of the worktree of the task's own that it lies in, or empty. Rules that cannot be read are an
 // error: nothing is judged by half of them.
-func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
-	c := b.compiled(dir)
+func (b *Book) Policy(dir, tree string, own []td.KeptRule) (*policy.Policy, error) {
+	c := b.compiled(dir, tree)
 	if c.err != nil || len(own) == 0 {
 		return c.policy, c.err
 	}
@@ -126,13 +126,13 @@ func (b *Book) Policy(dir string, own []td.KeptRule) (*policy.Policy, error) {
 		}
 		rules = append(rules, policy.Rule{Verdict: policy.Verdict(r.Verdict), Match: r.Match, Why: r.Why, From: from, Untrusted: r.Untrusted})
 	}
-	return policy.New(b.at(dir), rules)
+	return policy.New(b.at(dir, tree), rules)
 }
 
 // Local are the rules that hold in a workspace for where it is: those for its folder, and those of its project. A
 // checkout of it, which lies elsewhere, is judged by them as well.
 func (b *Book) Local(dir string) ([]td.KeptRule, error) {
-	c := b.compiled(dir)
+	c := b.compiled(dir, "")
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -145,13 +145,15 @@ func (b *Book) Local(dir string) ([]td.KeptRule, error) {
 	return out, nil
 }
 
-func (b *Book) at(dir string) policy.Place {
+func (b *Book) at(dir, tree string) policy.Place {
 	p := b.place
 	p.Workspace = dir
 	if b.temps != nil {
 		p.Temp = b.temps(dir)
 	}
-	p.Steering = b.steers
+	if b.steers != nil {
+		p.Steering = func(dir string) ([]string, error) { return b.steers(dir, tree) }
+	}
 	p.Own = append(slices.Clone(p.Own), filepath.Join(dir, config.ProjectFile), filepath.Join(dir, td.WorktreeFolder)) // where others work
 	if root, ok := graph.Find(dir); ok {
 		p.Own = append(p.Own, filepath.Join(root, graph.Folder, graph.LogFile), filepath.Join(root, graph.Folder, graph.PRDFolder))
@@ -160,23 +162,23 @@ func (b *Book) at(dir string) policy.Place {
 }
 
 // compiled are the workspace's rules, read anew when a file changed.
-func (b *Book) compiled(dir string) *compiled {
+func (b *Book) compiled(dir, tree string) *compiled {
 	stamp := stampOf(os.Stat(b.file))
 	for _, d := range foldersOf(dir) {
 		stamp += " " + stampOf(os.Lstat(filepath.Join(d, config.ProjectFile)))
 	}
-	if c, ok := b.ready.Load(dir); ok && c.(*compiled).stamp == stamp {
+	if c, ok := b.ready.Load([2]string{dir, tree}); ok && c.(*compiled).stamp == stamp {
 		return c.(*compiled)
 	}
 	c := &compiled{stamp: stamp}
 	c.rules, c.err = b.read(dir)
 	if c.err == nil {
-		c.policy, c.err = policy.New(b.at(dir), c.rules)
+		c.policy, c.err = policy.New(b.at(dir, tree), c.rules)
 	}
 	if c.err != nil {
 		c.err = td.Errorf(td.Invalid, "the rules cannot be used: %w", c.err).WithHint("taskdaemon config check")
 	}
-	b.ready.Store(dir, c)
+	b.ready.Store([2]string{dir, tree}, c)
 	return c
 }
 
@@ -259,7 +261,7 @@ type Rule struct {
 
 // Rules are those in force in a workspace, in the order in which they were read.
 func (b *Book) Rules(dir string) ([]Rule, error) {
-	c := b.compiled(dir)
+	c := b.compiled(dir, "")
 	if c.err != nil {
 		return nil, c.err
 	}

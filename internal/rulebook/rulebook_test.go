@@ -36,7 +36,7 @@ func write(t *testing.T, path, text string) {
 
 func verdict(t *testing.T, b *Book, dir, command string, own ...td.KeptRule) policy.Verdict {
 	t.Helper()
-	p, err := b.Policy(dir, own)
+	p, err := b.Policy(dir, "", own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestLinkToNothing(t *testing.T) {
 	if got := ResolveLinks(filepath.Join(work, "out", "x")); got != filepath.Join(filepath.Dir(work), "nothing", "there", "x") {
 		t.Errorf("it leads to %s", got)
 	}
-	p, err := b.Policy(work, nil)
+	p, err := b.Policy(work, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestRulesThatCannotBeRead(t *testing.T) {
 		strings.Repeat("#", 2<<20) + "x": "larger",
 	} {
 		write(t, b.File(), text)
-		if _, err := b.Policy(work, nil); !td.IsKind(err, td.Invalid) || !strings.Contains(err.Error(), want) {
+		if _, err := b.Policy(work, "", nil); !td.IsKind(err, td.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v", text, err)
 		}
 		if err := b.Keep(t.Context(), []td.KeptRule{allow("Bash(x *)", "")}); want != "bracket" && err == nil {
@@ -166,7 +166,7 @@ func TestRulesThatCannotBeRead(t *testing.T) {
 	}
 	write(t, b.File(), "")
 	write(t, filepath.Join(work, config.ProjectFile), "rules: [{allow: Bash}]")
-	if _, err := b.Policy(work, nil); err == nil || !strings.Contains(err.Error(), "may only tighten") {
+	if _, err := b.Policy(work, "", nil); err == nil || !strings.Contains(err.Error(), "may only tighten") {
 		t.Errorf("a project that loosens: %v", err)
 	}
 	write(t, filepath.Join(work, config.ProjectFile), "rules: [{deny: 'Bash(mkdir *)'}]")
@@ -177,7 +177,7 @@ func TestRulesThatCannotBeRead(t *testing.T) {
 
 func TestTrustedServersAreAllowed(t *testing.T) {
 	b, work := book(t, config.Config{MCP: []config.Server{{Name: "notes", Trusted: true}, {Name: "other"}}})
-	p, err := b.Policy(work, nil)
+	p, err := b.Policy(work, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestProjectFileThatIsALink(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := b.Policy(work, nil)
+		_, err := b.Policy(work, "", nil)
 		if !td.IsKind(err, td.Invalid) || strings.Contains(err.Error(), "token") || strings.Contains(td.HintOf(err), "token") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -309,7 +309,7 @@ func TestProjectFileThatIsALink(t *testing.T) {
 	if err := os.Symlink(work, other); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Policy(other, nil); !td.IsKind(err, td.Invalid) {
+	if _, err := b.Policy(other, "", nil); !td.IsKind(err, td.Invalid) {
 		t.Errorf("the workspace is a link: %v", err)
 	}
 }

@@ -78,6 +78,8 @@ type Spec struct {
 	Source string `json:"source,omitempty"`
 	// Worktree is set when the task works in a worktree of its own.
 	Worktree *Worktree `json:"worktree,omitempty"`
+	// Shares is the top folder of a worktree that taskdaemon made and that Worktree does not tell of: that of a fork, or of the task that it is a subtask of.
+	Shares string `json:"shares,omitempty"`
 	// Project is the folder whose graph it is planned in; empty: it lives in the journal alone.
 	Project string `json:"project,omitempty"`
 	// Rehearsal is the script, as YAML, that the rehearsal model plays for this task.

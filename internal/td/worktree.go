@@ -10,7 +10,8 @@ import (
 // WorktreeFolder is the folder of a project in which the worktrees of its tasks lie.
 const WorktreeFolder = ".worktrees"
 
-// WorktreeAround is the top of the task's worktree that a folder lies in, by its name; false where it lies in none.
+// WorktreeAround is the top of the task's worktree that a folder lies in, by its name; false where it lies in none. A person may have a folder of such a name: it is for what
+// tightens and for what is said, never for what a task may do (see Spec.Apart).
 func WorktreeAround(dir string) (top string, ok bool) {
 	for at := filepath.Clean(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
 		if filepath.Base(filepath.Dir(at)) == WorktreeFolder && strings.HasPrefix(filepath.Base(at), string(TaskHandle)+"-") {
@@ -40,6 +41,15 @@ func (s Spec) Home() string {
 		return s.Dir
 	}
 	return s.Worktree.Repo
+}
+
+// Apart is the top folder of the worktree that was made for the task, or for the one that it is a subtask of; empty: it works among a person's own files. Records tell,
+// never the name of a folder: anybody may call one like that.
+func (s Spec) Apart() string {
+	if s.Worktree != nil {
+		return s.Worktree.Path
+	}
+	return s.Shares
 }
 
 // The steps on a task's worktree that no call of the model stands for.

@@ -155,7 +155,7 @@ func (w *world) start(ctx context.Context, name string) *host {
 		Runner: engine.New(engine.Options{
 			Journal: j, Model: &model{h}, Tools: tool.NewRegistry(h.tools()...), Spool: &spool{h},
 			Models:      map[td.Tier]string{td.Worker: "sim"},
-			Environment: func(context.Context, string) string { return "" },
+			Environment: func(context.Context, string, string) string { return "" },
 			Tree:        func(context.Context, string) (string, error) { return "tree", nil },
 			MaxTokens:   1, Turns: 100, Reminders: 1, Tool: time.Minute, Permission: time.Hour,
 			Retry: engine.RetryTable{
