@@ -24,8 +24,8 @@ func TestCommandsWithANetworkTaint(t *testing.T) {
 	rule := func(of string) []policy.Rule {
 		return []policy.Rule{{Verdict: policy.Allow, Match: "Bash(" + of + " *)"}, {Verdict: policy.Allow, Match: "Read(/srv/**)"}}
 	}
-	network := func(n sandbox.Network) func(string) *sandbox.Profile {
-		return func(dir string) *sandbox.Profile {
+	network := func(n sandbox.Network) func(string, string) *sandbox.Profile {
+		return func(dir, _ string) *sandbox.Profile {
 			return &sandbox.Profile{Files: sandbox.WorkspaceWrite, Network: n, Workspace: dir}
 		}
 	}
@@ -33,7 +33,7 @@ func TestCommandsWithANetworkTaint(t *testing.T) {
 	for name, c := range map[string]struct {
 		command   string
 		rules     []policy.Rule
-		sandbox   func(string) *sandbox.Profile
+		sandbox   func(string, string) *sandbox.Profile
 		powerless bool // the machine cannot enforce it
 		tainted   bool
 	}{

@@ -232,7 +232,7 @@ func (p *process) Kill(context.Context) error {
 // guard lets a person be asked about acts and nothing else.
 type guard struct{}
 
-func (guard) Policy(string, []td.KeptRule) (*policy.Policy, error) { return rules, nil }
+func (guard) Policy(string, string, []td.KeptRule) (*policy.Policy, error) { return rules, nil }
 
 func (guard) Local(string) ([]td.KeptRule, error) { return nil, nil }
 
