@@ -16,16 +16,16 @@ func offline(d policy.Decision, do func(context.Context) (td.Outcome, error)) fu
 	return func(ctx context.Context) (td.Outcome, error) {
 		out, err := do(ctx)
 		if err == nil && out.Tool != nil && out.Tool.IsError && out.Tool.Exit != nil && *out.Tool.Exit != notFound {
-			out.Tool.Content += "\n[There was no network, and none of the services of this machine. If that is why it failed, tell the person" + howToLift(d.Lifts) + ".]"
+			out.Tool.Content += "\n[There was no network, and none of the services of this machine. If that is why it failed, tell the person" + howToLift(d.Lifts) + "]"
 		}
 		return out, err
 	}
 }
 
-// howToLift is what a person types to give a command its network, in the midst of a sentence.
+// howToLift is what a person types to give a command its network, at the end of a sentence.
 func howToLift(rules []string) string {
 	if len(rules) == 0 {
-		return ""
+		return "."
 	}
 	lines := make([]string, len(rules))
 	for i, rule := range rules {
